@@ -14,7 +14,7 @@ from attn_cli.errors import LoadError
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.failures import why_missing
-from attn_cli.sources.huggingface.read.batching import reads_alone
+from attn_cli.sources.huggingface.read.batching import unpadded_only
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 from tests.architectures.batches import answer_or_error, cached, padded, text_inputs
@@ -90,7 +90,7 @@ def check(name: str, *, batches: bool = True) -> Result:
     if fresh is not None and result.verdict not in ("no attention", "refused"):
         text = text_inputs(fresh, inputs)
         if text is not None:
-            result.alone = reads_alone(fresh)
+            result.alone = unpadded_only(fresh)
             result.right, result.left = (answer_or_error(padded, fresh, text, side) for side in ("right", "left"))
             result.cache = answer_or_error(cached, fresh, text)
             result.knock = knock_from_cache(deepcopy(fresh), text)

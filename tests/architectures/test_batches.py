@@ -62,7 +62,7 @@ def test_what_padding_misleads_reads_one_text_at_a_time(name: str, texts: int) -
 
 
 @pytest.mark.every_type
-@pytest.mark.parametrize("kind", [name for name, entry in TYPES.items() if entry.reads_alone])
+@pytest.mark.parametrize("kind", [name for name, entry in TYPES.items() if entry.unpadded_only])
 def test_padding_misleads_what_reads_alone(kind: str) -> None:
     """Nobody reads alone for nothing: the type or a variant of it gives other weights in a padded batch."""
     moved = []

@@ -14,7 +14,7 @@ from attn_cli.kernel.walk.padded import padded_stats
 from attn_cli.sources.huggingface.anatomy.configuration import number_of, text_configuration
 from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
 from attn_cli.sources.huggingface.capture.session import Capture
-from attn_cli.sources.huggingface.one_row import reads_in_one_row
+from attn_cli.sources.huggingface.one_row import supports_packing
 from attn_cli.sources.huggingface.read.batching import padded as padded_batch
 from attn_cli.sources.huggingface.read.positions import counted_from, position_count
 from tests.architectures.check import built
@@ -34,13 +34,13 @@ TOLERANCE = 2e-5
 @pytest.mark.parametrize("name", READ.split())
 def test_these_are_read_side_by_side(name: str) -> None:
     model = cast(PreTrainedModel, built(name)[0]).float()
-    assert reads_in_one_row(model)
+    assert supports_packing(model)
     check_the_same(model)
 
 
 @pytest.mark.parametrize("name", NOT_READ.split())
 def test_these_are_not(name: str) -> None:
-    assert not reads_in_one_row(built(name)[0].float())
+    assert not supports_packing(built(name)[0].float())
 
 
 @pytest.mark.every_type
@@ -52,7 +52,7 @@ def test_any_type_is_read_as_in_a_padded_batch(name: str) -> None:
         model = built(name)[0].float()
     except ImportError as error:
         pytest.skip(str(error))
-    if not reads_in_one_row(model):
+    if not supports_packing(model):
         pytest.skip("is read padded")
     check_the_same(model)
 

@@ -1,4 +1,4 @@
-"""What attn takes from torch and transformers beyond their public interfaces, in one file.
+"""Private names of torch and transformers: all that attn takes beyond their public interfaces.
 
 Each entry says what it is for, and what happens where it is gone or means something else;
 `tests/sources/huggingface/test_compat.py` has a test of each. A new release of a library is read against this page
@@ -57,7 +57,7 @@ TESTED_TRANSFORMERS = "5.23.0"  # as in tests/constraints.txt
 
 
 def is_newer_than_tested() -> bool:
-    """Whether transformers is newer than the release that attn is tested with."""
+    """True if transformers is newer than the release that attn is tested with."""
     return Version(TRANSFORMERS) > Version(TESTED_TRANSFORMERS)
 
 
@@ -138,17 +138,17 @@ def models_of(auto_class: Any) -> Mapping[type, Any]:
 
 
 def is_quantised(model: Any) -> bool:
-    """Whether a quantiser loaded the model, which says what is wrong if its pass fails. Gone: a failure names a bug."""
+    """True if a quantiser loaded the model: it is named where a pass fails. Gone: a failure is shown as a bug."""
     return getattr(model, "hf_quantizer", None) is not None
 
 
 def audio_lengths(model: Any, samples: int) -> int:
-    """How many frames a speech model's convolutions leave of so many samples. Gone: frames have no times."""
+    """The number of frames that a speech model's convolutions leave of so many samples. Gone: frames have no times."""
     return int(model._get_feat_extract_output_lengths(samples))
 
 
 def builder_of(model_class: Any) -> Callable[..., Any]:
-    """What builds a model of a class, or of an Auto class, from its configuration, on whatever device is the default.
+    """The builder of a class, or of an Auto class: it makes a model of a configuration, on the default device.
 
     Gone: sizes, heads and layers that a model can't have are refused only once it is loaded.
     """

@@ -1,4 +1,4 @@
-"""What attn knows of single model types: one register, one entry for each type.
+"""Facts about single model types: one register, one entry for each type.
 
 Most models need no entry: what attn has to know of a model is read off its code, its configuration and its forward
 pass. `TYPES` holds the rest, by the name that a config.json gives as `model_type`: facts that can't be read off, each
@@ -45,7 +45,7 @@ class MergedSquares:
 
 
 class Tiles(Enum):
-    """Where the tiles of one image stand in `pixel_values`, for a tower that sees them one by one.
+    """The axis of `pixel_values` that holds the tiles of one image, for a tower that sees them one by one.
 
     BATCH   in the batch axis, `[tiles, channels, height, width]`
     SECOND  in the axis after it, `[1, tiles, channels, height, width]`
@@ -87,13 +87,13 @@ class PackedTiles:
 class ModelType:
     """Facts about one model type; the defaults hold for a type without an entry.
 
-    reads_alone             Padding changes the weights between the tokens of a text, so that texts are not padded into
+    unpadded_only           Padding changes the weights between the tokens of a text, so that texts are not padded into
                             one batch: by convolutions over neighbours, pooled or hashed pieces of the text, positions
                             and patches counted from its end, keys put behind its last one. Measured for every type by
                             tests/architectures.
-    attends_both_ways       Tokens attend to later ones unless the configuration says is_decoder, so that it can't
+    bidirectional           Tokens attend to later ones unless the configuration says is_decoder, so that it can't
                             generate. Needed only for types without a masked-language class, by which it is recognised.
-    generates_otherwise     What it generates does not follow from a pass over what it has read and generated: XLNet
+    not_autoregressive      What it generates does not follow from a pass over what it has read and generated: XLNet
                             predicts a place without its token, Moshi hears itself. Measured for every type.
     padded_to_full_length   It was trained on texts padded to its whole number of positions, and reads the padding too.
     positions_from_padding  Positions are numbered from pad_token_id + 1 on, so that there are fewer than the
@@ -108,9 +108,9 @@ class ModelType:
     image_tokens            Which patches the image's tokens in a text hold; None where unknown.
     """
 
-    reads_alone: bool = False
-    attends_both_ways: bool = False
-    generates_otherwise: bool = False
+    unpadded_only: bool = False
+    bidirectional: bool = False
+    not_autoregressive: bool = False
     padded_to_full_length: bool = False
     positions_from_padding: bool = False
     repeats_blocks: bool = False
@@ -127,25 +127,25 @@ TYPES: dict[str, ModelType] = {
     "altclip_vision_model": ModelType(vision=RowByRow((CLS,))),
     "aya_vision": ModelType(tiles=Tiles.BATCH, image_tokens=Squares("downsample_factor", square_images=True)),
     "beit": ModelType(vision=RowByRow((CLS,))),
-    "bert-generation": ModelType(attends_both_ways=True),
+    "bert-generation": ModelType(bidirectional=True),
     "big_bird": ModelType(returns_weights=("BigBirdBlockSparseAttention",)),
     "bigbird_pegasus": ModelType(returns_weights=("BigBirdPegasusBlockSparseAttention",)),
     "blip_2_vision_model": ModelType(vision=RowByRow((CLS,))),
     "blip_vision_model": ModelType(vision=RowByRow((CLS,))),
-    "blt": ModelType(reads_alone=True),
+    "blt": ModelType(unpadded_only=True),
     "bridgetower_text_model": ModelType(positions_from_padding=True),
     "camembert": ModelType(positions_from_padding=True),
-    "canine": ModelType(reads_alone=True),
+    "canine": ModelType(unpadded_only=True),
     "chinese_clip_vision_model": ModelType(vision=RowByRow((CLS,))),
     "clap_text_model": ModelType(positions_from_padding=True),
     "clip_vision_model": ModelType(vision=RowByRow((CLS,))),
     "clipseg_vision_model": ModelType(vision=RowByRow((CLS,))),
     "cohere2_vision": ModelType(tiles=Tiles.BATCH, image_tokens=Squares("downsample_factor", square_images=True)),
-    "convbert": ModelType(reads_alone=True),
-    "cpmant": ModelType(reads_alone=True),
+    "convbert": ModelType(unpadded_only=True),
+    "cpmant": ModelType(unpadded_only=True),
     "data2vec-text": ModelType(positions_from_padding=True),
     "data2vec-vision": ModelType(vision=RowByRow((CLS,))),
-    "deepseek_v4": ModelType(reads_alone=True),
+    "deepseek_v4": ModelType(unpadded_only=True),
     "deepseek_vl": ModelType(image_tokens=EachPatch()),
     "deit": ModelType(vision=RowByRow((CLS, DISTILLATION))),
     "dinov2": ModelType(vision=RowByRow((CLS,))),
@@ -153,9 +153,9 @@ TYPES: dict[str, ModelType] = {
     "dinov3_vit": ModelType(vision=RowByRow((CLS, REGISTERS))),
     "dpt": ModelType(vision=RowByRow((CLS,))),
     "efficientloftr": ModelType(repeats_blocks=True),
-    "fastspeech2_conformer": ModelType(reads_alone=True),
-    "fastspeech2_conformer_with_hifigan": ModelType(reads_alone=True),
-    "funnel": ModelType(reads_alone=True),
+    "fastspeech2_conformer": ModelType(unpadded_only=True),
+    "fastspeech2_conformer_with_hifigan": ModelType(unpadded_only=True),
+    "funnel": ModelType(unpadded_only=True),
     "gemma3": ModelType(image_tokens=CoarserGrid()),
     "glm4v": ModelType(vision=MergedSquares()),
     "glm4v_moe": ModelType(vision=MergedSquares()),
@@ -181,23 +181,23 @@ TYPES: dict[str, ModelType] = {
     "llava_next": ModelType(tiles=Tiles.SECOND, image_tokens=PackedTiles()),
     "llava_onevision": ModelType(tiles=Tiles.SECOND),
     "longformer": ModelType(positions_from_padding=True),
-    "longt5": ModelType(reads_alone=True),
+    "longt5": ModelType(unpadded_only=True),
     "luke": ModelType(positions_from_padding=True),
     "markuplm": ModelType(positions_from_padding=True),
     "metaclip_2_vision_model": ModelType(vision=RowByRow((CLS,))),
     "mistral3": ModelType(image_tokens=Squares("spatial_merge_size")),
     "mlcd_vision_model": ModelType(vision=RowByRow((CLS,))),
-    "mobilebert": ModelType(reads_alone=True),
-    "moshi": ModelType(generates_otherwise=True),
+    "mobilebert": ModelType(unpadded_only=True),
+    "moshi": ModelType(not_autoregressive=True),
     "mpnet": ModelType(positions_from_padding=True),
-    "musicgen_melody": ModelType(reads_alone=True),
-    "nystromformer": ModelType(reads_alone=True),
+    "musicgen_melody": ModelType(unpadded_only=True),
+    "nystromformer": ModelType(unpadded_only=True),
     "ovis2_vision": ModelType(vision=RowByRow()),
     "owlv2_vision_model": ModelType(vision=RowByRow((CLS,))),
     "owlvit_vision_model": ModelType(vision=RowByRow((CLS,))),
     "paligemma": ModelType(image_tokens=EachPatch()),
-    "pegasus_x": ModelType(reads_alone=True),
-    "perceiver": ModelType(reads_alone=True),
+    "pegasus_x": ModelType(unpadded_only=True),
+    "perceiver": ModelType(unpadded_only=True),
     "pixtral": ModelType(vision=RowByRow()),
     "qianfan_ocr_vision": ModelType(vision=RowByRow((CLS,))),
     "qwen2_5_vl": ModelType(vision=MergedSquares(windows=True)),
@@ -206,24 +206,24 @@ TYPES: dict[str, ModelType] = {
     "qwen3_5_moe": ModelType(vision=MergedSquares()),
     "qwen3_vl": ModelType(vision=MergedSquares()),
     "qwen3_vl_moe": ModelType(vision=MergedSquares()),
-    "reformer": ModelType(reads_alone=True, returns_weights=("LocalSelfAttention", "LSHSelfAttention")),
+    "reformer": ModelType(unpadded_only=True, returns_weights=("LocalSelfAttention", "LSHSelfAttention")),
     "roberta": ModelType(positions_from_padding=True),
     "roberta-prelayernorm": ModelType(positions_from_padding=True),
-    "sam3_lite_text_text_model": ModelType(reads_alone=True),
+    "sam3_lite_text_text_model": ModelType(unpadded_only=True),
     "siglip": ModelType(padded_to_full_length=True),
     "siglip2": ModelType(padded_to_full_length=True),
     "siglip2_vision_model": ModelType(vision=GivenGrid()),
     "siglip_vision_model": ModelType(vision=RowByRow()),
     "smolvlm": ModelType(tiles=Tiles.SECOND, image_tokens=Squares("scale_factor", square_images=True)),
     "smolvlm_vision": ModelType(vision=RowByRow()),
-    "t5gemma2": ModelType(reads_alone=True),
+    "t5gemma2": ModelType(unpadded_only=True),
     "vipllava": ModelType(image_tokens=EachPatch()),
     "vit": ModelType(vision=RowByRow((CLS,))),
     "vit_msn": ModelType(vision=RowByRow((CLS,))),
     "whisper": ModelType(frames_per_token=2),
     "xlm-roberta": ModelType(positions_from_padding=True),
     "xlm-roberta-xl": ModelType(positions_from_padding=True),
-    "xlnet": ModelType(generates_otherwise=True),
+    "xlnet": ModelType(not_autoregressive=True),
     "xmod": ModelType(positions_from_padding=True),
 }
 

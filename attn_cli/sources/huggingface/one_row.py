@@ -1,4 +1,4 @@
-"""Whether a model reads texts side by side in one row of tokens as it reads them in a padded batch."""
+"""Models whose hidden states are the same for packed (varlen) inputs as for a padded batch, found by a probe."""
 
 from collections.abc import Mapping
 from inspect import signature
@@ -14,7 +14,7 @@ from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS
 from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.row_of_texts import NotInOneRowError, RowOfTexts
 from attn_cli.sources.huggingface.capture.session import Capture, unlabelled
-from attn_cli.sources.huggingface.read.batching import padded, reads_alone
+from attn_cli.sources.huggingface.read.batching import padded, unpadded_only
 from attn_cli.sources.huggingface.read.positions import counted_from, position_count
 
 _LENGTHS = (5, 11, 2, 8)
@@ -22,8 +22,8 @@ _LONGEST_ROW = 4096 + 128  # tokens; a model of as many positions is tried on fo
 _TOLERANCE = 1e-4  # of the largest number: rounding, not the influence of another token or position
 
 
-def reads_in_one_row(model: PreTrainedModel) -> bool:
-    """Whether hidden states of a few short texts are the same both ways, to rounding.
+def supports_packing(model: PreTrainedModel) -> bool:
+    """True if hidden states of a few short texts are the same packed and padded, to rounding.
 
     For models in float32 on the processor that take `position_ids`. A model with positions of its own, with
     convolutions or recurrences over tokens, or whose attention is not in the registry makes others, or fails. The row
@@ -35,7 +35,7 @@ def reads_in_one_row(model: PreTrainedModel) -> bool:
         or model.dtype != torch.float32
         or bool(getattr(model.config, "is_encoder_decoder", False))
         or not {"input_ids", "attention_mask", "position_ids"} <= set(parameters)
-        or reads_alone(model)
+        or unpadded_only(model)
     ):
         return False
     ids = _texts(model)

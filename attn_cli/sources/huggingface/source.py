@@ -42,7 +42,7 @@ from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.checks import check_layer_numbers
 from attn_cli.sources.huggingface.load.fingerprint import fingerprint
 from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions
-from attn_cli.sources.huggingface.one_row import reads_in_one_row
+from attn_cli.sources.huggingface.one_row import supports_packing
 from attn_cli.sources.huggingface.read.decoder_start import decoder_tokens
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt
 from attn_cli.sources.huggingface.read.positions import counted_from, position_count
@@ -80,11 +80,11 @@ class ModelSource:
         self.loaded, self.reader = loaded, reader or PromptReader(loaded)
         self.about, self.batch_size = loaded.about, self.reader.batch_size
         self.module_places = ModulePlaces(loaded.model)
-        self._found: Projections | None = None
+        self._projections_cache: Projections | None = None
         # Whether passes with a selection may end with its last attention: all ran as often as they have places.
-        self._usual_runs: dict[Selection, bool] = {}
+        self._each_ran_once: dict[Selection, bool] = {}
         self._note: tuple[str, ...] | None = None  # of a comparison with eager attention, once made
-        self._reads_in_one_row: bool | None = None  # found out by the first batch
+        self._supports_packing: bool | None = None  # found out by the first batch
         # The modules that attend if they run.
         self.modules = {module: self.module_places.of(module) for module in self.module_places.attention}
         self.places = [place for places in self.modules.values() for place in places]
@@ -133,7 +133,7 @@ class ModelSource:
     def _difference_from_eager(self, prompts: Sequence[Prompt]) -> tuple[str, ...]:
         """The note on a first layer whose output differs from its own eager attention's; none where they agree."""
         arguments = first_tokens(self._without_cache(self.reader.arguments(prompts)), _ENOUGH_TOKENS)
-        with self._explained(arguments, unfit=isinstance(prompts[0], ArrayPrompt)):
+        with self._translating_errors(arguments, unfit=isinstance(prompts[0], ArrayPrompt)):
             unlike = layer_unlike_eager(self.loaded.model, arguments)
         if not unlike:
             return ()
@@ -171,7 +171,7 @@ class ModelSource:
         """
         self._check_layers(selection)
         arguments = self._without_cache(self.reader.arguments(prompts))
-        with self._explained(arguments, unfit=isinstance(prompts[0], ArrayPrompt)):
+        with self._translating_errors(arguments, unfit=isinstance(prompts[0], ArrayPrompt)):
             texts, others = [prompt.tokens for prompt in prompts], [prompt.others for prompt in prompts]
             labels = BatchLabels(texts, others, encoder_decoder=self.reader.has_decoder)
             found = self._projections(arguments) if projections else None
@@ -187,7 +187,7 @@ class ModelSource:
             raise failure
 
     @contextmanager
-    def _explained(self, arguments: Mapping[str, Any], *, unfit: bool = False) -> Iterator[None]:
+    def _translating_errors(self, arguments: Mapping[str, Any], *, unfit: bool = False) -> Iterator[None]:
         """Context manager: errors of the model's own become such as say what is wrong with it or its inputs.
 
         unfit  whether any error may be of inputs that don't fit the model
@@ -210,9 +210,9 @@ class ModelSource:
 
     def _projections(self, arguments: Mapping[str, Any]) -> Projections:
         """W_O of every layer, looked for once: on the first tokens of a text, or on all inputs of another kind."""
-        if self._found is None:
-            self._found = find_projections(self.loaded.model, first_tokens(arguments, _ENOUGH_TOKENS))
-        return self._found
+        if self._projections_cache is None:
+            self._projections_cache = find_projections(self.loaded.model, first_tokens(arguments, _ENOUGH_TOKENS))
+        return self._projections_cache
 
     def _projected_places(self, arguments: Mapping[str, Any]) -> tuple[Projections, dict[str, ModulePlace]]:
         """W_O of every layer, and the places of the modules for which it is known, by their paths."""
@@ -250,7 +250,7 @@ class ModelSource:
 
     @property
     def has_lm_head(self) -> bool:
-        """Whether the model was loaded with its language-model head."""
+        """True if the model was loaded with its language-model head."""
         return self.loaded.generating is not None
 
     def experiment(
@@ -270,7 +270,7 @@ class ModelSource:
         arguments = self.reader.arguments([prompt])
         if look is not None:
             self._check_layers(look.selection)
-        with self._explained(arguments, unfit=isinstance(prompt, ArrayPrompt)):
+        with self._translating_errors(arguments, unfit=isinstance(prompt, ArrayPrompt)):
             return ModelExperiment(
                 self.loaded, prompt, arguments, rows, everywhere=everywhere, mean=mean, earliest=earliest, look=look
             )
@@ -283,25 +283,25 @@ class ModelSource:
         arguments = self._without_cache(self.reader.arguments([prompt]))
         tokens = len(prompt.others.get("decoder", prompt.tokens))
         pairs = [(row, token.id or 0) for row, token in zip(target.rows, target.tokens, strict=True)]
-        with self._explained(arguments, unfit=isinstance(prompt, ArrayPrompt)):
+        with self._translating_errors(arguments, unfit=isinstance(prompt, ArrayPrompt)):
             found, places = self._projected_places(arguments)
             return logit_parts(self.loaded, arguments, found, places, pairs, tokens)
 
     def mixed_layers(self, prompt: Prompt) -> list[MixedLayer]:
         """The layers of an encoder as attention, residual stream and norm; LoadError for other models."""
         arguments = self._without_cache(self.reader.arguments([prompt]))
-        with self._explained(arguments, unfit=isinstance(prompt, ArrayPrompt)):
+        with self._translating_errors(arguments, unfit=isinstance(prompt, ArrayPrompt)):
             found, places = self._projected_places(arguments)
             return mixed_layers(self.loaded, prompt, arguments, found, places)
 
     @property
     def positions(self) -> int | None:
-        """How many tokens the model reads at most; None where nothing limits them."""
+        """The largest number of tokens that the model reads; None where nothing limits them."""
         return position_count(self.loaded.model.config)
 
     @property
     def bytes_of_token(self) -> int:
-        """How many bytes the model's own pass takes for a token, at most."""
+        """The bytes that the model's own pass takes for a token, at most."""
         return bytes_of_token(self.loaded.model)
 
     def labels(self, ids: Sequence[int]) -> list[str]:
@@ -331,18 +331,18 @@ class ModelSource:
         arguments = self._without_cache(arguments)
         if "logits_to_keep" in signature(model.forward).parameters:
             arguments["logits_to_keep"] = 1
-        end = {None: "whole", False: "after selection", True: "at once"}[self._usual_runs.get(selection)]
+        end = {None: "whole", False: "after selection", True: "at once"}[self._each_ran_once.get(selection)]
         ledger = Ledger(model, selection, unlabelled(model), self.module_places)
-        with self._explained(arguments), onednn_linear():
+        with self._translating_errors(arguments), onednn_linear():
             self._run(visit, arguments, ledger, end=end, row_of_texts=row)
-        self._usual_runs.setdefault(selection, ledger.runs_are_usual)
+        self._each_ran_once.setdefault(selection, ledger.each_ran_once)
 
     def _row_of_texts(self, texts: Sequence[np.ndarray], padded: Mapping[str, torch.Tensor]) -> RowOfTexts | None:
         """Several texts in one row of tokens; None where the model doesn't read them so."""
         if len(texts) == 1:
             return None
-        if self._reads_in_one_row is None:
-            self._reads_in_one_row = reads_in_one_row(self.loaded.model)
-        if not self._reads_in_one_row:
+        if self._supports_packing is None:
+            self._supports_packing = supports_packing(self.loaded.model)
+        if not self._supports_packing:
             return None
         return RowOfTexts(texts, padded, counted_from(self.loaded.model.config))

@@ -1,4 +1,4 @@
-"""What a configuration states of a model, where transformers may raise: of several stacks of text, or by layer."""
+"""Statements of configurations for which transformers may raise: of several stacks of text, or by layer."""
 
 from transformers import PreTrainedConfig
 

@@ -12,7 +12,7 @@ INPUT_ERRORS = (TypeError, ValueError, RuntimeError, AttributeError, LookupError
 
 
 def takes_any(model: nn.Module) -> bool:
-    """Whether the forward takes arguments of any name."""
+    """True if the forward takes arguments of any name."""
     parameters = signature(model.forward).parameters.values()
     return any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
 
@@ -48,5 +48,5 @@ def first_tokens(arguments: Mapping[str, Any], count: int) -> dict[str, Any]:
 
 
 def out_of_memory(error: Exception) -> bool:
-    """Whether the error means too little memory: torch has a type for that on a GPU, on a CPU only a message."""
+    """True for an error of too little memory: torch has a type for that on a GPU, on a CPU only a message."""
     return isinstance(error, torch.OutOfMemoryError) or "allocate" in str(error)

@@ -1,4 +1,4 @@
-"""How many query and key/value heads an attention module says it has."""
+"""The numbers of query and key/value heads that an attention module states."""
 
 from torch import nn
 

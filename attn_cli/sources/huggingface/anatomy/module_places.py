@@ -1,4 +1,4 @@
-"""Where a module sits in its model: number and path of its block, and the stream that the block is part of."""
+"""The place of a module in its model: number and path of its block, and the stream that the block is part of."""
 
 from functools import cached_property
 from typing import NamedTuple
@@ -74,7 +74,7 @@ class ModulePlaces:
 
 
 def are_nested(path: str, other: str) -> bool:
-    """Whether one of two modules is the other, or part of it.
+    """True if one of two modules is the other, or part of it.
 
     >>> are_nested("layers.1", "layers.1.attn"), are_nested("layers.1", "layers.11.attn")
     (True, False)

@@ -49,7 +49,7 @@ def blocks_without_attention(model: nn.Module, places: Sequence[ModulePlace]) ->
 
 
 def mixer_of(block: nn.Module) -> str:
-    """What mixes the tokens of a block, by the names of the classes of its modules, outer ones first."""
+    """The mixer of a block's tokens, by the names of the classes of its modules, outer ones first."""
     names = [type(module).__name__ for module in block.modules() if type(module).__module__.split(".")[0] != "torch"]
     kinds = (kind for name in names for kind, words in _KINDS.items() if words.search(name))
     return next(kinds, "no attention")

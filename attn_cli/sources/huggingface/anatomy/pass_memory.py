@@ -1,4 +1,4 @@
-"""How much memory a model's own pass takes for a token, by the sizes of its weights."""
+"""The memory that a model's own pass takes for a token, by the sizes of its weights."""
 
 from torch import nn
 

@@ -1,4 +1,4 @@
-"""Which modules may compute attention themselves, without transformers' registry: read from their code.
+"""The modules that may compute attention themselves, outside of transformers' registry, read from their code.
 
 A torch function mode costs about a microsecond per operation, so only modules that name a softmax anywhere in their
 code, or in the functions that this code calls, are watched. A model whose attention all goes through the registry has
@@ -76,7 +76,7 @@ def _verdict(path: str, module: nn.Module) -> bool | None:
 
 
 def names_a_softmax(module: nn.Module) -> bool:
-    """Whether the code of a module's class, or a function that it calls, names a softmax.
+    """True if the code of a module's class, or a function that it calls, names a softmax.
 
     >>> names_a_softmax(nn.Softmax()), names_a_softmax(nn.Linear(1, 1))
     (True, False)
@@ -90,7 +90,7 @@ def _class_of(module: nn.Module) -> Any:  # typed Any because its static type is
 
 @cache
 def _code_names(module_class: Any, words: frozenset[str]) -> bool:
-    """Whether the methods of a module class, or functions that they call, name one of `words`."""
+    """True if the methods of a module class, or functions that they call, name one of `words`."""
     classes = [cls for cls in module_class.__mro__ if cls not in PreTrainedModel.__mro__]
     return any(_function_names(function, words, set()) for cls in classes for function in _methods(cls))
 
@@ -102,7 +102,7 @@ def _methods(cls: type) -> list[FunctionType]:
 
 
 def _function_names(function: FunctionType, words: frozenset[str], visited: set[int]) -> bool:
-    """Whether a function names one of `words`, or an inner function, one in its closure, or a global one it calls."""
+    """True if a function names one of `words`, or an inner function, one in its closure, or a global one it calls."""
     if id(function) in visited:
         return False
     visited.add(id(function))

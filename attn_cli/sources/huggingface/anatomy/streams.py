@@ -23,17 +23,17 @@ OWN_STREAMS = frozenset({"decoder", "vision", "audio"})
 
 
 def names_attention(name: str) -> bool:
-    """Whether a part of a path, or a class, is named after attention."""
+    """True if a part of a path, or a class, is named after attention."""
     return bool(_ATTENTION.search(name))
 
 
 def looks_like_attention(path: str, module: nn.Module) -> bool:
-    """Whether the module is called attention, by its class or by the last part of its path."""
+    """True if the module is called attention, by its class or by the last part of its path."""
     return any(names_attention(name) and not _OTHER.search(name) for name in _names(path, module))
 
 
 def is_router_or_gate(path: str, module: nn.Module) -> bool:
-    """Whether the module is called something whose softmax is no attention: a router, a gate, an indexer."""
+    """True if the module is called something whose softmax is no attention: a router, a gate, an indexer."""
     return any(_OTHER.search(name) for name in _names(path, module))
 
 
@@ -82,7 +82,7 @@ class StreamNames:
 
 
 def _names_a_pair(paths: list[str]) -> bool:
-    """Whether there are both an encoder and a decoder among the parts of these paths."""
+    """True if there are both an encoder and a decoder among the parts of these paths."""
     return {"encoder", "decoder"} <= {part for path in paths for part in path.split(".")}
 
 
@@ -91,7 +91,7 @@ def _is_cross(path: str) -> bool:
 
 
 def _is_decoder(path: str) -> bool:
-    """Whether a module is a decoder's, and no cross attention."""
+    """True if a module is a decoder's, and no cross attention."""
     return "decoder" in path and not _is_cross(path)
 
 

@@ -27,7 +27,7 @@ class UnpaddedText(NamedTuple):
 
 
 @lru_cache(8)
-def numbers(count: int) -> tuple[Token, ...]:
+def numbered_tokens(count: int) -> tuple[Token, ...]:
     """Placeholder tokens whose labels are their numbers."""
     return tuple(Token(index, str(index)) for index in range(count))
 
@@ -40,7 +40,7 @@ class BatchLabels:
     size        how many texts the pass has
     length      how many tokens it was given, None if it was given none
     padding     for "text" and "decoder" which tokens are real `[size, tokens]`, where a mask says that some are not
-    piece_ends  by (module name, text, call): the end of the image piece that the module read in that call, as an index
+    tile_stops  by (module name, text, call): the end of the image piece that the module read in that call, as an index
                 into the tokens of all pieces
     """
 
@@ -58,7 +58,7 @@ class BatchLabels:
         self.size = max(1, len(texts or ()))
         self.length: int | None = None
         self.padding: dict[str, torch.Tensor] = {}
-        self.piece_ends: dict[tuple[str, int, int], int] = {}
+        self.tile_stops: dict[tuple[str, int, int], int] = {}
         self._labels: dict[tuple[str | None, int, int], tuple[Token, ...]] = {}
 
     def read_arguments(self, model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
@@ -89,7 +89,7 @@ class BatchLabels:
             return []
         special, texts = set(self.tokenizer.all_special_ids), []
         for text, row in enumerate(ids.tolist()):
-            real = self._real(side, text, len(row))
+            real = self._unpadded(side, text, len(row))
             pieces = [(number, str(self.tokenizer.decode([number]))) for number in row[real]]
             texts.append(
                 tuple(
@@ -108,10 +108,10 @@ class BatchLabels:
 
     def unpadded(self, place: Place, batch: int, n: int, m: int) -> UnpaddedText:
         """The rows and keys of one batch element without its padding, labelled; it has n queries and m keys with it."""
-        if piece := self._piece(place, n, m):
+        if piece := self._tile_tokens(place, n, m):
             return UnpaddedText(slice(0, n), slice(0, m), piece, piece)
         query_side, key_side = self._sides(place.stream) if batch == self.size else (None, None)
-        rows, keys = self._real(query_side, place.text, n, m - n), self._real(key_side, place.text, m)
+        rows, keys = self._unpadded(query_side, place.text, n, m - n), self._unpadded(key_side, place.text, m)
         return self.labelled(place, batch, rows, keys)
 
     def labelled(self, place: Place, batch: int, rows: slice, keys: slice) -> UnpaddedText:
@@ -134,9 +134,9 @@ class BatchLabels:
         if len(tokens) == count:
             in_order = all(token.index == index for index, token in enumerate(tokens))
             return tuple(tokens if in_order else (replace(token, index=index) for index, token in enumerate(tokens)))
-        return numbers(count)
+        return numbered_tokens(count)
 
-    def _piece(self, place: Place, n: int, m: int) -> tuple[Token, ...]:
+    def _tile_tokens(self, place: Place, n: int, m: int) -> tuple[Token, ...]:
         """The tokens of a call on one piece of an image, such as a tile or a window; empty for other calls.
 
         Such a module is called for all pieces, one after the other.
@@ -144,8 +144,8 @@ class BatchLabels:
         tokens = self._tokens_read(place.stream, place.text) if place.stream in OWN_STREAMS else ()
         if n != m or n >= len(tokens) or all(token.piece is None for token in tokens):
             return ()
-        start = self.piece_ends.get((place.name, place.text, place.call - 1), 0)
-        end = self.piece_ends[place.name, place.text, place.call] = start + n
+        start = self.tile_stops.get((place.name, place.text, place.call - 1), 0)
+        end = self.tile_stops[place.name, place.text, place.call] = start + n
         bounds = {0, len(tokens)} | {at for at in range(1, len(tokens)) if tokens[at - 1].piece != tokens[at].piece}
         if not {start, end} <= bounds:
             return ()
@@ -164,8 +164,8 @@ class BatchLabels:
         side = stream if stream in OWN_STREAMS else "text" if stream in TEXT_STREAMS else None
         return side, side
 
-    def _real(self, side: str | None, text: int, count: int, past: int = 0) -> slice:
-        """Where the real tokens of a text lie among `count` positions, from the first to the last.
+    def _unpadded(self, side: str | None, text: int, count: int, past: int = 0) -> slice:
+        """The real tokens of a text among `count` positions, from the first to the last.
 
         past  how many keys a cache holds from before the first query
         """

@@ -1,4 +1,4 @@
-"""Where the texts of a batch lie in a layer's arrays: the same in all layers of a stream, so it is found once."""
+"""The places of a batch's texts in a layer's arrays: the same in all layers of a stream, so found once."""
 
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple

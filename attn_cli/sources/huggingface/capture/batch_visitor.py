@@ -53,7 +53,7 @@ class BatchVisitor:
         SelectionDone where the pass ends here.
         """
         output = self._visit_products(place, query, key, value, layer_rule)
-        if self.ledger.ends:
+        if self.ledger.can_stop:
             raise SelectionDone
         return output
 
@@ -66,7 +66,7 @@ class BatchVisitor:
         b, n, m = (query.shape[0], query.shape[2], key.shape[2]) if row is None else row.sizes
         heads = self.ledger.heads_of(place, h)
         groups = tuple(head // (h // key.shape[1]) for head in heads)
-        fills_output = len(heads) == h and not self.ledger.ends
+        fills_output = len(heads) == h and not self.ledger.can_stop
         place = replace(place, heads=heads, groups=groups)
         places = self.ledger.places_of_texts(place, range(b), b)
 
@@ -76,7 +76,7 @@ class BatchVisitor:
         layout = self.layouts.of(place, (b, n, m), layer_rule, text_of)
         output = _output_of(query, value) if fills_output else None
         layer = LayerBatch(query, key, value, layer_rule, heads, groups, layout, output, row)
-        if self._took_batch(layer, places.at(0), b, n):
+        if self._visited_as_batch(layer, places.at(0), b, n):
             return output
         if row is not None:
             query, key, value = (row.with_padding(x) for x in (query, key, value))
@@ -99,8 +99,8 @@ class BatchVisitor:
             return None
         return output if row is None else row.without_padding(output)
 
-    def _took_batch(self, layer: LayerBatch, place: Place, b: int, n: int) -> bool:
-        """Whether the visitor took all b texts of n rows at once, which fills the layer's output."""
+    def _visited_as_batch(self, layer: LayerBatch, place: Place, b: int, n: int) -> bool:
+        """True if the visitor took all b texts of n rows at once, which fills the layer's output."""
         if not isinstance(self.visit, BatchVisit) or layer.packed is None:
             return False
         return self.visit.of_batch(BatchCall(place, layer.packed, b, n))
@@ -114,7 +114,7 @@ class BatchVisitor:
         text: UnpaddedText,
         projection: torch.Tensor | None,
     ) -> Ingredients:
-        """What the block was given, and if anybody asks, how columns of a text's queries were turned, and W_O."""
+        """The block's input, W_O, and if requested the rotation of a text's queries."""
         size = key.shape[0], key.shape[2]
         is_own = place.stream != "cross"
         lengths = partial(self.blocks.lengths, place.name, index, size, text.keys) if is_own else None
@@ -146,7 +146,7 @@ class BatchVisitor:
             )
             check_rows(call.weights, call.place)
             self.visit(call)
-        if self.ledger.ends:
+        if self.ledger.can_stop:
             raise SelectionDone
 
     def _projection(self, place: Place, heads: Sequence[int], h: int, e: int) -> torch.Tensor | None:

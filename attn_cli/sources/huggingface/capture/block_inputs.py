@@ -1,4 +1,4 @@
-"""What the block that is running was given: the residual stream before it, one vector per token."""
+"""The input of the block that is running: the residual stream before it, one vector per token."""
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager

@@ -1,4 +1,4 @@
-"""Whether attn computes the first layer as the model's own eager attention does: asked on newer releases alone."""
+"""The first layer by attn and by the model's own eager attention, compared on releases newer than tested."""
 
 from collections.abc import Mapping
 from contextlib import suppress

@@ -54,7 +54,7 @@ class LayerRule:
         self.mask = mask
 
     def padding(self) -> torch.Tensor | None:
-        """Which keys are not padding `[b, m]`; None if none is padding, or the mask is the model's own."""
+        """The keys that are not padding `[b, m]`; None if none is padding, or the mask is the model's own."""
         return self.mask.padding() if isinstance(self.mask, LazyMask) else None
 
     def of_text(self, text: int, rows: slice, keys: slice, heads: Sequence[int]) -> Rule:

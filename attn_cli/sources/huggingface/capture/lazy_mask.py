@@ -50,7 +50,7 @@ class LazyMask(torch.Tensor):
         return mask
 
     def padding(self) -> torch.Tensor | None:
-        """Which keys are real, booleans `[b, m]`; None if none is padding. Found once: every text asks."""
+        """The keys that are not padding, booleans `[b, m]`; None if none is padding. Found once for all texts."""
         if "_padding" not in self.__dict__:
             self._padding = self._find_padding()
         return self._padding
@@ -67,7 +67,7 @@ class LazyMask(torch.Tensor):
 
     @property
     def is_of_distance(self) -> bool:
-        """Whether it depends on nothing but padding and how far the key is from the query."""
+        """True if it depends on padding and on the distance of key and query alone."""
         arguments = self.arguments
         shift = (int(arguments.get("q_offset", 0)), int(arguments.get("kv_offset", 0)))
         return _is_of_distance(_kernel_mask(arguments["mask_function"], 0, shift))

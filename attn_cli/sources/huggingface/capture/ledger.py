@@ -73,13 +73,13 @@ class Ledger:
 
     @property
     def total(self) -> int:
-        """How many attention calls were recorded."""
+        """The number of attention calls recorded."""
         return sum(self.calls.values())
 
     def end_after_selection(self, *, at_once: bool = False) -> None:
         """From now on, end the forward pass once every selected module has run in all its places.
 
-        at_once  with the visit of the last selected call, where `runs_are_usual` in a whole pass; otherwise before the
+        at_once  with the visit of the last selected call, where `each_ran_once` in a whole pass; otherwise before the
                  next call, and without effect if all layers are selected
 
         Without effect if the model's blocks run again after the last one.
@@ -89,18 +89,18 @@ class Ledger:
         self._runs_needed, self._ends_at_once = self._runs_of_selected(), at_once
 
     @property
-    def runs_are_usual(self) -> bool:
-        """Whether every selected module has run once in each of its places by now, and no more."""
+    def each_ran_once(self) -> bool:
+        """True if every selected module has run once in each of its places by now, and no more."""
         needed = self._runs_of_selected()
         return bool(needed) and all(self.runs.get(module) == places for module, places in needed.items())
 
     @property
-    def ends(self) -> bool:
-        """Whether the pass ends with the call that was recorded last, so that nobody needs its output."""
+    def can_stop(self) -> bool:
+        """True if the pass may stop with the call that was recorded last, whose output is then unused."""
         return self._ends_at_once and self._is_done()
 
     def _runs_of_selected(self) -> dict[nn.Module, int]:
-        """How often each selected attention module runs in a pass, in all its places."""
+        """The number of runs of each selected attention module in a pass, in all its places."""
         places = {module: self.places.of(module) for module in self.places.attention}
         return {module: len(of) for module, of in places.items() if any(self._selects(place) for place in of)}
 
@@ -122,7 +122,7 @@ class Ledger:
 
     def record_unseen(self, module: nn.Module) -> None:
         """Keep the place of a module that ran and whose code names a softmax, none of which was intercepted."""
-        self._keep_selected(module, self.unseen)
+        self._append_if_selected(module, self.unseen)
 
     def record_silent(self, ran: Iterable[nn.Module]) -> None:
         """Keep the places of those attention modules that ran, and of which no call was recorded.
@@ -134,11 +134,11 @@ class Ledger:
         known += [place.path for place in (*self.unseen, *self.not_over_keys)]
         for module in silent:
             if not any(are_nested(place.path, path) for place in self.places.of(module) for path in known):
-                self._keep_selected(module, self.unseen)
+                self._append_if_selected(module, self.unseen)
 
     def record_not_over_keys(self, module: nn.Module) -> None:
         """Keep the place of an attention module whose softmax is not over keys."""
-        self._keep_selected(module, self.not_over_keys)
+        self._append_if_selected(module, self.not_over_keys)
 
     def heads_of(self, place: Place, total: int) -> tuple[int, ...]:
         """The selected ones of the `total` heads of a recorded call; InputError for one that it doesn't have."""
@@ -158,7 +158,7 @@ class Ledger:
             calls.append(call)
         return PlacesOfTexts(place, texts, tuple(calls))
 
-    def _keep_selected(self, module: nn.Module, places: list[ModulePlace]) -> None:
+    def _append_if_selected(self, module: nn.Module, places: list[ModulePlace]) -> None:
         place = self._place(module)
         if self._selects(place):
             places.append(place)
@@ -174,5 +174,5 @@ class Ledger:
         return self.selection.has_layer(place.layer, place.blocks)
 
     def _is_done(self) -> bool:
-        """Whether every selected module has run in all its places."""
+        """True if every selected module has run in all its places."""
         return all(self.runs.get(module, 0) >= places for module, places in self._runs_needed.items())

@@ -53,9 +53,9 @@ def generating_class(config: PreTrainedConfig) -> Any:
     """
     encoder_decoder = bool(getattr(config, "is_encoder_decoder", False))
     entry = type_of(config)
-    both_ways = type(config) in models_of(AutoModelForMaskedLM) or entry.attends_both_ways
+    both_ways = type(config) in models_of(AutoModelForMaskedLM) or entry.bidirectional
     attends_ahead = both_ways and not encoder_decoder and not getattr(config, "is_decoder", False)
-    if attends_ahead or entry.generates_otherwise:
+    if attends_ahead or entry.not_autoregressive:
         return None
     original = saved_class(config)
     if original is not None and not _is_stack(original, config):

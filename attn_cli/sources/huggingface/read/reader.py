@@ -16,7 +16,7 @@ from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modul
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.trust.tokenizer_trial import try_tokenizer
 from attn_cli.sources.huggingface.read.audio_frames import frame_tokens, silence_notes
-from attn_cli.sources.huggingface.read.batching import padded, reads_alone
+from attn_cli.sources.huggingface.read.batching import padded, unpadded_only
 from attn_cli.sources.huggingface.read.chat_template import chat_text
 from attn_cli.sources.huggingface.read.decoder_start import decoder_tokens
 from attn_cli.sources.huggingface.read.input_files import (
@@ -77,7 +77,7 @@ class PromptReader:
         # One text at a time if each has its own arrays, if padding would change its attention, or if a decoder reads
         # generated tokens, whose number differs from text to text.
         own = self.processor is not None or (generator is not None and self.has_decoder)
-        self.batch_size = 1 if own or reads_alone(loaded.model) else 32
+        self.batch_size = 1 if own or unpadded_only(loaded.model) else 32
         if decoder_text is not None and not self.has_decoder:
             raise InputError(
                 f"{self.about['model']} ({self.about['type']}) has no decoder beside an encoder",

@@ -43,13 +43,13 @@ def test_a_pass_in_which_modules_ran_once_may_end_with_the_last_of_them() -> Non
     usual = []
     for module in (first, second, second):
         whole.record(module, "registry")
-        usual.append((whole.runs_are_usual, whole.ends))
+        usual.append((whole.each_ran_once, whole.can_stop))
     assert usual == [(False, False), (True, False), (False, False)]
     again.end_after_selection(at_once=True)
     ends = []
     for module in (first, second):
         again.record(module, "registry")
-        ends.append(again.ends)
+        ends.append(again.can_stop)
     assert ends == [False, True]
 
 

@@ -17,7 +17,7 @@ from attn_cli.sources.huggingface.compat import causal_mask_function
 
 
 class OwnCodeVisitor(Protocol):
-    """What takes in the attention of a model's own code, beside the ledger in which it records every call."""
+    """A receiver of the attention of a model's own code, and the ledger in which it records every call."""
 
     ledger: Ledger
 

@@ -51,7 +51,7 @@ def watching(own_code: OwnCodeVisitor) -> Iterator[None]:
 
 
 class Tally(NamedTuple):
-    """How many matrix products, and how many softmaxes that are not over keys, watched modules have computed."""
+    """The matrix products, and the softmaxes over other axes than keys, that watched modules have computed."""
 
     products: int
     other_softmaxes: int

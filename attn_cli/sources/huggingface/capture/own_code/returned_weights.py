@@ -15,7 +15,7 @@ _CLASSES = {name for entry in TYPES.values() for name in entry.returns_weights}
 
 
 def returns_weights(module: nn.Module) -> bool:
-    """Whether the module's weights can be captured only from its return value."""
+    """True if the module's weights can be captured only from its return value."""
     return type(module).__name__ in _CLASSES
 
 

@@ -49,7 +49,7 @@ class SeenCall(Call):
 
     @property
     def shows_scores(self) -> bool:
-        """Whether they were captured."""
+        """True if the scores were captured."""
         return self.scores is not None
 
     def bands(
