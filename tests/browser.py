@@ -46,7 +46,7 @@ class Browser:
         self.until("document.documentElement.dataset.ready === 'yes'")
 
     def log(self) -> list[str]:
-        """What the console said since the last call."""
+        """The console's lines since the last call."""
         return [f"{line['level']}: {line['message']}" for line in self.driver.get_log("browser")]
 
     def requests(self) -> list[str]:
@@ -81,7 +81,7 @@ class Browser:
         )
 
     def prefer(self, theme: str) -> None:
-        """What the system says of colours: light or dark."""
+        """The system's colour scheme: light or dark."""
         feature = {"name": "prefers-color-scheme", "value": theme}
         self.command("Emulation.setEmulatedMedia", features=[feature])
 

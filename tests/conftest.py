@@ -1,4 +1,4 @@
-"""What all tests share: golden files, a clean slate for what a terminal says, and which tests --fast leaves out."""
+"""Shared by all tests: golden files, a clean terminal environment, and the tests that --fast leaves out."""
 
 import ast
 import os
@@ -71,7 +71,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 @cache
 def is_slow(file: Path) -> bool:
-    """Whether a file loads a model or starts a process, by what it and the files of tests that it imports name."""
+    """True if a file loads a model or starts a process, by the names in it and in the test files that it imports."""
     if not file.is_relative_to(ROOT / "tests"):
         return any(file.is_relative_to(path) for path in _IMPORTING_TORCH)
     if file.name == "conftest.py":  # imported in any case

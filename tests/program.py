@@ -28,7 +28,7 @@ SHORT = 60  # seconds that any process of these tests may take on a slow machine
 
 @dataclass(frozen=True)
 class Run:
-    """What a run left: its exit code, the bytes on stdout, the text on stderr."""
+    """The result of a run: its exit code, the bytes on stdout, the text on stderr."""
 
     code: int
     bytes: bytes

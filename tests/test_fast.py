@@ -1,4 +1,4 @@
-"""What `bash tests/run --fast` leaves out: what loads a model or starts a process, by itself or by what it imports."""
+"""`bash tests/run --fast` leaves out tests that load a model or start a process, by themselves or by their imports."""
 
 from pathlib import Path
 

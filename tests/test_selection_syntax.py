@@ -1,4 +1,4 @@
-"""What --layer and --head choose: numbers, ranges, and heads that name their layer."""
+"""The syntax of --layer and --head: numbers, ranges, and heads that name their layer."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What --token picks, for one stream of tokens and its text alone."""
+"""The syntax of --token, for one stream of tokens and its text alone."""
 
 import pytest
 

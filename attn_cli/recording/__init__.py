@@ -1,4 +1,4 @@
-"""What one forward pass leaves behind: any cell, row, column or block of any head again, without the model.
+"""The attention of one forward pass: any cell, row, column or block of any head again, without the model.
 
 `RecordedLayer` is an attention call with its row sums, `Recording` all of them with the text that was read.
 """

@@ -43,7 +43,7 @@ class RecordingContents:
 
 
 class BadDocument(Exception):
-    """What was read is no recording; the message says what is wrong."""
+    """The file is not a valid recording; the message names the fault."""
 
 
 @dataclass(frozen=True)

@@ -189,7 +189,7 @@ class RecordedLayer(Call):
         return np.concatenate(strips) if strips else np.empty((0, -(-len(j) // block[1])), self.like.dtype)
 
     def terms(self, head: int, query: int, key: int) -> Terms:
-        """What the weight of one cell is made of; its rank takes the whole row."""
+        """The terms of one cell's weight; its rank takes the whole row."""
         row = self._cells(head, slice(query, query + 1), slice(0, self.m))[0]
         weight = float(self.weights(head, slice(query, query + 1), slice(key, key + 1))[0, 0])
         allowed = bool(self.allowed(slice(query, query + 1), slice(key, key + 1))[0, 0]) and not np.isneginf(row[key])
@@ -258,7 +258,7 @@ class RecordedLayer(Call):
 
     @property
     def is_kept(self) -> bool:
-        """Whether cells can be computed; where memory was short, statistics and thumbnails alone are kept."""
+        """True if cells can be computed; where memory was short, only statistics and thumbnails are kept."""
         return self.q is not None or self.seen is not None
 
     def _require_kept(self) -> None:

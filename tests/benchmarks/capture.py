@@ -1,4 +1,4 @@
-"""What looking costs: every head of every layer in the forward pass, against the pass without a look."""
+"""The cost of capture: every head of every layer in the forward pass, against the plain pass."""
 
 from collections.abc import Callable, Iterator
 

@@ -1,4 +1,4 @@
-"""What the explorer takes: until its first paint, of processor time and bytes for a key, and while nobody types."""
+"""The cost of the explorer: time to its first paint, processor time and bytes per key, and idle."""
 
 import os
 import statistics
@@ -77,7 +77,7 @@ def _keys(file: Path, size: tuple[int, int], before: str, keys: tuple[str, ...])
 
 
 def _long(file: Path, repeats: int) -> Iterator[str]:
-    """What somebody waits for who opens a head of 8,192 tokens."""
+    """The time to open a head of 8,192 tokens."""
     recording(layers=1, heads=2 * repeats + 2, n=8192, d=64).save(file)
     with Terminal("explore", file) as terminal:
         terminal.wait("? keys")

@@ -1,4 +1,4 @@
-"""What a GPU's walk costs: one layer as long texts have it, against torch's flash attention. Needs a GPU."""
+"""The cost of the GPU kernels: one layer of long texts, against torch's flash attention. Needs a GPU."""
 
 import statistics
 from collections.abc import Callable, Iterator

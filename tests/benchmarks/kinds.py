@@ -1,4 +1,4 @@
-"""What kinds of heads cost: attn heads --kinds against attn heads, on all heads of all layers of one text."""
+"""The cost of kinds of heads: attn heads --kinds against attn heads, on all heads of all layers of one text."""
 
 from collections.abc import Callable, Iterator
 
@@ -35,7 +35,7 @@ def rows(repeats: int, *, quick: bool) -> Iterator[Row]:
 
 
 def _random_networks() -> Iterator[Row]:
-    """How many heads get a name in 20 fresh networks of 270 heads with sharp scores, that learned nothing."""
+    """The number of named heads in 20 untrained networks of 270 heads with large scores."""
     for read in READ:
         names = [
             len(named_of_random_network(network, width, scale, seed, read))

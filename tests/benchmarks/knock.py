@@ -1,4 +1,4 @@
-"""What silencing every head costs, in plain runs of the model with its head of words, by processor time."""
+"""The cost of ablating every head, in baseline runs of the model with its language-model head, by processor time."""
 
 import statistics
 import time

@@ -1,4 +1,4 @@
-"""What `attn heads --lines` costs: whole processes on short texts, against plain forward passes of batches of them."""
+"""The cost of `attn heads --lines`: whole processes on short texts, against plain forward passes of their batches."""
 
 import random
 import sys

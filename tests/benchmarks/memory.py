@@ -1,4 +1,4 @@
-"""How memory grows: the peak of a whole process with a look at all layers and heads, over the plain forward pass."""
+"""Peak memory of a whole process that reads all layers and heads, over the plain forward pass."""
 
 from collections.abc import Iterator
 from statistics import median

@@ -1,4 +1,4 @@
-"""What hiding every part of a text costs beyond the run that looks, in plain runs of the model with its head."""
+"""The cost of masking every part of a text, in baseline runs of the model with its head."""
 
 import statistics
 import time

@@ -1,4 +1,4 @@
-"""How often `attn parts` names the part of a text that the next word comes from, with SmolLM2-135M."""
+"""The accuracy of `attn parts` in naming the part of a text that the next word comes from, with SmolLM2-135M."""
 
 from collections.abc import Iterator
 from itertools import count

@@ -1,4 +1,4 @@
-"""What a recording costs: its pass against attn heads, in bands and by compiled code; its size, and opening it."""
+"""The cost of a recording: its pass against attn heads, in bands and by compiled code; its size, and opening it."""
 
 import time
 from collections.abc import Callable, Iterator

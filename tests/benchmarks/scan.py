@@ -1,4 +1,4 @@
-"""What attn scan costs and survives: against plain forwards of the same batches, over time, killed, and on Ray."""
+"""The cost and survival of attn scan: against plain forwards of the same batches, over time, killed, and on Ray."""
 
 import os
 import platform

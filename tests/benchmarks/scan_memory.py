@@ -1,4 +1,4 @@
-"""What attn scan takes over the loaded model, held to --memory: of short, long and cut documents."""
+"""The memory of attn scan beside the loaded model, held to --memory: for short, long and split documents."""
 
 import random
 import subprocess

@@ -22,7 +22,7 @@ _PATIENCE = 900.0  # seconds for a part of the corpus, on a busy machine
 
 
 def lines(*, quick: bool) -> Iterator[str]:
-    """What every step says; `quick` with 2,000 sentences."""
+    """The output of every step; `quick` with 2,000 sentences."""
     with tempfile.TemporaryDirectory() as name:
         yield from _story(Path(name), 2_000 if quick else 20_000)
 

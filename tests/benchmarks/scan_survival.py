@@ -1,4 +1,4 @@
-"""What attn scan survives: kill -9 at random moments, and workers of Ray killed in the middle of a shard."""
+"""Survival of attn scan: kill -9 at random moments, and workers of Ray killed in the middle of a shard."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""How long a person waits for a command that needs no model."""
+"""The time of commands that need no model."""
 
 import sys
 import tempfile

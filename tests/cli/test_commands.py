@@ -1,4 +1,4 @@
-"""What stands for a command in `attn --help` is what the command says of itself."""
+"""A command's line in `attn --help` is the first line of its own help."""
 
 import subprocess
 import sys

@@ -352,7 +352,7 @@ def test_names_of_many_folders_and_widths_of_many_digits_take_no_time() -> None:
     ids=lambda value: " ".join(value)[:50] if isinstance(value, list) else None,
 )  # fmt: skip
 def test_a_line_that_was_typed_wrongly_is_answered_in_two(arguments: list[str], hint: str, here: Path) -> None:
-    """What is wrong, and what to type."""
+    """The fault, and the line to type."""
     (here / "tiny.gguf").touch()
     run = attn(*arguments)
     assert run.code == USAGE

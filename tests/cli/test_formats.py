@@ -1,4 +1,4 @@
-"""What climbs the ladder comes in every format: whole files of the right kind, and rows that are rows."""
+"""Results come in every format: whole files of the right kind, and rows that are rows."""
 
 import csv
 import io

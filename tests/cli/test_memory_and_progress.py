@@ -1,4 +1,4 @@
-"""What a run takes: refused before it starts where that is too much, told with -v, shown while it runs."""
+"""Time and memory of a run: refused before it starts, printed with -v, shown while it runs."""
 
 import io
 import re

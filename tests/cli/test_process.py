@@ -1,4 +1,4 @@
-"""What only a process of its own can show: pipes, closed streams, full disks, signals."""
+"""Behaviour of whole processes: pipes, closed streams, full disks, signals."""
 
 import os
 import signal
@@ -147,7 +147,7 @@ def test_a_scan_is_whole_where_nobody_hears_of_it(tmp_path: Path) -> None:
 
 
 def test_no_file_gets_the_number_of_a_closed_stream() -> None:
-    """What a library's C code prints to stderr would be written into it."""
+    """A library's C code would print its stderr into it."""
     code = """if True:
         import os
         import sys

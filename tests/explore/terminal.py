@@ -56,7 +56,7 @@ class Terminal:
         return "\n".join("".join(buffer[y][x].data for x in columns).rstrip() for y in range(self.screen.lines))
 
     def read(self, seconds: float = 0.05) -> bytes:
-        """What comes within some time; nothing if nothing does."""
+        """The output within some time; nothing if there is none."""
         try:
             data: bytes = self.process.read_nonblocking(65536, timeout=seconds)
         except (pexpect.TIMEOUT, pexpect.EOF):
@@ -108,7 +108,7 @@ class Terminal:
 
     @property
     def echoes(self) -> bool:
-        """Whether the terminal shows what is typed and hands it over by lines, as shells leave it."""
+        """True if the terminal echoes typed text and passes it on by lines, as shells leave it."""
         flags = self.flags if self.process.closed else termios.tcgetattr(self.process.child_fd)[3]
         return bool(flags & termios.ECHO and flags & termios.ICANON and flags & termios.ISIG)
 

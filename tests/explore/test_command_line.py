@@ -30,7 +30,7 @@ def explorer(of: Recording, text: str, *options: str) -> Session:
 
 
 def arrays_of(line: str) -> dict[str, np.ndarray]:
-    """What a line gives as arrays."""
+    """The arrays that a line gives."""
     words = shlex.split(line)
     assert words[0] == "attn"
     run = attn(*words[1:], "-q", "-f", "npz")

@@ -16,7 +16,7 @@ from tests.explore.recordings import recording
 
 
 def weights(call: Call, *, mean: bool = False) -> np.ndarray:
-    """What `attn matrix` gives `[h, n, m]`."""
+    """The weights of `attn matrix` `[h, n, m]`."""
     part = reduce(call, FullMatrix(mean_heads=mean)).part(Matrix)
     assert part is not None
     assert part.weights is not None

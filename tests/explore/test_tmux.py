@@ -23,7 +23,7 @@ class Tmux:
         self.socket = socket
 
     def run(self, *words: str) -> str:
-        """What a command of tmux says."""
+        """The output of a command of tmux."""
         command = ["tmux", "-S", str(self.socket), "-f", "/dev/null", *words]
         variables = environment()
         del variables["LINES"]
@@ -89,7 +89,7 @@ def test_a_closed_terminal_ends_it(tmux: Tmux, tmp_path: Path) -> None:
 
 
 def is_running(number: int) -> bool:
-    """Whether a process is there; one that has ended and that nobody waits for is not."""
+    """True if a process is running; a zombie is not."""
     try:
         state = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
     except FileNotFoundError:

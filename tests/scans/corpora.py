@@ -1,4 +1,4 @@
-"""What tests of scans share: sentences made by seed, scans of the built-in table in small shards, tables as bytes."""
+"""Shared by tests of scans: sentences made by seed, scans in small shards, tables as bytes."""
 
 import random
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a scan takes stays under --memory, whatever the documents: those that have no room are named, long ones cut."""
+"""A scan stays under --memory, whatever the documents: those without room are named, long ones split."""
 
 import tracemalloc
 from collections.abc import Sequence
@@ -54,7 +54,7 @@ def of_words(count: int) -> Document:
 
 
 def texts_of(document: Document, options: ScanOptions) -> tuple[list[int], PoisonRecords]:
-    """How many tokens each group of texts has, and what is poison."""
+    """The tokens of each group of texts, and the rejected records."""
     poison = PoisonRecords()
     groups = ShardTexts(Words(), options, poison).groups([document])  # type: ignore[arg-type]
     return [sum(len(text.encoded.ids) for text in texts) for texts in groups], poison

@@ -1,4 +1,4 @@
-"""What can't be scanned is counted and named, changes nothing else, and ends a scan with --strict alone."""
+"""Unreadable records are counted and named, change nothing else, and end a scan with --strict alone."""
 
 from pathlib import Path
 

@@ -78,7 +78,7 @@ Scans = dict[str, Scanned]
 
 @cache
 def by_hand(file: Path, model: Path, *options: str) -> dict[tuple[int, int], list[dict[str, float]]]:
-    """What attn heads --lines says of every head and document."""
+    """The numbers of attn heads --lines for every head and document."""
     run = attn("heads", "--lines", "--file", file, "-m", model, "-f", "jsonl", "-q", *options)
     heads: dict[tuple[int, int], list[dict[str, float]]] = {}
     for line in run.lines:

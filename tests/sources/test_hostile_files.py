@@ -114,7 +114,7 @@ def _settings(path: str) -> None:
 
 
 def _corpus(path: str) -> str:
-    """What was counted and read past: "read" if nothing was."""
+    """The records counted and skipped: "read" if none were."""
     reasons = set()
     for document in open_corpus([path]).documents():
         assert isinstance(document.text if isinstance(document, Document) else document.reason, str)
@@ -235,7 +235,7 @@ def test_spoilt_files_are_read_or_refused_in_one_line(
 
 
 def _outcome(read: Callable[[str], Any], name: str, case: str) -> str:
-    """What became of the file; AssertionError for an exception or a message that nobody should see."""
+    """The outcome for the file; AssertionError for an exception or a message that users must not see."""
     try:
         found = read(name)
     except AttnError as error:

@@ -1,4 +1,4 @@
-"""What a table reads, and what is too much for it."""
+"""Texts that a table reads, and texts that are too long for it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What reducers make of compiled code's statistics is what they make of those of bands, for any call."""
+"""Reducers give the same results from compiled statistics as from bands, for any call."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -73,7 +73,7 @@ def test_to_the_byte(golden: Callable[[str, str], None], command: str, width: in
 
 
 def test_on_a_low_screen_the_grid_of_kinds_is_cut_and_not_what_it_comes_to() -> None:
-    """What heads are named and how many come before the grid where both don't fit."""
+    """The named heads and their counts come before the grid where both don't fit."""
     kinds = head_kinds(open_source("toy:minilm"))
     whole, low = (
         [str(line) for line in draw(kinds, Report("heads", SOURCE, ()), Screen(80, height=height))]

@@ -1,4 +1,4 @@
-"""How an overview in words looks: words in place of tokens, and the header says what was done to the numbers."""
+"""An overview in words: words in place of tokens, with a header on how numbers were merged."""
 
 from collections.abc import Callable
 

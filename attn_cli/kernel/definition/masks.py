@@ -26,10 +26,10 @@ class Span(NamedTuple):
 
 
 class Mask(Protocol):
-    """What every mask can do; shapes are in the module's docstring."""
+    """The interface of masks; shapes are in the module's docstring."""
 
     def allowed(self, i: Array, j: Array) -> Array:
-        """Whether query i may attend to key j."""
+        """True if query i may attend to key j."""
 
     def span(self, start: int, stop: int, m: int) -> Span:
         """The keys, of m, that queries start .. stop - 1 may attend to."""

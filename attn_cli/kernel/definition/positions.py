@@ -46,7 +46,7 @@ def rotary(x: Array, positions: Array, base: float = BASE, *, interleaved: bool 
 
 @dataclass(frozen=True, eq=False)
 class Turning:
-    """How the columns of queries and keys were turned in pairs, and what a reader of them was told of it.
+    """The rotation of pairs of columns of queries and keys, and what is known of it.
 
     first, second  the columns of every pair, which one angle turns
     cos, sin       of that angle at every key `[m, pairs]`, times what a model may give both (YaRN)

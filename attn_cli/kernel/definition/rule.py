@@ -1,4 +1,4 @@
-"""What happens between q kᵀ and the weights, in a fixed order: scale, softcap, bias, mask, softmax (with a sink)."""
+"""The rule from q kᵀ to the weights, in a fixed order: scale, softcap, bias, mask, softmax (with a sink)."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +10,7 @@ from attn_cli.kernel.definition.masks import Mask, Open
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """How scores become weights.
+    """The rule by which scores become weights.
 
     scale    factor on q kᵀ; usually 1 / sqrt(d) (Vaswani et al. 2017, eq. 1)
     softcap  scores become softcap * tanh(score / softcap) (Gemma 2), None for none

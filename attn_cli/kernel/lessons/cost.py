@@ -37,7 +37,7 @@ class LayerSizes:
         return self.cached * self.visible(tokens)
 
     def visible(self, tokens: int) -> int:
-        """How many keys the last of so many tokens may attend to."""
+        """Number of keys that the last of so many tokens may attend to."""
         return tokens if self.window is None else min(tokens, self.window)
 
     def cells(self, n: int, m: int, *, causal: bool = True) -> int:

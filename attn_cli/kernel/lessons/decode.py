@@ -53,7 +53,7 @@ class DecodingCache:
 
     @property
     def numbers(self) -> int:
-        """How many numbers the cache holds."""
+        """Numbers in the cache."""
         return sum(math.prod(array.shape[:-2]) * self.length * int(array.shape[-1]) for array in self.arrays)
 
 

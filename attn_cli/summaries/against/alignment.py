@@ -121,5 +121,5 @@ def _order(tokens: Sequence[Token]) -> tuple[int, list[tuple[str, int]]]:
 
 
 def _kind(token: Token) -> Hashable:
-    """What makes two tokens equal: their id, or their text where they have no id."""
+    """A token's identity: its id, or its text where it has no id."""
     return token.text if token.id is None else token.id

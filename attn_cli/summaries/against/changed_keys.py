@@ -67,7 +67,7 @@ class ChangedKeys(Part):
 
     @property
     def footnote(self) -> str:
-        """What the numbers and the bars are."""
+        """The meaning of the numbers and the bars."""
         alone = (self.keys < 0).any() or (self.other_keys < 0).any()
         keys = "\n-key: in the first text alone, +key: in the second alone" if alone else ""
         if len(self.rows) == 1:

@@ -70,7 +70,7 @@ def kept_call(call: Call) -> Call:
 
 
 def kept_bytes(call: Call) -> int:
-    """How much memory a kept call takes."""
+    """Bytes of a kept call."""
     arrays = (call.q, call.k) if isinstance(call, AttentionCall) else (call.like,)
     return sum(int(np.prod(x.shape)) * int(x.itemsize) for x in arrays)
 

@@ -94,7 +94,7 @@ def side_by_side(call: Call, other: Call, aligner: Aligner | None = None) -> Sid
 def cell_labels(
     summary: Summary, head: int | str, query: int, key: int, other_key: int, other_keys: Sequence[Token]
 ) -> dict[str, Any]:
-    """What a row of data says of a cell before its numbers; `key` or `other_key` is -1 where only the other has it."""
+    """The fields of a row that name its cell; `key` or `other_key` is -1 where only the other text has it."""
     return {
         "layer": summary.place.layer,
         "head": head,

@@ -1,4 +1,4 @@
-"""What attn takes from torch and transformers beyond their public interfaces is there, and means what attn thinks."""
+"""Private names of torch and transformers exist, and mean what attn takes them for."""
 
 import inspect
 import re

@@ -44,7 +44,7 @@ def encoded(n: int) -> EncodedText:
 
 
 def error_in_block(model: Any, hook: Any) -> Exception:
-    """What a pass raises in which a hook of a module ran."""
+    """The error of a pass in which a hook of a module ran."""
     handle = model.layers[1].mlp.register_forward_pre_hook(hook)
     try:
         with pytest.raises((RuntimeError, AssertionError)) as caught:

@@ -104,7 +104,7 @@ def test_real_models_by_loops_over_tokens_on_eager_weights(
 
 
 def hold_sinks(part: HeadKinds, weights: np.ndarray, seen: np.ndarray) -> None:
-    """What keys receive and which are sinks, by loops over dense weights `[h, n, m]` and what rows see `[n, m]`.
+    """Attention received by keys, and the sinks, by loops over dense weights `[h, n, m]` and visible cells `[n, m]`.
 
     The mean over the rows that see the key; rows of fewer than 8 keys are left out, where there are others. Keys of
     fewer than 8 rows are no sinks, where others have more.

@@ -15,7 +15,7 @@ FILES = sorted(path for path in HOUSE.rglob("*.py") if path.name != "known_types
 
 
 def names_of_types(code: str) -> list[str]:
-    """What a file knows of single model types: registered names as strings, and tests of a `model_type`."""
+    """A file's knowledge of single model types: registered names as strings, and tests of a `model_type`."""
     nodes = list(ast.walk(ast.parse(code)))
     names = [node.value for node in nodes if isinstance(node, ast.Constant) and str(node.value) in TYPES]
     looking: list[ast.AST] = [node for node in nodes if isinstance(node, ast.Compare | ast.Match)]

@@ -149,7 +149,7 @@ class Stack(PreTrainedModel):
 
 
 def reason(*ways: str, layers: tuple[int, ...] | None = None) -> str:
-    """What `attn` says of a stack of such attentions, "" if all is well."""
+    """The message of `attn` on a stack of such attentions, "" if all is well."""
     model, selection = Stack(*ways), Selection(layers=layers)
     with capture(model, _ignored, selection=selection) as ledger:
         model(torch.randn(1, 5, 8))

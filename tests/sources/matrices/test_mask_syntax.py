@@ -1,4 +1,4 @@
-"""What each name of `--mask` allows, cell by cell; and that --help and the errors name all of them."""
+"""The cells that each name of `--mask` allows; --help and the errors name all of them."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ ALLOWED = [
 
 
 def cells(n: int, m: int, *texts: str) -> list[str]:
-    """What several masks together allow, as in `ALLOWED`."""
+    """The cells that several masks together allow, as in `ALLOWED`."""
     parts = masks_of(MatrixOptions(masks=texts), ScoreShape((), 1, n, m, 2, np.dtype(np.float32)))
     allowed = dense(parts.mask(m, (), 0, (0,)), n, m, like=np.empty(0))
     return ["".join(str(int(cell)) for cell in row) for row in np.broadcast_to(allowed, (n, m))]

@@ -16,7 +16,7 @@ def minilm() -> VectorTable:
 
 
 def attention_of(table: VectorTable, text: str, word: str) -> dict[str, float]:
-    """What `word` gives to each word of the text: x as q, k and v, scale 1/sqrt(head size), the mean over heads."""
+    """The weights of `word` on each word of the text: x as q, k and v, scale 1/sqrt(head size), the mean over heads."""
     rows = [table.index(found) for found, _, _ in split_words(text, table)]
     x = table.vectors[rows].astype(np.float64).reshape(len(rows), table.heads, -1).transpose(1, 0, 2)
     scores = x @ x.transpose(0, 2, 1) / np.sqrt(x.shape[-1])

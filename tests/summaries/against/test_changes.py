@@ -1,4 +1,4 @@
-"""What changes from one call to another, against plain loops over dense weights."""
+"""Changes from one call to another, against plain loops over dense weights."""
 
 from collections.abc import Sequence
 

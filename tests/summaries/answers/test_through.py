@@ -1,4 +1,4 @@
-"""What tokens are made of through all layers, against the product of dense layer matrices from eager attention."""
+"""Token flow through all layers, against the product of dense layer matrices from eager attention."""
 
 from copy import deepcopy
 

@@ -165,7 +165,7 @@ def test_hiding_one_key_changes_no_entropy_and_hiding_nothing_changes_nothing() 
 
 
 def weights_of_first(call: AttentionCall) -> float:
-    """What row 1 of head 0 gives to key 0, the only hidden key that is the one before its query."""
+    """The weight of row 1 of head 0 on key 0, the only hidden key that is the one before its query."""
     return float(dense.attend(call.q, call.k, call.v, call.rule).weights[0, 1, 0])
 
 

@@ -1,4 +1,4 @@
-"""What is worked out of tokens is worked out once for the same ones."""
+"""Results for the same tokens are computed once."""
 
 from collections.abc import Sequence
 

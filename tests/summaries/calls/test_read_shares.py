@@ -1,4 +1,4 @@
-"""What is read: shares of weight times value, and of what W_O makes of it, against plain NumPy on dense arrays."""
+"""Shares by value norm and output norm, against plain NumPy on dense arrays."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def grouped_call(*, projected: bool = True) -> AttentionCall:
 
 
 def vectors_of(call: AttentionCall, by: By) -> np.ndarray:
-    """What every head takes of every key for every query `[h, n, m, ...]`, in the space where lengths are measured.
+    """The vector that every head reads from every key for every query `[h, n, m, ...]`, in the space of the norm.
 
     By value together, the heads stand side by side, so that each has coordinates of its own.
     """

@@ -1,4 +1,4 @@
-"""What is printed past Rich is what Rich prints."""
+"""Lines printed past Rich equal those that Rich prints."""
 
 from unittest.mock import patch
 

@@ -38,7 +38,7 @@ def weights_around(rows: int, columns: int, bright: tuple[int, int] = BRIGHT) ->
 
 
 def report(rows: int, columns: int, part: Part | None = None, command: str = "matrix") -> Report:
-    """What [CLS] attends to in an image of so many patches."""
+    """Attention of [CLS] to an image of so many patches."""
     labels = tokens(rows, columns)
     part = part or Matrix(weights_around(rows, columns)[None, None], None, rows=(0,))
     summary = Summary(Place(11, "vit.attention", (4,), (4,)), labels, labels, RULE, (part,))

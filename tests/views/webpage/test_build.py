@@ -37,7 +37,7 @@ def lines_of(page: bytes) -> list[bytes]:
 
 
 def document(page: bytes) -> dict[str, Any]:
-    """What the page says beside the weights."""
+    """The page's data beside the weights."""
     stream = unpacked(lines_of(page)[0])
     length = int.from_bytes(stream[:4], "little")
     result: dict[str, Any] = json.loads(stream[4 : 4 + length])

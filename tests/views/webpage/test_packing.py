@@ -1,4 +1,4 @@
-"""What is packed is read again: weights to 0.004, masks and numbers exactly, by plain Python and not by the script."""
+"""Packed pages are read again: weights to 0.004, masks and numbers exactly, by plain Python and not by the script."""
 
 import zlib
 from base64 import b64decode

@@ -82,7 +82,7 @@ def dense(browser: Browser, layer: RecordedLayer) -> np.ndarray:
 
 
 def text_of(browser: Browser, name: str) -> str:
-    """What an element says."""
+    """The text of an element."""
     return str(browser.run("document.getElementById(arguments[0]).textContent", name))
 
 

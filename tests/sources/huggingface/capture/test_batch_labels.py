@@ -1,4 +1,4 @@
-"""What the tokens of a text are called, layer after layer."""
+"""Labels of a text's tokens, layer after layer."""
 
 from dataclasses import replace
 

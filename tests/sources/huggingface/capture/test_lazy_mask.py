@@ -56,7 +56,7 @@ CELL_BY_CELL: dict[str, dict[str, Any]] = {
 
 @st.composite
 def arguments(draw: st.DrawFn) -> dict[str, Any]:
-    """What transformers calls a mask function with: any size, with past keys or without, padded on either side."""
+    """Arguments of transformers' mask functions: any size, with past keys or without, padded on either side."""
     batch, n, past = draw(st.integers(1, 3)), draw(st.integers(1, 7)), draw(st.integers(0, 5))
     m = n + past
     padding = None

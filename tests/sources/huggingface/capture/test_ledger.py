@@ -1,4 +1,4 @@
-"""What a ledger counts, which calls are selected, and where it ends a pass; without any attention computed."""
+"""Counts, selection and the end of a pass by a ledger; no attention is computed."""
 
 import pytest
 from transformers import PreTrainedModel

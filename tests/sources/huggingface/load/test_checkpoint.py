@@ -1,4 +1,4 @@
-"""What loading refuses, and what it says: nothing is filled with random numbers, nothing runs, nothing is asked."""
+"""Refusals of loading, and their messages: no random weights, no foreign code, no prompts."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""What is found at a name, and what is refused before anything is loaded."""
+"""Models found by name, and names refused before anything is loaded."""
 
 import json
 from pathlib import Path

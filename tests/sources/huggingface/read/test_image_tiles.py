@@ -19,7 +19,7 @@ TOLD = 6  # of those of an LFM2-VL, which come row by row, three more to fill th
 
 
 class Case(NamedTuple):
-    """What a type is given, with `places` for the image in its text; every `square` x `square` patches are one."""
+    """The inputs of a type, with `places` for the image in its text; every `square` x `square` patches are one."""
 
     shape: tuple[int, ...]
     places: int
@@ -73,7 +73,7 @@ def brighter(pixels: torch.Tensor, side: int, tile: int, row: int, column: int) 
 
 
 def keys_of(model: PreTrainedModel, inputs: dict[str, Any], stream: str) -> tuple[list[Token], np.ndarray]:
-    """What the keys of the first layer of a stream are called, and what they are, over all calls of its module."""
+    """Labels and contents of the keys of a stream's first layer, over all calls of its module."""
     tower = {"vision": tower_tokens(model.config, inputs)}
     text = with_patches(labels(None, inputs["input_ids"]), model, inputs)
     tokens: list[Token] = []
@@ -92,7 +92,7 @@ def keys_of(model: PreTrainedModel, inputs: dict[str, Any], stream: str) -> tupl
 
 
 def changed(model: PreTrainedModel, inputs: dict[str, Any], pixels: torch.Tensor, stream: str) -> list[str]:
-    """What the keys are called that change with these pixels."""
+    """Labels of the keys that change with these pixels."""
     tokens, before = keys_of(model, inputs, stream)
     _, after = keys_of(model, {**inputs, "pixel_values": pixels}, stream)
     return [token.text for token, x in zip(tokens, np.abs(after - before).max(axis=1), strict=True) if x > 1e-5]

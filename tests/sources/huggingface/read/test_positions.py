@@ -1,4 +1,4 @@
-"""How many positions models have."""
+"""The number of positions of models."""
 
 from pathlib import Path
 

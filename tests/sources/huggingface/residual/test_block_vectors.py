@@ -1,4 +1,4 @@
-"""What enters and leaves a block is what transformers calls its hidden states."""
+"""Inputs and outputs of blocks are transformers' hidden states."""
 
 import pytest
 import torch

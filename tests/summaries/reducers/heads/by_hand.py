@@ -37,7 +37,7 @@ def mean_over_rows(problem: Problem, of_row: Callable[[Row], float]) -> np.ndarr
 
 
 def heads_of(problem: Problem, *, tensors: bool, stream: str = "self") -> Heads:
-    """What the reducer says of the problem as a call of that stream."""
+    """The reducer's result for the problem as a call of that stream."""
     call = call_of(problem, tensors=tensors)
     heads = reduce(replace(call, place=replace(call.place, stream=stream)), HeadStatistics()).part(Heads)
     assert heads is not None
