@@ -62,7 +62,7 @@ def test_tables_matrices_and_recordings_start_without_torch(arguments: list[str]
 
 
 def test_what_a_command_does_not_need_is_not_imported() -> None:
-    assert not {"cmap", "rich.table", "attn_cli.sources.toy"} & modules_after("--version")
+    assert not {"cmap", "rich.table", "attn_cli.sources.tables.source"} & modules_after("--version")
     loaded = modules_after("inspect", "river bank")
     assert (
         not {

@@ -14,7 +14,7 @@ from attn_cli.errors import ExitCode, InputError
 from attn_cli.kernel.lessons.learn import Example, descend
 from attn_cli.prompt import Prompt
 from attn_cli.sources import DEFAULT_MODEL, open_table_source
-from attn_cli.sources.toy import TableSource
+from attn_cli.sources.tables.source import TableSource
 from attn_cli.summaries.answers.learn import Learning, rose
 from attn_cli.summaries.report import Report
 from attn_cli.text import cut

@@ -11,7 +11,7 @@ from attn_cli.cli.kit.shell import completion
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.errors import ExitCode
 from attn_cli.sources import DEFAULT_MODEL, open_table_source
-from attn_cli.sources.toy import TableSource
+from attn_cli.sources.tables.source import TableSource
 from attn_cli.summaries.answers.nearest import nearest as nearest_words
 from attn_cli.summaries.report import Report
 

@@ -9,7 +9,7 @@ from attn_cli.selection import Selection
 from attn_cli.source import Source
 
 if TYPE_CHECKING:
-    from attn_cli.sources.toy import TableSource
+    from attn_cli.sources.tables.source import TableSource
 
 DEFAULT_MODEL = "toy"
 TABLE_SUFFIXES = (".txt", ".vec", ".tsv", ".bin", ".gz", ".npz", ".json", ".safetensors")
@@ -131,7 +131,7 @@ def is_recording(model: str) -> bool:
 def open_table_source(model: str = DEFAULT_MODEL, projections: str | None = None) -> "TableSource":
     """The table behind a `--model` value, as a source; InputError for a value that means a model."""
     from attn_cli.sources.tables import open_table
-    from attn_cli.sources.toy import TableSource
+    from attn_cli.sources.tables.source import TableSource
 
     if not is_table(model):
         raise InputError(f"{model} is not a table of word vectors", "give toy, toy:NAME or a table file")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from attn_cli.sources.audio import Audio, read_audio
+from attn_cli.sources.huggingface.read.media import Audio, read_audio
 from attn_cli.sources.image import read_image
 
 if TYPE_CHECKING:

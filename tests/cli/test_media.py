@@ -14,7 +14,7 @@ import transformers
 from PIL import Image
 from transformers import AutoFeatureExtractor, AutoImageProcessor, AutoProcessor
 
-from attn_cli.sources.audio import read_audio
+from attn_cli.sources.huggingface.read.media import read_audio
 from attn_cli.sources.huggingface.read.without_torchvision import without_videos
 from attn_cli.sources.image import read_image
 from tests.media import RATE, audio_file, image_file

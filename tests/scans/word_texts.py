@@ -12,7 +12,7 @@ from attn_cli.errors import InputError
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import PlannedLayer, Selection
 from attn_cli.sources import open_source
-from attn_cli.sources.toy import TableSource
+from attn_cli.sources.tables.source import TableSource
 
 
 def open_words() -> Any:

@@ -8,9 +8,9 @@ import torch
 from transformers import PreTrainedModel
 
 from attn_cli.prompt import Token
-from attn_cli.sources.audio import Audio
 from attn_cli.sources.huggingface.compat import audio_lengths
 from attn_cli.sources.huggingface.known_types import type_of
+from attn_cli.sources.huggingface.read.media import Audio
 
 
 def frame_tokens(model: PreTrainedModel, arrays: Mapping[str, Any], extractor: Any | None) -> tuple[Token, ...]:
