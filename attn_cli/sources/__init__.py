@@ -95,7 +95,7 @@ def open_source(
     if projections is not None:
         raise InputError(f"--projections is for tables, and {model} is a model", "it has projections of its own")
     from attn_cli.sources.huggingface.load.origin import OriginOptions, find
-    from attn_cli.sources.media import read_media
+    from attn_cli.sources.huggingface.read.media import read_media
 
     origin = find(model, OriginOptions(**loading, reads_text=inputs is None and image is None and audio is None))
     from attn_cli.sources.huggingface.load.hub import check_hub

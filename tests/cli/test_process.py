@@ -333,7 +333,7 @@ def test_what_a_library_logs_stays_off_the_terminal(tmp_path: Path) -> None:
     Image.new("RGB", (4, 4)).save(file)
     file.write_bytes(file.read_bytes().replace(b"\x15\x01\x03\0\x01\0\0\0\x03\0", b"\x15\x01\x03\0\x01\0\0\0\x0a\0"))
     read = (
-        "from attn_cli.cli import main; from attn_cli.sources.image import read_image\n"
+        "from attn_cli.cli import main; from attn_cli.sources.huggingface.read.media import read_image\n"
         "try: main()\nexcept SystemExit: read_image({!r})"
     )
     run = subprocess.run(

@@ -30,8 +30,7 @@ from attn_cli.sources.corpora import Document, open_corpus
 from attn_cli.sources.files.array_file import read_array
 from attn_cli.sources.huggingface.load.trust.configuration import check_configuration
 from attn_cli.sources.huggingface.read.input_files import read_inputs
-from attn_cli.sources.huggingface.read.media import read_audio
-from attn_cli.sources.image import read_image
+from attn_cli.sources.huggingface.read.media import read_audio, read_image
 from attn_cli.sources.sizes import read_sizes
 from attn_cli.sources.tables.files import open_table_file
 from attn_cli.sources.tables.projections import read_projections

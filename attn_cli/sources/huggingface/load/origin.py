@@ -20,12 +20,13 @@ from attn_cli.sources.devices import check_names
 from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path
 from attn_cli.sources.huggingface.load.trust.configuration import check_configuration
 from attn_cli.sources.huggingface.load.trust.folder_files import check_files
-from attn_cli.sources.media import MEDIA_COMMANDS
 
 DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model", "spiece.model", "merges.txt",
                     "sentencepiece.bpe.model", "spm.model", "source.spm", "tekken.json")  # fmt: skip
+# The commands that take images and audio, for hints.
+MEDIA_COMMANDS = "attn top, matrix, heads, inspect and layers"
 # The files of a processor, which turns images and audio into the model's arrays.
 PROCESSOR_FILES = ("processor_config.json", "preprocessor_config.json")
 

@@ -1,16 +1,24 @@
-"""Audio from a .wav file, as samples for a model's processor."""
+"""An image or audio from a file, for a model's processor."""
 
+import warnings
 import wave
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attn_cli.errors import InputError
+from attn_cli.errors import InputError, LimitError, LoadError
 from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.sources.files.paths import nonempty_file
+from attn_cli.sources.memory import free_memory
 from attn_cli.text import excerpt
 
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+_IMAGES = "PNG, JPEG, WebP, GIF, BMP and TIFF are known"
 # Samples a second: from below a telephone's to beyond any microphone's. The others are made by damaged headers.
 _RATES = range(1_000, 1_000_001)
 
@@ -46,6 +54,58 @@ class Audio:
         import soxr  # an optional package
 
         return Audio(soxr.resample(self.samples, self.rate, rate), rate, self.file)
+
+
+@dataclass(frozen=True, eq=False)
+class Media:
+    """An image and audio, at least one of them.
+
+    image  None where none was given
+    audio  None where none was given
+    files  their file names by kind: "image", "audio"
+    """
+
+    image: "Image | None"
+    audio: Audio | None
+    files: Mapping[str, str]
+
+
+def read_media(image: str | None, audio: str | None) -> Media | None:
+    """The media in these files; None if neither is given. Raises what `read_image` and `read_audio` raise."""
+    files = {kind: file for kind, file in (("image", image), ("audio", audio)) if file is not None}
+    if not files:
+        return None
+    return Media(None if image is None else read_image(image), None if audio is None else read_audio(audio), files)
+
+
+def read_image(file: str) -> "Image":
+    """The image in RGB, rotated as its EXIF orientation says; the first frame if it has several.
+
+    Raises LoadError where the package that reads images is missing, InputError for a file that holds none, LimitError
+    for an image of too many pixels.
+    """
+    if find_spec("PIL") is None:
+        raise LoadError("--image needs the package pillow", "pip install 'attn-cli[image]'")
+    from PIL import Image, ImageOps, UnidentifiedImageError  # an optional package
+
+    path, label = nonempty_file(file), excerpt(file)
+    with parse_errors(label, "is the file whole?"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what Pillow says of damaged metadata
+        try:
+            with Image.open(path) as image:
+                _check_pixels(image.width * image.height, label)
+                return ImageOps.exif_transpose(image).convert("RGB")
+        except UnidentifiedImageError:
+            raise InputError(f"{label} is not an image", _IMAGES) from None
+        except Image.DecompressionBombError:
+            raise LimitError(f"{label} has too many pixels", "make it smaller first") from None
+
+
+def _check_pixels(pixels: int, label: str) -> None:
+    """Refuse an image whose pixels don't fit into the free memory: 3 bytes each, and twice where it is turned."""
+    free = free_memory()
+    if free is not None and 8 * pixels > free:
+        raise LimitError(f"{label} has {pixels:,} pixels, more than fit into memory", "make it smaller first")
 
 
 def read_audio(file: str) -> Audio:

@@ -21,11 +21,11 @@ from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.hub import network_of
 from attn_cli.sources.huggingface.load.load_errors import load_error
 from attn_cli.sources.huggingface.load.native_output import without_native_output
-from attn_cli.sources.huggingface.load.origin import PROCESSOR_FILES, Origin
+from attn_cli.sources.huggingface.load.origin import MEDIA_COMMANDS, PROCESSOR_FILES, Origin
 from attn_cli.sources.huggingface.read.chat_template import rendered
+from attn_cli.sources.huggingface.read.media import Media
 from attn_cli.sources.huggingface.read.positions import position_count
 from attn_cli.sources.huggingface.read.without_torchvision import without_videos
-from attn_cli.sources.media import MEDIA_COMMANDS, Media
 
 # The arguments of a model's forward that hold an image or audio.
 _ARGUMENTS = {

@@ -26,11 +26,11 @@ from attn_cli.sources.huggingface.read.input_files import (
     file_prompt,
     read_inputs,
 )
+from attn_cli.sources.huggingface.read.media import Media
 from attn_cli.sources.huggingface.read.positions import check_letters, check_tokens, position_count
 from attn_cli.sources.huggingface.read.processor import Processor, arrays_for_forward, file_option
 from attn_cli.sources.huggingface.read.random_tokens import repeated_tokens
 from attn_cli.sources.huggingface.read.tokenize import aligned, encode, tokenize
-from attn_cli.sources.media import Media
 
 
 class Generator(Protocol):
