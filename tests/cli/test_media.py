@@ -408,10 +408,10 @@ def test_without_its_package_another_rate_is_refused(seeing: Seeing, tmp_path: P
 def missing(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
     """As if that package were not installed."""
     find = importlib.util.find_spec
-    for module in ("image", "audio"):
-        monkeypatch.setattr(
-            f"attn_cli.sources.{module}.find_spec", lambda name, *rest: None if name == package else find(name, *rest)
-        )
+    monkeypatch.setattr(
+        "attn_cli.sources.huggingface.read.media.find_spec",
+        lambda name, *rest: None if name == package else find(name, *rest),
+    )
 
 
 def test_without_pillow_there_are_no_images(seeing: Seeing, cat: Path, monkeypatch) -> None:
