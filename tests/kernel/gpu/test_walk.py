@@ -12,7 +12,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from attn_cli.summaries.reducers.column_sums import ReceivedShares
 
 from attn_cli.call import AttentionCall, Output, Place
 from attn_cli.kernel.definition import dense
@@ -28,6 +27,7 @@ from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Reducer, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.kinds.head_kinds import HeadKindsReducer, KindTexts
+from attn_cli.summaries.reducers.received import ReceivedShares
 from tests.kernel.walk.test_fused import agree, key_lists, masks
 
 triton = pytest.importorskip("triton", reason="Triton has no wheel for this machine")
