@@ -12,8 +12,8 @@ from attn_cli.summaries.report import Report
 from attn_cli.views.answers import drawer
 from attn_cli.views.answers.matrices import matrix_maps
 from attn_cli.views.answers.outputs import output_maps
-from attn_cli.views.drawing.beside import arranged
 from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.side_by_side import arranged
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import more_of_matrices
 

@@ -11,7 +11,6 @@ from attn_cli.summaries.calls.image_grid import patch_grid
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
-from attn_cli.views.drawing.beside import arranged
 from attn_cli.views.drawing.cells import packed_text
 from attn_cli.views.drawing.fitting import Section, Version, whole
 from attn_cli.views.drawing.heatmap import HeatMap
@@ -25,6 +24,7 @@ from attn_cli.views.drawing.labels import (
     which_heads,
 )
 from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.side_by_side import arranged
 from attn_cli.views.drawing.styles import BOLD
 from attn_cli.views.drawing.text_figure import ColoredText
 from attn_cli.views.invocation import Invocation

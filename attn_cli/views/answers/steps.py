@@ -13,13 +13,13 @@ from attn_cli.summaries.answers.steps import Stage, Steps
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
 from attn_cli.text import visible
-from attn_cli.views.drawing.beside import arranged
 from attn_cli.views.drawing.cells import fit, packed_text
 from attn_cli.views.drawing.fitting import Section, Version, fitted, shorter
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.labels import text_with_mark
 from attn_cli.views.drawing.palette import Ramp, background
 from attn_cli.views.drawing.screen import Screen, label_columns
+from attn_cli.views.drawing.side_by_side import arranged
 from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import on_same_input

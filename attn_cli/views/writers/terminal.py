@@ -6,8 +6,8 @@ from rich.cells import cell_len
 
 from attn_cli.summaries.report import Report
 from attn_cli.views.answers import next_words
-from attn_cli.views.drawing.above import taken
 from attn_cli.views.drawing.screen import largest_map, screen_of
+from attn_cli.views.drawing.stderr_lines import taken
 from attn_cli.views.shell_words import command_line
 from attn_cli.views.sink import Sink
 from attn_cli.views.terminal import render

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from attn_cli.views.drawing.beside import arranged
 from attn_cli.views.drawing.console import console_for, printed_text
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.side_by_side import arranged
 from tests.program import attn
 
 
