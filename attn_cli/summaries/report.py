@@ -92,6 +92,11 @@ class Report(Displayed):
         return list(rows) if self.ranking is None else self.ranking.of_records(list(rows))
 
     @property
+    def runs_model(self) -> bool:
+        """Whether its numbers come of a model: not of a table of vectors, nor of a demonstration."""
+        return runs_model(self.source)
+
+    @property
     def unit(self) -> str:
         """What a query and a key are: a token, or a word that tokens were merged into."""
         return "token" if self.merged_from is None else "word"
@@ -104,3 +109,8 @@ class Report(Displayed):
             and self.batch is None
             and any(len({part.name for part in summary.parts}) > 1 for summary in self.summaries)
         )
+
+
+def runs_model(source: Mapping[str, Any]) -> bool:
+    """Whether a source, by what it says of itself, is a model: not a table of vectors, nor a demonstration."""
+    return source["type"] not in ("table", "demonstration")

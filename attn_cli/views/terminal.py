@@ -165,7 +165,7 @@ def _about_text(report: Report) -> Iterator[str]:
     """How a model was run, and the numbers of its shown layers and heads and of tokens."""
     source, kinds = report.source, report.answer if isinstance(report.answer, KindMap) else None
     summaries = report.summaries if kinds is None else kinds.summaries
-    if source["type"] not in ("table", "demonstration") and source["device"] != "none":
+    if report.runs_model and source["device"] != "none":
         yield f"{source['dtype']}"
         yield f"{source['device']}"
     if not summaries:

@@ -9,8 +9,7 @@ from attn_cli.summaries.against.change_matrix import ChangeMatrix
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.heatmap import HeatMap
-from attn_cli.views.drawing.labels import place_prefix, which_heads
-from attn_cli.views.drawing.pair_labels import pair_text
+from attn_cli.views.drawing.labels import pair_text, place_prefix, which_heads
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import against_again

@@ -11,8 +11,7 @@ from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.bars import bar_width, signed_bar
 from attn_cli.views.drawing.cells import fit
-from attn_cli.views.drawing.labels import head_name, stream_suffix, which_heads
-from attn_cli.views.drawing.pair_labels import pair_label
+from attn_cli.views.drawing.labels import head_name, pair_label, stream_suffix, which_heads
 from attn_cli.views.drawing.palette import Ramp, background
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD

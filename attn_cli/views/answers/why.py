@@ -41,7 +41,7 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
         return more_of_matrices(report, invocation)
     summary, why = next(report.parts_of(Why))
     reads_text = any(invocation.has(name) for name in ("text", "file", "messages"))
-    predicts = report.source["type"] not in ("table", "demonstration") and report.streams == ["self"] and reads_text
+    predicts = report.runs_model and report.streams == ["self"] and reads_text
     command = "knock" if predicts and not invocation.has("pair") else "matrix"
     head = head_name(summary, why.cells[0].head if why.cells else 0)
     return on_same_input(command, report, invocation, "-H", head)

@@ -13,6 +13,7 @@ import orjson
 from attn_cli.prompt import Prompt, Token
 from attn_cli.recording import LEVELS, MASKED, RecordedLayer, Recording
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
+from attn_cli.summaries.report import runs_model
 from attn_cli.text import counted, model_name, visible
 from attn_cli.views.webpage.packing import packed_mask
 
@@ -146,7 +147,7 @@ def about(recording: Recording) -> Iterator[str]:
     """The model, how it was run, and how much of it and of the text there is."""
     source, layers = recording.about, recording.layers
     yield _model(recording)
-    if source["type"] not in ("table", "demonstration"):
+    if runs_model(source):
         yield visible(str(source["dtype"]))
     blocks = len({(layer.place.stream, layer.place.layer) for layer in layers})
     yield f"{counted(blocks, 'layer')}, {counted(sum(layer.h for layer in layers), 'head')}"
