@@ -112,8 +112,9 @@ def as_arguments(model: PreTrainedModel, arrays: Mapping[str, Any], file: str) -
     Raises InputError for a name that the forward doesn't take.
     """
     parameters = inspect.signature(model.forward).parameters
-    unknown = [name for name in arrays if name not in parameters]
-    if unknown and not takes_any(model):
+    # a forward that takes any name doesn't take self: Python passes the model by it
+    unknown = [name for name in arrays if name not in parameters and (name == "self" or not takes_any(model))]
+    if unknown:
         raise InputError(f"{file}: the model takes no {unknown[0]}", f"it takes {', '.join(parameters)}")
 
     def fit(x: Any) -> Any:
@@ -133,6 +134,8 @@ def _check(arrays: Mapping[str, torch.Tensor], file: str) -> None:
         if name in arrays and (arrays[name].is_floating_point() or arrays[name].is_complex()):
             dtype = str(arrays[name].dtype).removeprefix("torch.")
             raise InputError(f"{file}: {name} has dtype {dtype}", "ids of tokens are whole numbers")
+        if name in arrays and arrays[name].ndim < 2:
+            raise InputError(f"{file}: {name} has shape {tuple(arrays[name].shape)}", "one text is a row: [1, n]")
     if ids is None or ids.ndim != 2:
         return
     if ids.shape[0] > 1:
