@@ -17,8 +17,8 @@ from attn_cli.kernel.walk import fused
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.bands import bands
 from attn_cli.kernel.walk.blocks import folded
+from attn_cli.kernel.walk.one_walk import OneWalk, WalkStats
 from attn_cli.kernel.walk.plan import plan_of, plan_of_weights
-from attn_cli.kernel.walk.row_numbers import OneWalk, WalkStats
 from attn_cli.prompt import Token
 from attn_cli.recording.numbers import readable
 from attn_cli.recording.rules import rule_of_heads

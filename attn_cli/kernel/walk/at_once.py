@@ -7,7 +7,7 @@ from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.gpu import walk as gpu
 from attn_cli.kernel.walk import fused
 from attn_cli.kernel.walk.intervals import Intervals
-from attn_cli.kernel.walk.row_numbers import OneWalk, WalkStats
+from attn_cli.kernel.walk.one_walk import OneWalk, WalkStats
 
 
 class CompiledWalk(Protocol):

@@ -16,7 +16,7 @@ from attn_cli.kernel.walk.c_structs import AttentionStruct
 from attn_cli.kernel.walk.c_threads import pool, team
 from attn_cli.kernel.walk.gaps import Gaps
 from attn_cli.kernel.walk.intervals import Intervals
-from attn_cli.kernel.walk.row_numbers import NOTED_MOMENTS, OneWalk, RowScatter, WalkStats
+from attn_cli.kernel.walk.one_walk import NOTED_MOMENTS, OneWalk, RowScatter, WalkStats
 from attn_cli.kernel.walk.threads import cores
 
 _PANEL = 64  # keys lie in panels of so many, on any processor

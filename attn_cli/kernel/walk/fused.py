@@ -13,7 +13,7 @@ from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.wanted import Pool
 from attn_cli.kernel.walk.gaps import intervals_and_gaps
 from attn_cli.kernel.walk.intervals import Intervals, intervals
-from attn_cli.kernel.walk.row_numbers import MOST_TOP, NOTED_MOMENTS, OneWalk, WalkStats
+from attn_cli.kernel.walk.one_walk import MOST_TOP, NOTED_MOMENTS, OneWalk, WalkStats
 
 _TYPES = ("torch.float32", "torch.bfloat16", "torch.float16")
 

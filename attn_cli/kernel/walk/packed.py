@@ -17,7 +17,7 @@ from attn_cli.kernel.stats.wanted import MOMENTS, RankedKeys, RowStats, Wanted
 from attn_cli.kernel.walk import fused
 from attn_cli.kernel.walk.at_once import compiled_walk
 from attn_cli.kernel.walk.intervals import Intervals
-from attn_cli.kernel.walk.row_numbers import OneWalk, WalkStats
+from attn_cli.kernel.walk.one_walk import OneWalk, WalkStats
 from attn_cli.kernel.walk.unpadded import Unpadded
 
 

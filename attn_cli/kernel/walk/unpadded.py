@@ -11,7 +11,7 @@ import numpy as np
 from attn_cli.arrays import Array, namespace
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.kernel.walk.intervals import Intervals
-from attn_cli.kernel.walk.row_numbers import RowScatter
+from attn_cli.kernel.walk.one_walk import RowScatter
 
 
 class Unpadded:

@@ -22,7 +22,7 @@ from attn_cli.kernel.gpu import walk
 from attn_cli.kernel.gpu.walk import KernelTile, row_stats, tile_of
 from attn_cli.kernel.stats.wanted import Pool
 from attn_cli.kernel.walk import fused
-from attn_cli.kernel.walk.row_numbers import OneWalk, WalkStats
+from attn_cli.kernel.walk.one_walk import OneWalk, WalkStats
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Reducer, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics

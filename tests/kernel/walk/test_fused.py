@@ -33,7 +33,7 @@ from attn_cli.kernel.walk.c_library import is_built, widest_vectors
 from attn_cli.kernel.walk.fused import row_stats, suits
 from attn_cli.kernel.walk.gaps import intervals_and_gaps
 from attn_cli.kernel.walk.intervals import intervals
-from attn_cli.kernel.walk.row_numbers import OneWalk, WalkStats
+from attn_cli.kernel.walk.one_walk import OneWalk, WalkStats
 
 # float32 sums of up to a few hundred numbers, in another order than the float64 that they are held against.
 CLOSE = {"rtol": 2e-5, "atol": 2e-5}

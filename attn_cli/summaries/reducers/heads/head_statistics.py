@@ -10,7 +10,7 @@ from attn_cli.call import Call, TextBatch
 from attn_cli.kernel.stats.wanted import Rows, RowStats, Wanted
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.heads.alignment import AlignedTexts, Alignment
-from attn_cli.summaries.reducers.heads.row_numbers import Cell
+from attn_cli.summaries.reducers.heads.keys import Cell
 from attn_cli.summaries.reducers.heads.statistic import HeadRows, Statistic
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 

@@ -11,7 +11,7 @@ import numpy as np
 from attn_cli.kernel.definition.softmax import renormalised
 from attn_cli.kernel.stats.wanted import RowStats
 from attn_cli.summaries.reducers.heads.alignment import AlignedTexts, Alignment
-from attn_cli.summaries.reducers.heads.row_numbers import Cell
+from attn_cli.summaries.reducers.heads.keys import Cell
 
 
 @dataclass(frozen=True, eq=False)

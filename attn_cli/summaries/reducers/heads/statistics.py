@@ -13,7 +13,7 @@ import numpy as np
 from attn_cli.prompt import Token
 from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.reducers.heads.alignment import Alignment
-from attn_cli.summaries.reducers.heads.row_numbers import Diagonal, FixedKey, KeyOfRow
+from attn_cli.summaries.reducers.heads.keys import Diagonal, FixedKey, KeyOfRow
 from attn_cli.summaries.reducers.heads.statistic import CellWeight, HeadRows, Statistic
 
 _BITS_PER_NAT = float(1 / np.log(2))

@@ -13,7 +13,7 @@ from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
-from attn_cli.summaries.reducers.heads.row_numbers import Diagonal, FixedKey
+from attn_cli.summaries.reducers.heads.keys import Diagonal, FixedKey
 from attn_cli.summaries.reducers.heads.statistic import CellWeight
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from tests.strategies import Problem, problems
