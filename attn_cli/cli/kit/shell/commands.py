@@ -61,6 +61,13 @@ class GroupedHelp(TyperCommand):
         """The context, with the width of --help."""
         return super().make_context(info_name, args, parent, **help_width() | extra)
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """The words that no parameter takes; an error whose context holds them, unless a shell completes them."""
+        left: list[str] = super().parse_args(ctx, args)
+        if left and not ctx.resilient_parsing:
+            raise typer.BadParameter("unexpected arguments", ctx=ctx)
+        return left
+
     def get_help(self, ctx: Any) -> str:
         """The text of --help; a terminal that it is taller than has it in the pager."""
         return _leafed(super().get_help(ctx))
@@ -121,6 +128,7 @@ def _command(name: str, function: Callable[..., Any]) -> Any:
     alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
     alone.command(name, cls=GroupedHelp)(function)
     command = get_command(alone)
+    command.context_settings["allow_extra_args"] = True
     command.context_settings["default_map"] = defaults_for(name, [str(each.name) for each in command.params])
     return command
 

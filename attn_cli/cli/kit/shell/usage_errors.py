@@ -43,13 +43,12 @@ _OF_MATRICES = (".npy", ".npz", ".csv", ".tsv", ".safetensors")
 def message_and_hint(error: Any, words: Sequence[str]) -> tuple[str, str]:
     """The message of a usage error on the command line `words`, and a hint on what to try."""
     command = getattr(getattr(error, "ctx", None), "command_path", "attn")
+    if extra := list(getattr(getattr(error, "ctx", None), "args", ())):
+        takes_none = all(each.param_type_name != "argument" for each in error.ctx.command.params)
+        return _no_text(extra[0], error, command) if takes_none else _several_texts(extra, words, error)
     if choice := _choice(error, words):
         return choice
     message = _value_error(error) or str(error.format_message()).removesuffix(".")
-    if extra := re.search(r"unexpected extra argument(?:\(s\))? \((.*)\)", message, re.DOTALL):
-        given = _words_of(extra[1], words)
-        takes_none = all(each.param_type_name != "argument" for each in error.ctx.command.params)
-        return _no_text(given[0], error, command) if takes_none else _several_texts(given, words, error)
     if (unknown := re.search(r"No such option: (\S+)", message)) is None:
         example = _example(error, command) if message.startswith("Missing") else ""
         named = next((each for each in (" ".join(words[:2]), *words[:1]) if each in COMMANDS), "")
@@ -98,13 +97,6 @@ def _options_moved(words: Sequence[str]) -> str:
     """The command line whose options stood before its command, with them behind it; "" without a command."""
     at = next((at for at, word in enumerate(words) if word in COMMANDS), 0)
     return command_words([*words[at:], *words[:at]]) if at else ""
-
-
-def _words_of(extra: str, words: Sequence[str]) -> list[str]:
-    """The arguments that a message lists between spaces, as they stand on the command line."""
-    ends = ((start, stop) for start in range(len(words)) for stop in range(start + 1, len(words) + 1))
-    return next((list(words[start:stop]) for start, stop in ends if " ".join(words[start:stop]) == extra),
-                extra.split(" "))  # fmt: skip
 
 
 def _example(error: Any, command: str, holds: str = "") -> str:
