@@ -10,8 +10,8 @@ import typer
 from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.compute import ProblemOptions
-from attn_cli.cli.kit.options.measure import measure_of
 from attn_cli.cli.kit.options.output import OutputOptions
+from attn_cli.cli.kit.run.plan import measure_of
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.errors import ExitCode, InputError

@@ -9,9 +9,8 @@ import typer
 from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.hiding import HidingOptions
-from attn_cli.cli.kit.options.measure import measure_of
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
-from attn_cli.cli.kit.run.plan import Plan, ReducersFor, Rows
+from attn_cli.cli.kit.run.plan import Plan, ReducersFor, Rows, measure_of
 from attn_cli.cli.kit.run.sizes import bytes_of
 from attn_cli.cli.kit.run.text_run import run
 from attn_cli.cli.kit.shell.signature import takes_options

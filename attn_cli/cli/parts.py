@@ -1,6 +1,9 @@
 """Trace an answer to the parts of the text that it came from."""
 
-from dataclasses import replace
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,21 +12,22 @@ from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.hiding import HiddenNotes, HidingOptions
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
-from attn_cli.cli.kit.run.text_cuts import text_cut
 from attn_cli.cli.kit.run.text_run import each_report
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.progress import Progress
-from attn_cli.errors import ExitCode
+from attn_cli.errors import ExitCode, InputError, reason
+from attn_cli.prompt import Prompt
 from attn_cli.source import Predicting, Source
 from attn_cli.summaries.answers.parts import read_parts
 from attn_cli.summaries.calls.hidden_keys import HiddenWeight
 from attn_cli.summaries.hidden_parts import runs_to_hide
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.text_parts import rows_of_last
+from attn_cli.summaries.text_parts import CUTS, PartSpan, TextPart, message_spans, named_parts, parts_of, rows_of_last
 from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.view import View
 
+_EXAMPLE = "a line of it: 0,31,introduction"
 _MANY_PASSES = 15  # plain runs; more are announced
 
 
@@ -55,7 +59,7 @@ def parts(
       attn parts --file prompt.txt -m ./my-model --hide sink --rescale
       attn parts --messages chat.json -m ./my-model --json
     """
-    divided = text_cut(cut)
+    divided = _text_cut(cut)
 
     def report(source: Source, view: View, text: str, number: int | None) -> Report:
         prompt = source.read([text], options.pair)[0]
@@ -110,3 +114,84 @@ def _messages(options: TextCommandOptions, text: str) -> list[tuple[str, str]] |
         return None
     messages = [(message["role"], message["content"]) for message in before]
     return [*messages, ("user", text)] if text else messages
+
+
+@dataclass(frozen=True)
+class TextCut:
+    """How texts are divided.
+
+    how    lines, paragraphs, sentences, words, roles or the name of a file; None to choose by the text
+    spans  what the file holds
+    """
+
+    how: str | None
+    spans: tuple[PartSpan, ...] = ()
+
+    def parts(self, prompt: Prompt, messages: Sequence[tuple[str, str]] | None) -> tuple[str, tuple[TextPart, ...]]:
+        """How the prompt was divided, and its parts.
+
+        messages  the role and content of each message of a chat, None where the text is none
+
+        Unless the user chose, a chat of several messages is cut by roles, other texts into lines, those of one line
+        into sentences, those of one sentence into words.
+        """
+        if self.spans:
+            _check_ends(self.spans, prompt)
+            return self.how or "", named_parts(prompt, self.spans, "rest")
+        within = None if messages is None else message_spans(prompt.text, messages)
+        if self.how == "roles" or (self.how is None and len(within or ()) > 1):
+            if within is None:
+                raise InputError(
+                    "--cut roles needs a chat", "add --chat, or choose lines, paragraphs, sentences or words"
+                )
+            return "roles", named_parts(prompt, within, "template")
+        for how in ("lines", "sentences", "words") if self.how is None else (self.how,):
+            parts = parts_of(prompt, how, within)
+            if sum(part.kind == "given" for part in parts) > 1:
+                break
+        return how, parts
+
+
+def _text_cut(value: str | None) -> TextCut:
+    """The cut that a value of --cut means. InputError for a file that is not there, or holds no spans."""
+    if value is None or value in (*CUTS, "roles"):
+        return TextCut(value)
+    path = Path(value).expanduser()
+    if not path.exists():
+        raise InputError(f"--cut {value!r} is not a known way to cut, nor a file",
+                         f"{', '.join(CUTS)}, roles, or a file of start,end,name")  # fmt: skip
+    return TextCut(value, tuple(_read(path, value)))
+
+
+def _read(path: Path, file: str) -> list[PartSpan]:
+    """The spans of a file: a line each, after a heading if there is one."""
+    try:
+        rows = list(csv.reader(path.read_text("utf-8-sig").splitlines()))
+    except (OSError, ValueError, csv.Error) as error:
+        raise InputError(f"can't read {file}: {reason(error)}", _EXAMPLE) from None
+    lines = [(number, row) for number, row in enumerate(rows, 1) if any(cell.strip() for cell in row)]
+    if lines and not lines[0][1][0].strip().lstrip("-").isdigit():
+        del lines[0]
+    if not lines:
+        raise InputError(f"{file} holds no parts", _EXAMPLE)
+    return [_span(row, f"{file}: line {number}", number) for number, row in lines]
+
+
+def _span(row: list[str], where: str, number: int) -> PartSpan:
+    try:
+        start, end = int(row[0]), int(row[1])
+    except (ValueError, IndexError):
+        raise InputError(f"{where} is not start,end,name", _EXAMPLE) from None
+    if not 0 <= start <= end:
+        raise InputError(f"{where} goes from character {start} to {end}", "start is 0 or more, end one past the last")
+    return PartSpan(start, end, ",".join(row[2:]).strip() or f"part {number}")
+
+
+def _check_ends(spans: Sequence[PartSpan], prompt: Prompt) -> None:
+    """InputError for a span beyond the end of what the model was given."""
+    generated = prompt.generated
+    length = len(prompt.text) if generated is None or generated.start is None else generated.start
+    for span in spans:
+        if span.end > length:
+            raise InputError(f"the part {span.name!r} ends at character {span.end:,}, the text at {length:,}",
+                             "characters are counted from 0, over the whole text")  # fmt: skip

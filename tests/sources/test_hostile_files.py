@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import safetensors.numpy
+from attn_cli.cli.kit.run.chat_messages import messages_before
 from pyarrow import parquet
 
-from attn_cli.cli.kit.run.chat_messages import messages_before
 from attn_cli.cli.kit.shell.settings import settings
 from attn_cli.errors import AttnError, InputError, LimitError
 from attn_cli.notebook import record

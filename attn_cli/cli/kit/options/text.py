@@ -3,9 +3,14 @@
 from dataclasses import dataclass
 
 from attn_cli.cli.kit.options import named as o
-from attn_cli.cli.kit.run.chat_messages import ChatMessages, messages_before
 from attn_cli.errors import InputError
 from attn_cli.sources import Reading
+from attn_cli.sources.files.json_document import read_json_document
+from attn_cli.sources.files.paths import expanded
+from attn_cli.text import excerpt
+
+ChatMessages = tuple[dict[str, str], ...]
+_HINT = 'it looks like [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "..."}]'
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,7 @@ class TextOptions:
             return None
         if self.pair is not None or self.inputs is not None:
             raise InputError("a chat and --pair or --inputs at once", "a chat is one text")
-        return messages_before(self.system, self.messages)
+        return _messages_before(self.system, self.messages)
 
     def reading(self) -> Reading:
         """What the source reads beside texts or instead of them, all of it checked."""
@@ -74,3 +79,21 @@ def check_alone(inputs: str | None, *, text: bool, media: bool) -> None:
         raise InputError("a text and --inputs at once", "give one of them")
     if inputs is not None and media:
         raise InputError("--inputs and --image or --audio at once", "give one of them")
+
+
+def _messages_before(system: str | None, file: str | None) -> ChatMessages:
+    """The messages before the user's text: the system message, then the file's. InputError for a file without any."""
+    first = () if system is None else ({"role": "system", "content": system},)
+    return first if file is None else (*first, *_messages_of(file))
+
+
+def _messages_of(file: str) -> ChatMessages:
+    """The messages of a JSON file: a list, or an object with the list under "messages"."""
+    content = read_json_document(expanded(file), excerpt(file), InputError, _HINT)
+    messages = content.get("messages") if isinstance(content, dict) else content
+    if not isinstance(messages, list) or not messages:
+        raise InputError(f"{file} holds no list of messages", _HINT)
+    for number, message in enumerate(messages):
+        if not isinstance(message, dict) or not all(isinstance(message.get(x), str) for x in ("role", "content")):
+            raise InputError(f"{file}: message {number} has no role and content in words", _HINT)
+    return tuple({"role": message["role"], "content": message["content"]} for message in messages)

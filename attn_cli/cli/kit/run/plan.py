@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from attn_cli.call import Call
 from attn_cli.cli.kit.options.hiding import NOTHING_HIDDEN, HidingOptions
+from attn_cli.errors import InputError
 from attn_cli.prompt import Prompt
-from attn_cli.summaries.calls.read_shares import WEIGHTS, Measure
+from attn_cli.summaries.calls.read_shares import WEIGHTS, By, Measure
 from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reduce import Reducer
 from attn_cli.summaries.reducers.record import Record
@@ -50,3 +51,10 @@ class Plan:
     finish: Callable[[Report], Report] | None = None
     recordable: bool = True
     record: Callable[[], Record] = Record
+
+
+def measure_of(by: By, *, mean: bool = False, words: bool = False) -> Measure:
+    """What --by and --mean ask of calls; InputError for a measure that merged words don't have."""
+    if words and by != "weight":
+        raise InputError(f"--by {by} and --words at once", "norms of subwords can't be summed; weights can")
+    return Measure(by, each=not mean, together=mean)
