@@ -31,7 +31,7 @@ from attn_cli.sources import DEFAULT_MODEL, is_recording
 from attn_cli.sources.files.raw import nearest_name
 from attn_cli.sources.memory import free_memory
 from attn_cli.sources.recordings import RecordedSource
-from attn_cli.summaries.answers.record import recorded
+from attn_cli.summaries.answers.record import record, recorded
 from attn_cli.summaries.reducers.record import MemoryBudget, left_out_note
 from attn_cli.views.drawing.screen import screen_of
 
@@ -162,15 +162,7 @@ class _Reader:
         return found[0]
 
     def _recording(self, text: str, step: Callable[[], None], budget: MemoryBudget) -> Recording:
-        prompt = self.source.read([text], self.options.pair)[0]
-        layers: list[RecordedLayer] = []
-
-        def visit(call: Call) -> None:
-            layers.append(call if isinstance(call, RecordedLayer) else recorded(call, budget))
-            step()
-
-        self.source.each([prompt], self.selection, visit)
-        return Recording(dict(self.source.about), prompt, tuple(layers))
+        return record(self.source, text, selection=self.selection, pair=self.options.pair, budget=budget, step=step)
 
 
 def _origin(options: ExploreOptions) -> LineOrigin:

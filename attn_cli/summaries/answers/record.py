@@ -1,4 +1,6 @@
-"""Recordings from Python: what a source's model leaves behind when it reads a text."""
+"""Recordings: what a source's model leaves behind when it reads a text."""
+
+from collections.abc import Callable
 
 from attn_cli.call import Call
 from attn_cli.recording import RecordedLayer, Recording
@@ -8,15 +10,30 @@ from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.record import MemoryBudget, Record, Recorded
 
 
-def record(source: Source, text: str, *, selection: Selection | None = None, pair: str | None = None) -> Recording:
+def record(
+    source: Source,
+    text: str,
+    *,
+    selection: Selection | None = None,
+    pair: str | None = None,
+    budget: MemoryBudget | None = None,
+    step: Callable[[], object] = int,
+) -> Recording:
     """One pass over a text, kept.
 
     selection  the layers and heads to keep; None for all
     pair       a second text, read after the first
+    budget     the memory for queries and keys; None for any
+    step       is called after every layer
     """
     prompt = source.read([text], pair)[0]
     layers: list[RecordedLayer] = []
-    source.each([prompt], selection or ALL, lambda call: layers.append(recorded(call)))
+
+    def visit(call: Call) -> None:
+        layers.append(call if isinstance(call, RecordedLayer) else recorded(call, budget))
+        step()
+
+    source.each([prompt], selection or ALL, visit)
     return Recording(dict(source.about), prompt, tuple(layers))
 
 
