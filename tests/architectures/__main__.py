@@ -101,7 +101,7 @@ def table(results: list[Result], seconds: float) -> str:
 
 
 def _proofs(results: list[Result]) -> dict[str, int]:
-    """How many types have the rotations of all, of some and of no layers proved."""
+    """The number of types with rotations verified in all, some and no layers."""
     known = [result for result in results if result.why]
     proved = [result for result in known if "no: " not in result.why]
     unproved = [result for result in known if is_all_unproved(result.why)]
@@ -114,13 +114,13 @@ def _proofs(results: list[Result]) -> dict[str, int]:
 
 
 def _ways_of_knock(results: list[Result]) -> dict[str, int]:
-    """How many types have their heads silenced in which way."""
+    """The number of types by run mode of ablation."""
     ways = Counter(result.knock.partition(":")[0].partition(",")[0] for result in results)
     return {"cached": ways["cache"], "prefixed": ways["prefix"], "whole": ways["whole"], "unknocked": ways["no"]}
 
 
 def _projections(results: list[Result]) -> dict[str, int]:
-    """How many types have W_O of all layers found, by what it is given, and how many not of all or of none."""
+    """The number of types with W_O of all layers found, by its input, and of those with some or none."""
     known = [result.w_o for result in results if result.w_o]
     return {
         "by_memory": sum(words == "memory" for words in known),
@@ -137,7 +137,7 @@ def _direct(results: list[Result]) -> dict[str, int]:
 
 
 def _tally(results: list[Result], side: str) -> str:
-    """How many results of each kind a column has."""
+    """The number of results of each kind in a column."""
     kinds = Counter(_kind(_answer(result, side)) for result in results)
     return " | ".join(str(kinds[kind]) for kind in ("equal", "one", "model's", "can't", "no", "differs"))
 

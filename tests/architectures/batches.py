@@ -35,7 +35,7 @@ Weights = dict[tuple[int, str, int], np.ndarray]
 
 @dataclass
 class Moved:
-    """How far weights moved from those of each text alone, or of all tokens at once.
+    """The difference of weights from those of each text alone, or of all tokens at once.
 
     weights  the largest difference of a weight
     model    the same of the model's own eager outputs, relative to the largest of them
@@ -76,7 +76,7 @@ def text_inputs(model: PreTrainedModel, inputs: Inputs) -> Inputs | None:
 
 
 def padded(model: PreTrainedModel, inputs: Inputs, side: str) -> str:
-    """How far padding on that side moves the weights of a text of 12 tokens, and of its first 8."""
+    """The difference that padding on that side makes to the weights of a text of 12 tokens, and of its first 8."""
     parameters = inspect.signature(model.forward).parameters
     if "attention_mask" not in parameters:
         return "no mask"
@@ -88,7 +88,7 @@ def padded(model: PreTrainedModel, inputs: Inputs, side: str) -> str:
 
 
 def moved_by_padding(model: PreTrainedModel, inputs: Inputs, batch: Inputs, side: str) -> Moved:
-    """How far the weights of both texts of `batch` are from those of `inputs` alone, and of its first 8 tokens."""
+    """The difference of weights of both texts of `batch` from those of `inputs` alone, and of its first 8 tokens."""
     together, output = weights_and_output(deepcopy(model), batch, tokens=(LONG, SHORT))
     plain = run(deepcopy(model), batch)
     moved = Moved(0.0, 0.0, 0.0, None)
@@ -107,7 +107,7 @@ def moved_by_padding(model: PreTrainedModel, inputs: Inputs, batch: Inputs, side
 
 
 def cached(model: PreTrainedModel, inputs: Inputs) -> str:
-    """How far a cache of the keys and values moves the weights of the rows of the ninth token (a decoder's sixth)."""
+    """The difference that a KV cache makes to the weights of the rows of the ninth token (a decoder's sixth)."""
     parameters = inspect.signature(model.forward).parameters
     count, first, whole = _steps(inputs)
     output = run(deepcopy(model), first)
@@ -162,7 +162,7 @@ def weights_and_output(
 
 
 def _is_of_text(name: str, x: Any) -> bool:
-    """Whether an input belongs to the text or to what the decoder reads; switches do."""
+    """True if an input belongs to the text or to the decoder's input; switches do."""
     return not isinstance(x, torch.Tensor) or name.startswith("decoder_") or x.shape[:2] == TOKENS.shape
 
 
@@ -239,7 +239,7 @@ def _from_returned(model: PreTrainedModel, inputs: Inputs, together: Weights, si
 
 
 def _steps(inputs: Inputs) -> tuple[int, Inputs, Inputs]:
-    """How many tokens are read first, 8 of a text or 5 of a decoder, and the inputs of those and of one more."""
+    """The number of tokens read first, 8 of a text or 5 of a decoder, and the inputs of those and of one more."""
     if "decoder_input_ids" not in inputs:
         return SHORT, *(_cut(inputs, stop) | {"use_cache": True} for stop in (SHORT, SHORT + 1))
     x = inputs["decoder_input_ids"]

@@ -34,7 +34,7 @@ EXACT = 1e-5
 
 @dataclass
 class Result:
-    """What came of one type.
+    """The result for one type.
 
     verdict     "equal", "close" (within 1e-4), "different", "unreferenced" (seen, but eager returns nothing to compare
                 with), "no attention", "refused" or "not built"
@@ -137,7 +137,7 @@ def _compared(name: str, model: PreTrainedModel, inputs: Inputs) -> Result:
 
 
 def is_taken_for_an_encoder(model: PreTrainedModel, streams: Collection[str]) -> bool:
-    """Whether these are the streams of a model that chooses next tokens without an encoder, and one is an encoder's."""
+    """True if a model that predicts next tokens without an encoder has an encoder's stream among these."""
     alone = "encoder" in streams and not {"decoder", "cross"} & set(streams)
     return alone and model.can_generate() and not model.config.is_encoder_decoder
 
@@ -227,13 +227,13 @@ def _judge(result: Result, summaries: list[Summary], references: list[tuple[str,
 
 
 def _counted(summaries: list[Summary], attribute: str) -> Iterator[tuple[str, int]]:
-    """How many calls have each value of an attribute of their place."""
+    """The number of calls for each value of an attribute of their place."""
     values = [getattr(summary.place, attribute) for summary in summaries]
     yield from ((value, values.count(value)) for value in dict.fromkeys(values))
 
 
 def _layers(summaries: list[Summary]) -> dict[str, int]:
-    """How many modules each stream has."""
+    """The number of modules of each stream."""
     names = dict.fromkeys((summary.place.stream, summary.place.name) for summary in summaries)
     streams = [stream for stream, _ in names]
     return {stream: streams.count(stream) for stream in dict.fromkeys(streams)}

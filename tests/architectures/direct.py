@@ -1,4 +1,4 @@
-"""Whether the direct parts of heads in a logit are known of a type: `direct`, the column of `attn knock`.
+"""Direct logit contributions of a type's heads, known or not: `direct`, the column of `attn knock`.
 
 all  every head's part is known; parts and rest add up to the logit
 no   the check that failed, without the layer's number
@@ -18,7 +18,7 @@ _PATH = re.compile(
 
 
 def direct_parts(model: PreTrainedModel, inputs: Inputs) -> str:
-    """Whether they are known of a type that chooses next tokens, or why not; "" for a type that doesn't.
+    """ "yes" or the reason why not, for a type that predicts next tokens; "" for others.
 
     inputs  of text alone
     """

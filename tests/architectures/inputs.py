@@ -1,4 +1,4 @@
-"""What each type reads: seeded numbers in the shapes that it parameters, text first."""
+"""Inputs of each type: seeded numbers in the shapes of its parameters, text first."""
 
 import inspect
 import re

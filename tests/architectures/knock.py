@@ -1,4 +1,4 @@
-"""How `attn knock` runs a type: the rows that choose alone, from the cache, or why not; held against whole passes.
+"""The run mode of `attn knock` for a type: from the KV cache, or why not; compared with whole passes.
 
 cache    the last row alone, with the keys and values of the rows before it
 prefix   whole passes that skip the blocks below the ablated head; after it why not from the cache

@@ -24,7 +24,7 @@ def attentions_in(output: Any) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def is_attention(x: torch.Tensor) -> bool:
-    """Whether rows are of numbers in [0, 1] that add to at most 1; what models return as attention is not always."""
+    """True if rows have numbers in [0, 1] that sum to at most 1; attention returned by models does not always."""
     if x.ndim < 3 or not x.is_floating_point() or not x.numel() or not bool(torch.isfinite(x).all()):
         return False
     sums = x.double().sum(-1)
@@ -51,7 +51,7 @@ def seen_layouts(summaries: list[Summary]) -> Iterator[np.ndarray]:
 
 
 def returned_layouts(reference: torch.Tensor, model: Any) -> list[np.ndarray]:
-    """What a model returned, in the layouts that it may mean: [..., h, n, m], heads elsewhere, or a band of keys."""
+    """A returned array in the layouts that it may have: [..., h, n, m], heads elsewhere, or a band of keys."""
     x = reference.float().numpy()
     while x.ndim > 2 and x.shape[0] == 1:
         x = x[0]

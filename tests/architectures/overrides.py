@@ -1,4 +1,4 @@
-"""What single types need beyond small sizes: parts that must fit each other, and options that show more of a mechanism.
+"""Overrides of single types beyond small sizes: parts that must fit each other, options that show more of a mechanism.
 
 A dictionary in a dictionary is for a part of the configuration; a callable is called for the value.
 """

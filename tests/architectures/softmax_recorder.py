@@ -1,4 +1,4 @@
-"""What goes into every softmax of a model, and what comes out: a reference for models that return no attention."""
+"""Inputs and outputs of every softmax of a model: a reference for models that return no attention."""
 
 from typing import Any
 

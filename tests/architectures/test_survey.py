@@ -83,7 +83,7 @@ def test_any_type(name: str, results: dict[str, Future[Result]]) -> None:
     ],
 )
 def test_columns_of_what_heads_do(name: str, knock: str, why: str, w_o: str, direct: str) -> None:
-    """How a head is silenced, held against whole passes; rotations proved, W_O found, parts of the logit known."""
+    """Ablation of heads against whole passes; rotations verified, W_O found, contributions to the logit known."""
     model, inputs = built(name)
     text = text_inputs(model, inputs)
     assert text is not None

@@ -1,4 +1,4 @@
-"""Whether `attn` finds W_O of a type, and how: what `--by output` and the direct parts of heads rest on.
+"""The search for W_O of a type, on which `--by output` and direct logit contributions rest.
 
 memory   W_O is given the very array that the attention function returned
 copy     an array of the same numbers
@@ -21,7 +21,7 @@ _REASONS = {
 
 
 def w_o_found(model: PreTrainedModel, inputs: Inputs) -> str:
-    """How W_O was found in all attention layers of one pass, with the number of layers where there are several ways."""
+    """The ways W_O was found in the attention layers of one pass, with their numbers where there are several."""
     found = find_projections(model, inputs).found
     words = [x.how or next(word for part, word in _REASONS.items() if part in x.why) for x in found.values()]
     seen: list[str] = []
@@ -38,7 +38,7 @@ def w_o_found(model: PreTrainedModel, inputs: Inputs) -> str:
 
 
 def is_found(words: str) -> bool:
-    """Whether W_O was found in all layers, by what `w_o_found` returned.
+    """True if W_O was found in all layers, by the answer of `w_o_found`.
 
     >>> is_found("memory"), is_found("memory 2; gate 1"), is_found("memory 2; no: heads are mixed before it 1")
     (True, True, False)

@@ -1,4 +1,4 @@
-"""Whether `attn top --why` can tell content and position apart: the rotation of a type's queries, proved or not.
+"""Separation of content and position by `attn top --why`: the rotation of a type's queries, verified or not.
 
 halves, interleaved   columns p and p + d/2, or 2p and 2p + 1, are turned together, in all layers but those that turn
                       none; "of a part" where some columns aren't turned
@@ -18,7 +18,7 @@ from tests.architectures.outputs import run
 
 
 def why_verified(model: PreTrainedModel, inputs: Inputs) -> str:
-    """What is known of the rotations of all attention calls of one pass; "" where no q and k are seen."""
+    """The rotations of all attention calls of one pass, as far as known; "" where no q and k are seen."""
     words: list[str] = []
 
     def visit(call: Call) -> None:
@@ -45,7 +45,7 @@ def word_of(turning: Turning) -> str:
 
 
 def is_all_unproved(words: str) -> bool:
-    """Whether no layer's rotation is proved, by what `why_verified` returned.
+    """True if no layer's rotation is verified, by the answer of `why_verified`.
 
     >>> is_all_unproved("no: a; no: b"), is_all_unproved("no: a; halves")
     (True, False)

@@ -29,7 +29,7 @@ _WIDEST = 256  # numbers of a query, key or value; wider ones don't fit beside e
 
 
 class KernelTile(NamedTuple):
-    """How many queries and keys a kernel takes at a time, and its warps and stages."""
+    """Tile sizes of a kernel (queries, keys), its warps and stages."""
 
     rows: int
     keys: int
@@ -38,7 +38,7 @@ class KernelTile(NamedTuple):
 
 
 def suits(q: Array, k: Array, v: Array, rule: Rule) -> bool:
-    """Whether the kernels can walk a call: tensors of one type on a GPU, a softmax, a bias of numbers or ALiBi."""
+    """True if the kernels suit a call: tensors of one type on a GPU, a softmax, a bias of numbers or ALiBi."""
     return is_torch(q) and q.device.type == "cuda" and can_walk(q, k, v, rule) and is_built()
 
 
@@ -56,7 +56,7 @@ def can_walk(q: Array, k: Array, v: Array, rule: Rule) -> bool:
 
 @cache
 def is_built() -> bool:
-    """Whether Triton is there, which comes with torch's builds for GPUs."""
+    """True if Triton is installed, which comes with torch's builds for GPUs."""
     return find_spec("triton") is not None
 
 
@@ -273,7 +273,7 @@ class _Walk:
 
     @cached_property
     def _call(self) -> tuple[Any, ...]:
-        """What every kernel is told: q, k, which keys each row may see, sizes, and the rule."""
+        """Arguments of every kernel: q, k, the keys that each row may see, sizes, and the rule."""
         h, n, m = self.sizes
         rows = (self._moved(np.ascontiguousarray(x, dtype=np.int32)) for x in self.span)
         sizes = (h // self.k.shape[0], n, m, self.q.shape[2])
@@ -286,7 +286,7 @@ class _Walk:
         return (*_strided(self.q), *_strided(self.k), *rows, *sizes, *rule)
 
     def _shape(self, tile: KernelTile | None = None) -> dict[str, Any]:
-        """What a kernel is compiled for."""
+        """Compile-time constants of a kernel."""
         rows, keys, warps, stages = tile or self.tile
         sloped = isinstance(self.rule.bias, Alibi)
         return {

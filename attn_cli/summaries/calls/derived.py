@@ -18,7 +18,7 @@ class DerivedCall(Call):
 
     @property
     def shows_scores(self) -> bool:
-        """Whether the original call does."""
+        """True if the original call does."""
         return self.call.shows_scores
 
     @property

@@ -75,7 +75,7 @@ _words_of = memoised(words_of)
 
 
 def has_words(tokens: Sequence[Token]) -> bool:
-    """Whether any token has a word."""
+    """True if any token has a word."""
     return any(token.word is not None for token in tokens)
 
 
@@ -143,7 +143,7 @@ class InWords(DerivedCall):
 
 
 def is_in_words(call: Call) -> bool:
-    """Whether a call is between words, also where it was derived further."""
+    """True if a call is between words, also where it was derived further."""
     return isinstance(call, InWords) or (isinstance(call, DerivedCall) and is_in_words(call.call))
 
 
