@@ -1,7 +1,11 @@
 """SVG as PNG and PDF, by the libraries of the extra `figure`."""
 
 import re
+import struct
+import unicodedata
+import zlib
 from importlib.util import find_spec
+from typing import Any
 
 from attn_cli.errors import InputError
 
@@ -20,14 +24,44 @@ def converted(svg: str, format: str, dpi: int) -> bytes:
     if format == "png":
         import resvg_py
 
-        size = {"dpi": dpi} if 'mm"' in svg[:200] else {"zoom": 2.0}  # a screen has a size in pixels
-        return bytes(resvg_py.svg_to_bytes(svg_string=svg, background="#ffffff", **size))
+        if 'mm"' not in svg[:200]:  # a screen has a size in pixels
+            return bytes(resvg_py.svg_to_bytes(svg_string=svg, background="#ffffff", zoom=2.0))
+        return _with_dpi(bytes(resvg_py.svg_to_bytes(svg_string=svg, background="#ffffff", dpi=dpi)), dpi)
     if format == "pdf":
-        import svg2pdf_py
-
-        in_points = re.sub(r'(width|height)="([\d.]+)mm"', _points, svg, count=2)  # it takes a pixel for a point
-        return bytes(svg2pdf_py.svg_to_pdf(in_points, svg2pdf_py.FontDatabase.system()))
+        return _pdf(re.sub(r'(width|height)="([\d.]+)mm"', _points, svg, count=2))  # svg2pdf takes a pixel for a point
     return svg.encode("utf-8", "backslashreplace")
+
+
+def _with_dpi(png: bytes, dpi: int) -> bytes:
+    """A PNG that says its dots an inch, by a pHYs chunk after its header (PNG specification, 11.3.4.3)."""
+    per_metre = round(dpi / 0.0254)
+    chunk = b"pHYs" + struct.pack(">IIB", per_metre, per_metre, 1)
+    end = 8 + 4 + 4 + 13 + 4  # signature; length, name, data and checksum of the header
+    return png[:end] + struct.pack(">I", 9) + chunk + struct.pack(">I", zlib.crc32(chunk)) + png[end:]
+
+
+def _pdf(svg: str) -> bytes:
+    """A PDF; characters that only a font of coloured pictures has, which can't be embedded, are written as U+1F389."""
+    import svg2pdf_py
+
+    fonts: Any = svg2pdf_py.FontDatabase.system()
+    for text in (svg, *(_without_symbols(svg, first) for first in (0x1F000, 0x2600, 0x2190))):
+        try:
+            return bytes(svg2pdf_py.svg_to_pdf(text, fonts))
+        except RuntimeError as error:
+            failure = error
+    raise failure
+
+
+def _without_symbols(svg: str, first: int) -> str:
+    r"""The SVG with symbols from a code point on as their numbers, and without what joins them or asks for colours.
+
+    >>> _without_symbols("a 🎉\ufe0f", 0x1F000)
+    'a U+1F389'
+    """
+    plain = svg.replace("\ufe0f", "").replace("\u200d", "")
+    symbols = ("So", "Sk", "Cn")
+    return "".join(f"U+{ord(c):04X}" if ord(c) >= first and unicodedata.category(c) in symbols else c for c in plain)
 
 
 def _points(size: re.Match[str]) -> str:

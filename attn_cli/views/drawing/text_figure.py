@@ -18,7 +18,12 @@ _POINT = 72 / 25.4  # points in a millimetre
 _SIZE, _TITLE, _NOTE = 7.5, 7.0, 5.5  # of letters, in points
 _LINE = 11.0  # from line to line
 _BAR = 34.0  # the bar of colours, its numbers, and a gap before it
-_NARROW, _SLIM, _BROAD = "ijl.,:;'|!I", 'frt()[]{}-/\\" ', "mwMWQO@%"  # letters of DejaVu Sans by their widths
+_WIDTHS = (  # of the characters from the blank to ~ in DejaVu Sans, in hundredths of an em
+    32, 40, 46, 84, 64, 95, 78, 27, 39, 39, 50, 84, 32, 36, 32, 34, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 34, 34, 84,
+    84, 84, 53, 100, 68, 69, 70, 77, 63, 58, 77, 75, 29, 29, 66, 56, 86, 75, 79, 60, 79, 69, 63, 61, 73, 68, 99, 69, 61,
+    69, 39, 34, 39, 84, 50, 50, 61, 63, 55, 63, 62, 35, 63, 63, 28, 28, 58, 28, 97, 63, 61, 63, 63, 41, 52, 39, 63, 59,
+    82, 59, 59, 52, 64, 34, 64, 84,
+)  # fmt: skip
 _OVER = 6.0  # that a token without a gap before it, such as a full stop, may stand over the edge
 _HEAVIEST = 5  # named below the text
 _LEAST = 0.0005  # of a weight that is named
@@ -59,7 +64,7 @@ def text_figure_svg(texts: Sequence[ColoredText], width: float) -> str:
     top = 0.0
     for each in texts:
         parts = list(_lines(each, total - _BAR))
-        body += _panel(each, parts, ramp, top)
+        body += _panel(each, parts, ramp, top, total - _BAR)
         top += _TITLE + 6 + len(parts) * _LINE + _NOTE + 8
     body += color_bar(ramp, total - _BAR + 10, _TITLE + 6, max(min(top - _TITLE - 20, 90.0), 3 * _LINE))
     return document(body, width, max(top - 4, _TITLE + 6 + 3 * _LINE + 4))
@@ -100,13 +105,14 @@ def _lines(text: ColoredText, room: float) -> Iterator[list[_Piece]]:
 
 
 def _width(text: str) -> float:
-    """The width of letters in points, nearly; the figure makes them as wide."""
-    ems = {**dict.fromkeys(_NARROW, 0.31), **dict.fromkeys(_SLIM, 0.4), **dict.fromkeys(_BROAD, 0.9)}
-    return _SIZE * math.fsum(ems.get(letter, 0.62 * max(cell_len(letter), 0)) for letter in text)
+    """The width of letters in points; nearly, beyond ASCII. The figure makes them as wide."""
+    return _SIZE * math.fsum(
+        _WIDTHS[ord(letter) - 32] / 100 if " " <= letter <= "~" else 0.62 * max(cell_len(letter), 0) for letter in text
+    )
 
 
-def _panel(text: ColoredText, lines: Sequence[Sequence[_Piece]], ramp: Ramp, top: float) -> Iterator[str]:
-    """Title, the coloured text, and its heaviest tokens in numbers."""
+def _panel(text: ColoredText, lines: Sequence[Sequence[_Piece]], ramp: Ramp, top: float, room: float) -> Iterator[str]:
+    """Title, the coloured text, and its heaviest tokens in numbers, as many as fit a line of `room` points."""
     yield _written(0, top + _TITLE, f"{text.title} · {text.words}", _TITLE)
     levels = ramp.levels(text.values[None])[0]
     y = top + _TITLE + 6
@@ -114,7 +120,7 @@ def _panel(text: ColoredText, lines: Sequence[Sequence[_Piece]], ramp: Ramp, top
         for piece in line:
             yield from _drawn(piece, float(levels[piece.token]), ramp, y, is_subject=piece.token == text.subject)
         y += _LINE
-    yield _written(0, y + _NOTE, _heaviest(text), _NOTE, color="#555")
+    yield _written(0, y + _NOTE, _heaviest(text, room * _SIZE / _NOTE), _NOTE, color="#555")
 
 
 def _drawn(piece: _Piece, level: float, ramp: Ramp, y: float, *, is_subject: bool) -> Iterator[str]:
@@ -130,12 +136,15 @@ def _drawn(piece: _Piece, level: float, ramp: Ramp, y: float, *, is_subject: boo
         yield f"<text {place} {length}>{escape(piece.shown)}</text>"
 
 
-def _heaviest(text: ColoredText) -> str:
-    """The tokens with the largest numbers."""
+def _heaviest(text: ColoredText, room: float) -> str:
+    """The tokens with the largest numbers, in at most `room` points of the text's size."""
     values = np.where(np.isfinite(text.values), text.values, 0.0)
     order = np.argsort(-np.abs(values), kind="stable")[:_HEAVIEST]
     heaviest = [(text.tokens[at], float(values[at])) for at in order.tolist() if abs(values[at]) >= _LEAST]
-    return " · ".join(f"{token.index} {visible(token.text).strip()} {value:.3f}" for token, value in heaviest)
+    words = [f"{token.index} {visible(token.text).strip()} {value:.3f}" for token, value in heaviest]
+    while len(words) > 1 and _width(" · ".join(words)) > room:
+        words.pop()
+    return " · ".join(words)
 
 
 def _written(x: float, y: float, text: str, size: float, color: str = "#000") -> str:

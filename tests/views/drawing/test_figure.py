@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from attn_cli.errors import InputError
 from attn_cli.views.drawing import raster
@@ -88,13 +89,33 @@ def test_a_pdf_has_its_width_and_embeds_truetype_fonts(tmp_path: Path) -> None:
     assert b"/FontFile2" in data and b"/Type3" not in data
 
 
+@pytest.mark.skipif(find_spec("svg2pdf_py") is None, reason="the extra figure is not installed")
+def test_a_character_that_no_font_can_embed_is_its_number_in_a_pdf(monkeypatch: pytest.MonkeyPatch) -> None:
+    import svg2pdf_py
+
+    drawn: list[str] = []
+
+    def convert(svg: str, fonts: object) -> bytes:
+        drawn.append(svg)
+        if "🎉" in svg:  # as where a font of coloured pictures is installed
+            raise RuntimeError("PDF conversion error: An error occurred while subsetting a font.")
+        return b"%PDF"
+
+    monkeypatch.setattr(svg2pdf_py, "svg_to_pdf", convert)
+    assert raster.converted("<svg>a 🎉\ufe0f — 日 → b</svg>", "pdf", 300) == b"%PDF"
+    assert drawn[-1] == "<svg>a U+1F389 — 日 → b</svg>"
+
+
 @pytest.mark.skipif(find_spec("resvg_py") is None, reason="the extra figure is not installed")
 def test_figures_and_screens_as_png(tmp_path: Path) -> None:
     figure, screen = tmp_path / "a.png", tmp_path / "b.png"
     assert attn("matrix", "the cat sat", "-m", "toy:the-cat-sat", "--width", "84mm", "-o", figure).code == 0
     assert attn("inspect", "the cat sat", "-m", "toy:the-cat-sat", "-o", screen).code == 0
-    width = struct.unpack(">I", figure.read_bytes()[16:20])[0]
-    assert width == pytest.approx(84 / 25.4 * 300, abs=1)
+    data = figure.read_bytes()
+    assert struct.unpack(">I", data[16:20])[0] == pytest.approx(84 / 25.4 * 300, abs=1)
+    assert data[37:41] == b"pHYs" and struct.unpack(">IIB", data[41:50]) == (11811, 11811, 1)  # 300 dots an inch
+    with Image.open(figure) as image:
+        image.load()
     assert screen.read_bytes().startswith(b"\x89PNG")
 
 

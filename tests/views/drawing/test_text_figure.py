@@ -47,6 +47,20 @@ def test_lines_break_where_the_text_does_and_where_it_is_too_wide() -> None:
     assert len(lines) >= 4  # the text has a line break after every twelfth token
 
 
+def test_the_heaviest_tokens_are_named_as_far_as_the_line_goes() -> None:
+    values = np.array([0.3, 0.25, 0.2, 0.15, 0.1])
+    lines = [
+        next(
+            str(text.text)
+            for text in drawn(text_figure_svg([text_of(values)], width), "text")
+            if "0 he 0.3" in str(text.text)
+        )
+        for width in (84, 40)
+    ]
+    assert lines[0].startswith(lines[1])
+    assert [line.count(" · ") for line in lines] == [4, 1]
+
+
 def test_too_many_texts_are_refused() -> None:
     with pytest.raises(InputError, match="1 to 36"):
         text_figure_svg([text_of(np.eye(3)[0])] * 37, 84)
