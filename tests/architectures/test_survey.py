@@ -77,7 +77,7 @@ def test_any_type(name: str, results: dict[str, Future[Result]]) -> None:
     ("name", "knock", "why", "w_o", "direct"),
     [
         ("llama", "cache", "halves", "memory", "all"),
-        ("qwen3_next", "prefix", "halves of a part", "gate", "all"),
+        ("qwen3_next", "cache", "halves of a part", "gate", "all"),
         ("t5", "prefix", "none needed", "memory", "no"),
         ("fsmt", "prefix", "no: weights without q and k", "no: weights without values", "no"),
     ],

@@ -15,7 +15,7 @@ from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.own_code.softmax_layouts import as_matrices
 from attn_cli.sources.huggingface.compat import hidden_from_function_modes
-from attn_cli.sources.huggingface.intervene.baseline_run import BaselineRun
+from attn_cli.sources.huggingface.intervene.baseline_run import BaselineRun, CachedAttention
 from attn_cli.sources.huggingface.intervene.batch import InterventionBatch
 from attn_cli.sources.huggingface.intervene.block_calls import BlockCalls, CallNumber
 from attn_cli.sources.huggingface.intervene.hidden_cells import HiddenCells
@@ -86,12 +86,13 @@ class InterveningAttention:
         # by its number, since the ledger counts no calls in blocks that were skipped
         layer, stream = self.baseline.where(number)
         query, key, _ = qkv
-        (_, h, n, _), m = query.shape, key.shape[2] + self.batch.first
+        past = self.baseline.past.get(number) if self.batch.first else None
+        (_, h, n, _), m = query.shape, key.shape[2] if past is None else past.keys.shape[1]
         hidden = self.batch.hidden(self.baseline.layers[layer, stream], n, m)
-        if self.batch.first:
-            output = self._output_of_rows(number, qkv, hidden)
-        else:
+        if past is None:
             output = _output(qkv, rule, sink_per_query, hidden)
+        else:
+            output = self._output_of_rows(number, past, qkv, hidden)
         ablated = self.batch.ablated(layer, stream, h, n)
         if ablated is None:
             return output
@@ -102,11 +103,10 @@ class InterveningAttention:
         return torch.where(ablated, mean[:, :, self.batch.first :].to(output.dtype), output)
 
     def _output_of_rows(
-        self, number: CallNumber, qkv: Products, hidden: Sequence[HiddenCells | None] | None
+        self, number: CallNumber, past: CachedAttention, qkv: Products, hidden: Sequence[HiddenCells | None] | None
     ) -> torch.Tensor:
         """The output of a text's last rows, with keys and values of the baseline before them."""
         assert self.batch is not None
-        past = self.baseline.past[number]
         if qkv[0].shape[2] * past.keys.shape[1] > _WHOLE:
             return output_in_bands(past, qkv, hidden)
         return output_side_by_side(past, qkv, self.baseline.allowed(number, self.batch.first), hidden)

@@ -96,7 +96,12 @@ class BaselineRun:
             self.no_cache_reason = "rows see what comes after them"
         self._shared.clear()
         if self.no_cache_reason:
-            self.past.clear()
+            self.forget_past()
+
+    def forget_past(self) -> None:
+        """Keep no keys and values."""
+        self.past.clear()
+        self._causal_before.clear()
 
     def _count_shared(self, numbers: torch.Tensor) -> None:
         """Count how many calls use these numbers, a mask or a bias: those of several depend on places alone."""

@@ -38,6 +38,7 @@ _MOST = 64  # interventions at once
 _MOST_ROWS = 512  # of all of them
 _BYTES = 1 << 29  # the most that the logits of one batch take
 _SAME = 1e-3  # bits by which an untouched copy may differ where rounding in low precision is all that differs
+_SAME_FROM_MODELS_CACHE = 1e-4  # the same in float32 from a model's own cache, which may round more than its pass
 
 
 @dataclass(frozen=True)
@@ -188,7 +189,9 @@ class ModelExperiment:
     def _alone(self, intervention: Intervention) -> _Batch:
         """The batch of a single intervention."""
         mode = self.run_mode_of([intervention])
-        first = self._first_of(intervention) if mode == "cache" else 0
+        first = 0
+        if mode == "cache":  # the model's own is of the rows before one row alone
+            first = self._first_of(intervention) if self._runner.calls.past else self._runner.first
         return _Batch(mode, first, self._skip(mode, first, [intervention]), [intervention])
 
     def _fits(self, batch: _Batch, own: _Batch, with_loss: bool) -> bool:
@@ -199,13 +202,16 @@ class ModelExperiment:
         is_busy = count * self._rows_that_run(batch.first) >= MANY_ROWS
         if is_busy and (own.skip > batch.skip or own.first > batch.first):
             return False
-        return count < self._most(batch.first, with_loss)
+        return count < self._most(batch, with_loss)
 
-    def _most(self, first: int, with_loss: bool) -> int:
+    def _most(self, batch: _Batch, with_loss: bool) -> int:
         """The most interventions of a batch, so that their logits fit and their rows stay in the processor's cache."""
         words = (number_of(text_configuration(self._runner.model.config), "vocab_size") or 1) if self.has_lm_head else 1
-        spoken = len(self.tokens) - max(first, self._answers(with_loss))
-        return max(1, min(_MOST, _BYTES // (4 * spoken * words) - 1, _MOST_ROWS // self._rows_that_run(first)))
+        spoken = len(self.tokens) - max(batch.first, self._answers(with_loss))
+        most = min(_MOST, _BYTES // (4 * spoken * words) - 1, _MOST_ROWS // self._rows_that_run(batch.first))
+        if batch.mode == "cache" and self._cache_holds:
+            most = min(most, _BYTES // max(self._runner.bytes_of_variant, 1))
+        return max(1, most)
 
     def _first_of(self, intervention: Intervention) -> int:
         """The first row that an intervention changes, or that the answer is read from."""
@@ -216,7 +222,7 @@ class ModelExperiment:
 
     def _skip(self, mode: RunMode, first: int, interventions: Sequence[Intervention]) -> int:
         """How many blocks these interventions leave as they are."""
-        if mode == "whole":
+        if mode == "whole" or (mode == "cache" and not self._runner.calls.past):
             return 0
         blocks = self._runner.skippable(self._batch(first, interventions))
         return blocks if mode == "prefix" or (blocks and self._skips_with_cache) else 0
@@ -235,7 +241,7 @@ class ModelExperiment:
     @property
     def no_cache_reason(self) -> str:
         """As for `Experiment`."""
-        if not self._no_cache_reason and self._cache_holds is None:
+        while not self._no_cache_reason and self._cache_holds is None:
             # with nothing skipped every block has to do with these rows alone
             self._note_cache(self._is_same("cache", 0))
         return self._no_cache_reason
@@ -254,7 +260,7 @@ class ModelExperiment:
             return "inputs other than text run one by one"
         if not self._runner.first:
             return "all rows run"
-        return self._runner.calls.no_cache_reason
+        return "" if self._runner.has_cache else self._runner.calls.no_cache_reason
 
     def _is_batchable(self) -> bool:
         """Whether several runs can be the elements of one batch: not those of images, whose arrays have any shape."""
@@ -277,10 +283,15 @@ class ModelExperiment:
         return self._mode_without_cache == "prefix" and all(self._is_same("cache", x) for x in self._some_skips)
 
     def _note_cache(self, holds: bool) -> None:
-        """Note whether an untouched copy that ran from the cache was the baseline."""
+        """Note whether an untouched copy from the cache was the baseline; if not, the model's own cache is next."""
+        calls = self._runner.calls
+        if not holds and calls.past and self._runner.has_cache:
+            calls.forget_past()
+            return
         self._cache_holds = holds
         if not holds:
-            self._no_cache_reason = "running the last rows from the KV cache doesn't reproduce the full pass"
+            again = "running the last rows from the KV cache doesn't reproduce the full pass"
+            self._no_cache_reason = calls.no_cache_reason or again
 
     def _is_same(self, mode: RunMode, skip: int) -> bool:
         """Whether an untouched copy is the baseline in this mode; not where it fails."""
@@ -317,7 +328,9 @@ class ModelExperiment:
             if out_of_memory(error):
                 raise MemoryError from error
             return None
-        if max(abs(copy.effect), copy.kl_bits or 0.0) >= _SAME:
+        is_strict = mode == "cache" and not self._runner.calls.past and self.loaded.model.dtype == torch.float32
+        same = _SAME_FROM_MODELS_CACHE if is_strict else _SAME
+        if max(abs(copy.effect), copy.kl_bits or 0.0) >= same:
             return None
         self._add_copy(copy, with_loss)
         return outcomes

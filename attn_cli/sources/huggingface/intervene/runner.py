@@ -2,16 +2,20 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from copy import deepcopy
+from functools import cached_property
 from inspect import signature
 from typing import Any
 
 import torch
-from transformers import AttentionInterface, AttentionMaskInterface
+from transformers import AttentionInterface, AttentionMaskInterface, Cache
 
 from attn_cli.call import Look
+from attn_cli.errors import LoadError
 from attn_cli.intervention import RunMode
 from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
+from attn_cli.sources.huggingface.anatomy.forward_arguments import first_tokens
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
@@ -53,6 +57,32 @@ class Runner:
             self.stack, [place for module in attention_modules(self.stack) for place in places.of(module)]
         )
         self._outputs: list[Any] = []
+
+    @property
+    def has_cache(self) -> bool:
+        """Whether the model may keep the rows before `first` in a cache of its own."""
+        is_text = self.arguments.keys() <= {"input_ids", "attention_mask", "use_cache"}
+        return is_text and bool(self.first) and "past_key_values" in self._parameters
+
+    @cached_property
+    def _prefix(self) -> Any:
+        """The model's own cache of the rows before `first`, from a pass over these alone; LoadError without one."""
+        with torch.no_grad():
+            output = self.model(**first_tokens(self.arguments, self.first) | {"use_cache": True})
+        cache = output.get("past_key_values")
+        if not isinstance(cache, Cache):
+            raise LoadError("the model hands on no cache", "")
+        return cache
+
+    @property
+    def bytes_of_variant(self) -> int:
+        """The memory of one variant's copy of the model's own cache; 0 where the baseline's keys are shared."""
+        return 0 if self.calls.past else sum(x.nbytes for layer in self._prefix.layers for x in _tensors(vars(layer)))
+
+    def _copies_of_prefix(self, size: int) -> Cache:
+        cache = deepcopy(self._prefix)
+        cache.reorder_cache(torch.zeros(size, dtype=torch.long, device=self.model.device))
+        return cache
 
     @property
     def blocks(self) -> int:
@@ -109,6 +139,8 @@ class Runner:
         arguments["input_ids"] = ids[:, batch.first :]
         if "position_ids" in self._parameters:
             arguments["position_ids"] = torch.arange(batch.first, self.rows, device=ids.device)[None]
+        if not self.calls.past:
+            arguments |= {"past_key_values": self._copies_of_prefix(batch.size), "use_cache": True}
         return arguments
 
     @contextmanager
@@ -152,6 +184,15 @@ class Runner:
                     if batch.can_hide_in(layer.stream) and intervention.hidden_from.has_layer(layer.layer, layer.blocks)
                 ]
         return 0 if OUTSIDE in numbers else min(numbers)
+
+
+def _tensors(values: Mapping[Any, Any]) -> Iterator[torch.Tensor]:
+    """The tensors among values and among values of dictionaries."""
+    for value in values.values():
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, dict):
+            yield from _tensors(value)
 
 
 def _wide(x: Any, size: int) -> Any:

@@ -201,8 +201,9 @@ def test_a_head_set_to_its_mean_over_the_other_rows(everywhere: bool) -> None:
 
 
 def test_the_cheapest_way_that_is_right() -> None:
-    """From the cache where rows alone say the same; skipping blocks where tokens mix in another way, or ahead."""
-    ways = {"llama": "cache", "bloom": "prefix", "jamba": "prefix", "qwen3_next": "prefix", "doge": "prefix"}
+    """From the cache, attn's or the model's own, where it reproduces the full pass; else blocks are skipped."""
+    ways = dict.fromkeys(("llama", "bloom", "jamba", "qwen3_next", "doge"), "cache")
+    ways |= dict.fromkeys(("bert-generation", "nemotron_h", "xlnet"), "prefix")
     assert {kind: speaking_source(kind).experiment(prompt_of()).run_mode for kind in ways} == ways
 
 
