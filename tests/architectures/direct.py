@@ -18,7 +18,7 @@ _PATH = re.compile(
 
 
 def direct_parts(model: PreTrainedModel, inputs: Inputs) -> str:
-    """ "yes" or the reason why not, for a type that predicts next tokens; "" for others.
+    """The answer "all", or "no" with the reason, for a type that predicts next tokens; "" for others.
 
     inputs  of text alone
     """
