@@ -1,6 +1,8 @@
 """The numbers of a scan are those that attn heads gives for every text, put together by hand."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from attn_cli.summaries.reducers.kinds import KINDS
 from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds
 from attn_cli.summaries.reducers.kinds.kind_sums import judged
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
+from tests.program import environment
 from tests.scans.corpora import sentences, written
 
 LAYERS = Selection(layers=(0, 1))  # the first are enough, and soon there
@@ -160,6 +163,40 @@ def _between(weights: np.ndarray, nearest: float, farthest: float) -> float:
 def test_statistics_of_every_name_are_there(scanned: tuple[Path, ModelSource]) -> None:
     folder, _ = scanned
     assert {row["statistic"] for row in table(folder, "statistics")} == {each.name for each in STATISTICS}
+
+
+# A statistic is added as the guide says, before anything else is imported, and a corpus is scanned.
+_ADDED = """
+import sys
+from pathlib import Path
+from attn_cli.summaries.reducers.heads import statistics
+from attn_cli.summaries.reducers.heads.row_numbers import Diagonal
+from attn_cli.summaries.reducers.heads.statistic import CellWeight
+for back in (1, 2):
+    added = CellWeight(name=f"weight_{back}_back", heading="", caption="", meaning="", cell=Diagonal(back))
+    statistics.STATISTICS = (*statistics.STATISTICS, added)
+from attn_cli.scans.run.scan import scan
+from attn_cli.selection import Selection
+from attn_cli.sources import open_source
+scan(open_source(sys.argv[1]), sys.argv[2], sys.argv[3], selection=Selection(layers=(1,)))
+"""
+
+
+def test_a_statistic_that_is_added_is_in_the_tables_of_a_scan(minilm: Any, minilm_folder: Any, tmp_path: Path) -> None:
+    file, source, lines = tmp_path / "lines.txt", ModelSource(minilm), LINES[:6]
+    file.write_text("\n".join(lines))
+    scanning = [sys.executable, "-c", _ADDED, str(minilm_folder), str(file), str(tmp_path / "scan")]
+    subprocess.run(scanning, env=environment(), check=True, timeout=600)
+    of_texts: list[np.ndarray] = []
+    for line in lines:
+        source.each(source.read([line]), Selection(layers=(1,)), lambda call: of_texts.append(_weights(call)))
+    rows = {(row["statistic"], row["head"]): row for row in table(tmp_path / "scan", "statistics")}
+    columns = {row["head"]: row for row in table(tmp_path / "scan", "heads")}
+    for head in range(len(of_texts[0])):
+        previous, two_back = (rows[name, head]["mean"] for name in ("previous_weight", "weight_2_back"))
+        expected = np.mean([each[head].diagonal(-2).sum() / len(each[head]) for each in of_texts])
+        assert rows["weight_1_back", head]["mean"] == previous
+        assert two_back == columns[head]["weight_2_back"] == pytest.approx(expected, abs=1e-5)
 
 
 def test_the_shares_of_fields_and_roles_are_those_of_their_tokens(minilm: Any, tmp_path: Path) -> None:

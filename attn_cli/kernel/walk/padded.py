@@ -11,16 +11,20 @@ from attn_cli.kernel.walk.packed import PackedTexts
 
 _CELLS = 2**20  # of scores at a time: 4 MiB
 _ROWS = 128  # at a time, of a text that is more than that
+_MOMENTS = frozenset({"masked", "weight_sum", "entropy_nats", "distance"})
 _MASKED = -1e30  # in place of a score: e to it is 0, and finite differences stay finite
 
 
 def padded_stats(texts: PackedTexts, count: int, wanted: Wanted) -> RowStats | None:
     """Weight sums, entropies, distances, key sets, vectors, column sums, one list of bins and the largest weight.
 
-    Their output is filled. None for other arrays than tensors, and for a rule with a bias, a sink, or without softmax.
+    Their output is filled. None for other arrays than tensors, other moments, and rules with a bias, a sink or without
+    softmax.
     """
     rule = texts.rule
     if not is_torch(texts.q) or not rule.softmax or rule.bias is not None or rule.sink is not None:
+        return None
+    if not _MOMENTS.issuperset(wanted.moments):
         return None
     if texts.unpadded is not None:
         wide = texts.with_padding()
@@ -145,6 +149,7 @@ class _PaddedWalk:
         keys = xp.where(self.largest > 0, self.top_keys, -1)[..., None]
         return RowStats(
             self.wanted,
+            masked=self._of_rows(self.largest == 0),
             weight_sum=self._of_rows(self.by_place[..., -1]),
             entropy_nats=self._of_rows(self.surprise),
             distance=self._of_rows(self.by_place[..., -2]),

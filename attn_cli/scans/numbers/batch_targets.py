@@ -4,7 +4,7 @@ What a kind's targets are, and which rows count, is as in `attn_cli.summaries.re
 for all texts of a batch side by side.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -13,6 +13,8 @@ from attn_cli.kernel.stats.wanted import ColumnSums, TopK, Wanted
 from attn_cli.kernel.walk.intervals import Intervals
 from attn_cli.scans.numbers.ranges import OWN, POSITION_EDGES, POSITIONS, STEP_EDGES
 from attn_cli.scans.read.token_rows import TokenRows
+from attn_cli.summaries.reducers.heads.alignment import Alignment
+from attn_cli.summaries.reducers.heads.head_statistics import HeadMeans
 from attn_cli.summaries.reducers.kinds import BACK, DUPLICATE, INDUCTION, NEXT, PREVIOUS, SELF, Kind
 from attn_cli.summaries.reducers.kinds.control import DRAWN, DrawnFrom, drawn_keys, offset_of, shares_of
 from attn_cli.summaries.reducers.kinds.row_factors import LEAST_KEYS
@@ -23,7 +25,6 @@ PLACED = (*reversed(BACK), PREVIOUS, SELF, NEXT)  # kinds with one target, in th
 PLACED_COLUMNS = slice(OWN - len(BACK) - 1, OWN + 2)
 CONTENT_KINDS = (INDUCTION, DUPLICATE)
 LARGEST = TopK(1, scores=False)
-CELLS = 2  # of the key sets, the first and the follower
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,17 +77,31 @@ class BatchTargets:
 
     @cached_property
     def wanted(self) -> Wanted:
-        """What is asked of every row: first the cells, then the lists of keys."""
-        cells = np.stack([np.where(self.rows.real, self.rows.begin, -1), self.follower], axis=1)
+        """What is asked of every row: for kinds first key 0, then the lists of keys; and what head statistics need."""
+        first = np.where(self.rows.real, self.rows.begin, -1)[:, None]
         lists = [x for kind in CONTENT_KINDS for x in self._lists(kind)]
-        return Wanted(
-            moments=("weight_sum", "entropy_nats", "distance"),
-            key_sets=(*cells.T[:, :, None], *lists, self.window_sinks),
+        of_kinds = Wanted(
+            moments=("weight_sum", "entropy_nats"),
+            key_sets=(first, *lists, self.window_sinks),
             vectors=tuple(np.stack([self.rows.delimiters, ~self.sinks]).astype(np.float32)),
             column_sums=(ColumnSums(),),
             tops=(LARGEST,),
             distance_edges=(STEP_EDGES[: self.stretches.stop + 1],),
         )
+        return of_kinds | self.means.wanted()
+
+    @cached_property
+    def means(self) -> HeadMeans:
+        """The means that head statistics are; rows without a key to see are known by the mask."""
+        rows = self.rows
+        made = HeadMeans.of([
+            Alignment(rows.length, rows.length, tokens, 0, same_tokens=True, looks_back=self.looks_back,
+                      has_sink=self.learned_sink, hides=False)
+            for tokens in rows.tokens
+        ])  # fmt: skip
+        begin, real = rows.begin[:, None], rows.real[:, None]
+        keys = {cell: np.where((of_text >= 0) & real, of_text + begin, -1) for cell, of_text in made.keys.items()}
+        return replace(made, keys=keys)
 
     def _lists(self, kind: Kind) -> tuple[np.ndarray, ...]:
         targets = self.content[kind]
@@ -95,11 +110,6 @@ class BatchTargets:
     @cached_property
     def _repeats(self) -> dict[Kind, np.ndarray]:
         return content_lists(self.rows.names, looks_back=self.looks_back)
-
-    @cached_property
-    def follower(self) -> np.ndarray:
-        """The key after the last earlier place of each row's token `[R]`, -1 where there is none."""
-        return self._repeats[INDUCTION][:, 0]
 
     @cached_property
     def content(self) -> dict[Kind, ContentTargets]:

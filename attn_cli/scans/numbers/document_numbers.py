@@ -1,14 +1,15 @@
 """The numbers of every document and head of a batch: head statistics, and weight and share of every kind."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from attn_cli.kernel.stats.wanted import RowStats
 from attn_cli.kernel.walk.text_sums import TextSum, text_sums
-from attn_cli.scans.numbers.batch_targets import CELLS, CONTENT_KINDS
-from attn_cli.scans.numbers.ranges import OWN
+from attn_cli.scans.numbers.batch_targets import CONTENT_KINDS
 from attn_cli.scans.numbers.row_counts import RowCounts
+from attn_cli.summaries.reducers.heads.statistic import HeadRows
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.reducers.kinds import DELIMITER, EVEN, FIRST, KINDS, MARKS, PLACE, WINDOW
 
@@ -39,30 +40,27 @@ class BatchValues:
         wanted = self._wanted(stats)
         self.sums = dict(zip(wanted, text_sums(list(wanted.values()), shape[1]), strict=True))  # [h, B, c] each
         self.step_sums: np.ndarray = self.sums["steps"].sum(axis=1)
-        self._statistics()
         self._placed_kinds()
         self._marked_kinds()
         self._listed_kinds()
         self.values = self._means()
+        self.values[: len(STATISTIC_NAMES)] = self._statistics(stats)
 
     def _wanted(self, stats: RowStats) -> dict[str, TextSum]:
         """What is added up over the rows of each text."""
-        counts, learned = self.counts, self.counts.targets.learned_sink
+        counts = self.counts
         keys, marks = np.asarray(stats.key_sums), np.asarray(stats.vector_sums)
-        cells, lists = keys[..., :CELLS], keys[..., CELLS:]
-        surprise, distance = (np.asarray(x)[..., None] for x in (stats.entropy_nats, stats.distance))
+        first, lists = keys[..., :1], keys[..., 1 : 1 + counts.lists.shape[1]]
+        surprise = np.asarray(stats.entropy_nats)[..., None]
         (steps,), beyond, delimiter = stats.distance_sums, marks[..., 1], marks[..., :1]
-        taken = self._taken() if learned else None  # [h, R]
-        first = cells[..., :1] if taken is None else cells[..., :1] + (taken * (self.mass > 0))[..., None]
+        if counts.targets.learned_sink:  # which takes what is missing to 1
+            first = first + (np.maximum(1 - self.mass, 0) * (self.mass > 0))[..., None]
         placed, window, alike = (
             steps[..., counts.columns],
             steps[..., counts.columns_of_window],
             np.ones_like(self.mass),
         )
-        wanted = {
-            "entropy": TextSum(np.maximum(surprise if taken is None else surprise + _nats(taken), 0)),
-            "distance": TextSum(distance),
-            "cells": TextSum(cells),
+        return {
             "steps": TextSum(steps),
             "beyond": TextSum(beyond[..., None], counts.beyond),  # what rows give to anything but sinks
             "placed": TextSum(placed, counts.judged),
@@ -78,11 +76,6 @@ class BatchValues:
             "window": TextSum(window, counts.window),
             "window rest": TextSum(window, counts.lists[:, 6:]),
         }
-        return wanted if taken is None else wanted | {"taken": TextSum(taken[..., None])}
-
-    def _taken(self) -> np.ndarray:
-        """What a learned sink takes of each row `[h, R]`."""
-        return np.maximum(1 - self.mass, 0) * self.counts.targets.live
 
     def _add(self, names: Sequence[str], totals: np.ndarray, rows: np.ndarray) -> None:
         """Note sums `[h, B, c]` of these names, and over how many rows `[..., c]`; without any their mean is NaN."""
@@ -98,18 +91,13 @@ class BatchValues:
         values[[AT[name] for name in self._names]] = means
         return values
 
-    def _statistics(self) -> None:
-        counts, sums = self.counts, self.sums
-        cells, steps, live = sums["cells"], sums["steps"], counts.live[:, None]
-        self._add(["entropy_bits"], sums["entropy"] / np.log(2), live)
-        self._add(["distance"], sums["distance"], live)
-        self._add(["first_weight"], cells[..., :1], live)
-        self._add(["induction_weight"], cells[..., 1:], counts.repeated[:, None])
-        self._add(["previous_weight", "self_weight"], steps[..., OWN - 1 : OWN + 1], live)
-        self._add(["sink_weight"], sums.get("taken", np.zeros(())), live)
-        if not counts.targets.looks_back:
-            ahead = steps[..., OWN + 1 : OWN + 2]
-            self._add(["next_weight"], ahead, live * (ahead.sum(axis=0) > 0))
+    def _statistics(self, stats: RowStats) -> np.ndarray:
+        """The head statistics `[S, h, B]`, as for a single text."""
+        targets = self.counts.targets
+        masked = np.broadcast_to(~targets.live, self.mass.shape)  # padding, too
+        of_heads = targets.means
+        means = of_heads.means(HeadRows(replace(stats, masked=masked), of_heads.texts, of_heads.keys))
+        return np.stack([means[name] for name in STATISTIC_NAMES])
 
     def _placed_kinds(self) -> None:
         """The kinds with one target at a fixed distance, together."""
@@ -141,8 +129,3 @@ class BatchValues:
         weight, rest = (self.sums[name].sum(axis=-1, keepdims=True) for name in ("window", "window rest"))
         self._add([f"{WINDOW.name}:weight"], weight, counted[WINDOW][:, None])
         self._add([f"{WINDOW.name}:share"], rest + off_sinks[..., 6:], given[..., 4:])
-
-
-def _nats(share: np.ndarray) -> np.ndarray:
-    """-x log x, 0 at 0."""
-    return -share * np.log(share, out=np.zeros_like(share), where=share > 0)

@@ -22,8 +22,6 @@ class RowCounts:
 
     chances    `[C, B]` in the order of `CHANCE_NAMES`
     counted    rows with a target, by kind `[B]`
-    live       rows that see a key `[B]`
-    repeated   those of a token that came before `[B]`
     judged     1 for rows that see enough keys `[R, 1]`
     placed     the kinds with one target that some row may see, and `columns`, their stretches
     rest       1 for rows whose target is no expected sink, by placed kind `[R, P]`
@@ -39,8 +37,6 @@ class RowCounts:
         self.targets, self.by_text = targets, targets.rows.by_text
         self.chances = np.full((len(CHANCE_NAMES), targets.rows.count), np.nan)
         self.counted: dict[Kind, np.ndarray] = {}
-        self.live = self._rows(targets.live)
-        self.repeated = self._rows(targets.live & (targets.follower >= 0))
         self.judged = _column(targets.judged)
         stretches = slice(PLACED_COLUMNS.start, min(PLACED_COLUMNS.stop, targets.stretches.stop))
         self.columns, self.placed = stretches, PLACED[: stretches.stop - stretches.start]

@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from attn_cli.encoded_text import EncodedText
+from attn_cli.prompt import Token
 from attn_cli.summaries.reducers.kinds.targets import is_punctuation
 
 
@@ -43,6 +44,17 @@ class TokenRows:
     def begin(self) -> np.ndarray:
         """The first row of each row's text `[R]`."""
         return np.repeat(np.arange(self.count) * self.length, self.length)
+
+    @cached_property
+    def tokens(self) -> tuple[tuple[Token, ...], ...]:
+        """The tokens of each text, by their numbers alone; padding after a shorter one is special."""
+        ids, alone = self.by_text(self.ids).tolist(), self.by_text(self.special | ~self.real).tolist()
+        return tuple(
+            tuple(
+                Token(at, "", number, special=special) for at, (number, special) in enumerate(zip(*text, strict=True))
+            )
+            for text in zip(ids, alone, strict=True)
+        )
 
     @cached_property
     def names(self) -> np.ndarray:

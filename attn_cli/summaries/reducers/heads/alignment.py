@@ -5,7 +5,6 @@ from functools import cached_property
 
 import numpy as np
 
-from attn_cli.arrays import Array, indices, zeros
 from attn_cli.call import Call
 from attn_cli.prompt import Token
 from attn_cli.summaries.calls.hidden_keys import hidden_keys
@@ -21,7 +20,6 @@ class Alignment:
     looks_back   whether no query may attend to a key after itself
     has_sink     whether a learned sink takes a share of every row
     hides        whether some keys are hidden, so that what a row gives to them is missing from its sum
-    like         an array of the library, device and precision of the weights
     """
 
     n: int
@@ -32,7 +30,6 @@ class Alignment:
     looks_back: bool
     has_sink: bool
     hides: bool
-    like: Array
 
     @classmethod
     def of(cls, call: Call) -> "Alignment":
@@ -45,20 +42,12 @@ class Alignment:
         looks_back = call.rule.mask.span(0, 1, call.m).last <= offset + 1
         same_tokens = call.place.stream != "cross"
         has_sink = call.rule.sink is not None
-        return cls(
-            call.n, call.m, call.keys, offset, same_tokens, looks_back, has_sink, bool(hidden_keys(call)), call.like
-        )
+        return cls(call.n, call.m, call.keys, offset, same_tokens, looks_back, has_sink, bool(hidden_keys(call)))
 
     @property
     def is_partial(self) -> bool:
         """Whether the weights of a row may add up to less than 1."""
         return self.has_sink or self.hides
-
-    @cached_property
-    def positions(self) -> Array:
-        """The numbers 0, 1, 2 ... `[max(n, m)]`, as floats, where the weights are."""
-        count = max(self.m, self.n)
-        return zeros((count,), self.like) + indices(0, count, self.like)
 
 
 @dataclass(frozen=True, eq=False)

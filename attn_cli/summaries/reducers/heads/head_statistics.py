@@ -83,14 +83,18 @@ class HeadMeans:
         moments = [each.moment for each, missing in self.unknown.items() if each.moment and not missing.all()]
         return Wanted(rows, ("masked", "weight_sum", *moments), tuple(self.keys.values()))
 
+    def means(self, of_rows: HeadRows) -> dict[str, np.ndarray]:
+        """Every statistic by its name `[h, texts]`, NaN for texts without it."""
+        nothing = np.full(of_rows.live_rows.shape, np.nan)
+        return {
+            statistic.name: nothing if unknown.all() else np.where(unknown, np.nan, statistic.finish(of_rows))
+            for statistic, unknown in self.unknown.items()
+        }
+
     def taken(self, stats: RowStats, rows: Rows = None, *, rescale: bool) -> list[Heads]:
         """The statistics of each text; of `rows` alone, None for all."""
         of_rows = HeadRows(stats, self.texts, self.keys, rows, rescale)
-        live = of_rows.live_rows  # [h, texts]
-        columns = {}
-        for statistic, unknown in self.unknown.items():
-            known = np.full(live.shape, np.nan) if unknown.all() else statistic.finish(of_rows)
-            columns[statistic.name] = np.where(unknown, np.nan, known)
+        live, columns = of_rows.live_rows, self.means(of_rows)  # [h, texts]
         rest = of_rows.rest if rescale or self.texts.any.hides else None
         masked = (self.texts.counts if rows is None else len(rows)) - live
         return [
