@@ -4,7 +4,7 @@ The folder of a scan holds
 
     scan.json           what was scanned, with which model and options, by which version; how far it has come
     statistics.parquet  a row per head and statistic: its mean over documents, with how certain that is, and quantiles
-    kinds.parquet       a row per head and kind: weight and share of the kind's targets, held against chance
+    kinds.parquet       a row per head and kind: weight and share of the kind's targets, held against a baseline
     distances.parquet   a row per head and range of distances: the share of its weight
     positions.parquet   a row per head and range of key positions: the share of its weight
     tokens.parquet      a row per head, side and rank: the tokens that it attends from and to most often

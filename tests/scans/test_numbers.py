@@ -99,7 +99,7 @@ def test_they_are_the_means_of_what_every_text_gives(scanned: tuple[Path, ModelS
         for name, of_text in {
             "weight": "weight",
             "share": "share",
-            "row_support": "held",
+            "row_support": "row_support",
             "control": "control",
         }.items():
             expected = getattr(of_all, of_text)[number, row["head"]]
@@ -107,7 +107,7 @@ def test_they_are_the_means_of_what_every_text_gives(scanned: tuple[Path, ModelS
             close = {"rtol": 1e-3, "atol": 2e-3 if row["kind"] == "window" else 1e-4}
             np.testing.assert_allclose(np.nan if row[name] is None else row[name], expected, **close)
         chance = np.nan if row["baseline"] is None else row["baseline"]
-        np.testing.assert_allclose(chance, of_all.chance[number], rtol=1e-9)
+        np.testing.assert_allclose(chance, of_all.baseline[number], rtol=1e-9)
         assert row["rows"] == of_all.rows[number]
 
 

@@ -260,7 +260,7 @@ def test_the_same_documents_are_held_against_themselves(scans: Scans, tmp_path: 
         apart, freedom = (two.total - one.total)[known], known.sum() - 1
         error = apart.std(ddof=1) / np.sqrt(freedom + 1)
         assert each.difference == pytest.approx(apart.mean(), abs=1e-9)
-        assert each.chance == pytest.approx(float(two_sided_p(apart.mean() / error, freedom)), rel=1e-4, abs=1e-12)
+        assert each.p_value == pytest.approx(float(two_sided_p(apart.mean() / error, freedom)), rel=1e-4, abs=1e-12)
         if freedom == 49:
             assert (each.high - each.low) / 2 == pytest.approx(2.00957 * error, rel=1e-4)
     welch = differences(scans["one"].results.heads, other.results.heads, NAMES)
@@ -283,7 +283,7 @@ def test_scans_of_other_documents_differ_as_welch_and_holm_say(scans: Scans) -> 
         assert each.differs <= (abs(each.difference) > 3.5 * error)  # 0.05 over 500 comparisons is beyond 3.8 errors
         assert each.differs or abs(each.difference) < 7 * error or error == 0
         assert each.high - each.low == pytest.approx(4.1 * error, rel=0.06, abs=1e-12)
-        assert each.adjusted >= each.chance
+        assert each.adjusted >= each.p_value
     assert all(each.differs for each in answer.differences[: len(answer.beyond_chance)])
 
 

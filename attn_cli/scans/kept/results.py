@@ -216,8 +216,8 @@ def kind_estimate(row: Row) -> KindEstimate:
     """
     kind = _KINDS[row["kind"]]
     numbers = {name: _number(row[name]) for name in ("share", "share_low", "share_high", "weight", "baseline")}
-    share, chance, control = numbers["share"], numbers["baseline"], row["control"]
-    least = float(least_for_name(kind, chance, _number(control)))
+    share, baseline, control = numbers["share"], numbers["baseline"], row["control"]
+    least = float(least_for_name(kind, baseline, _number(control)))
     error = np.sqrt(_number(row["share_variance"]) / row["documents"]) if row["documents"] > 1 else np.nan
     far = (share - least) / error if error > 0 else np.nan
     below = float(two_sided_p(far, row["documents"] - 1)) / 2

@@ -39,7 +39,7 @@ from attn_cli.errors import LoadError
 from attn_cli.scans.numbers.document_numbers import AT, STATISTIC_NAMES
 from attn_cli.scans.numbers.examples import EXAMPLE_KINDS
 from attn_cli.scans.numbers.ranges import distances, positions
-from attn_cli.scans.numbers.row_counts import CHANCE_AT
+from attn_cli.scans.numbers.row_counts import BASELINE_AT
 from attn_cli.scans.sums.sums import ModuleSums, Moments, ScanSums
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.reducers.kinds import KINDS
@@ -145,8 +145,8 @@ def _places(module: ModuleSums) -> Iterator[tuple[int, Row]]:
 def judged_kinds(module: ModuleSums) -> JudgedKinds:
     """What the means over all documents say of the heads, as for a single text."""
     values = np.where(module.values.count > 0, module.values.mean, np.nan)  # [V, h]
-    chances = np.where(module.chances.count > 0, module.chances.mean, np.nan)
-    totals = module.chances.mean * module.chances.count
+    baselines = np.where(module.baselines.count > 0, module.baselines.mean, np.nan)
+    totals = module.baselines.mean * module.baselines.count
     nothing = np.full(values.shape[1], np.nan)
 
     def of(what: str) -> np.ndarray:
@@ -155,13 +155,13 @@ def judged_kinds(module: ModuleSums) -> JudgedKinds:
     weight, share, control = of("weight"), of("share"), of("control")
     share = np.where(np.array([f"{kind.name}:share" in AT for kind in KINDS])[:, None], share, weight)
     for at, kind in enumerate(KINDS):
-        rows = CHANCE_AT.get(f"{kind.name}:control_rows")
+        rows = BASELINE_AT.get(f"{kind.name}:control_rows")
         if rows is not None and totals[rows] < LEAST_ROWS:
             control[at] = np.nan
-    chance = chances[[CHANCE_AT[f"{kind.name}:chance"] for kind in KINDS]]
-    rows = totals[[CHANCE_AT[f"{kind.name}:rows"] for kind in KINDS]]
-    alike = np.ones(weight.shape, dtype=bool)  # documents are many
-    return JudgedKinds(weight, share, chance, control, of("held"), rows, alike, by_share=True)
+    baseline = baselines[[BASELINE_AT[f"{kind.name}:baseline"] for kind in KINDS]]
+    rows = totals[[BASELINE_AT[f"{kind.name}:rows"] for kind in KINDS]]
+    agrees = np.ones(weight.shape, dtype=bool)  # documents are many
+    return JudgedKinds(weight, share, baseline, control, of("row_support"), rows, agrees, by_share=True)
 
 
 def _known(moments: Moments) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -216,8 +216,8 @@ def _kinds(module: ModuleSums) -> Iterator[Row]:
                 "kind": kind.name, "documents": module.values.count[weight, at],
                 "rows": round(float(kinds.rows[number])),
                 "weight": kinds.weight[number, at], "share": kinds.share[number, at],
-                "baseline": kinds.chance[number], "control": kinds.control[number, at],
-                "row_support": kinds.held[number, at], "named": bool(kinds.kind[at] == number),
+                "baseline": kinds.baseline[number], "control": kinds.control[number, at],
+                "row_support": kinds.row_support[number, at], "named": bool(kinds.kind[at] == number),
             }  # fmt: skip
 
 

@@ -195,7 +195,7 @@ class BatchTargets:
 
     @cached_property
     def even_steps(self) -> np.ndarray:
-        """What even attention gives each stretch, summed over the rows of each text `[B, stretches]`."""
+        """What uniform attention gives each stretch, summed over the rows of each text `[B, stretches]`."""
         own = np.arange(len(self.rows.real))[:, None]
         first, last = self.sight.first[:, None], self.sight.last[:, None]
         edges = own + STEP_EDGES[: self.stretches.stop + 1].astype(np.int64)
@@ -204,7 +204,7 @@ class BatchTargets:
 
     @cached_property
     def even_received(self) -> np.ndarray:
-        """What even attention gives each range of places, by text `[B, ranges]`."""
+        """What uniform attention gives each range of places, by text `[B, ranges]`."""
         return self.rows.by_text(self.sight.along_columns(self.even)) @ self.in_ranges
 
     @cached_property

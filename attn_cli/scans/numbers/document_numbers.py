@@ -11,16 +11,16 @@ from attn_cli.scans.numbers.batch_targets import CONTENT_KINDS
 from attn_cli.scans.numbers.row_counts import RowCounts
 from attn_cli.summaries.reducers.heads.statistic import HeadRows
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
-from attn_cli.summaries.reducers.kinds import DELIMITER, EVEN, FIRST, KINDS, MARKS, PLACE, WINDOW
+from attn_cli.summaries.reducers.kinds import DELIMITER, FIRST, KINDS, MARKS, PLACE, UNIFORM, WINDOW
 
 STATISTIC_NAMES = tuple(statistic.name for statistic in STATISTICS)
-SHARED = tuple(kind for kind in KINDS if kind not in (FIRST, DELIMITER, EVEN))  # of the others share is weight
-HELD = tuple(kind for kind in KINDS if kind.rank in (PLACE, MARKS))
+SHARED = tuple(kind for kind in KINDS if kind not in (FIRST, DELIMITER, UNIFORM))  # of the others share is weight
+SUPPORTED = tuple(kind for kind in KINDS if kind.rank in (PLACE, MARKS))
 NAMES = (
     *STATISTIC_NAMES,
     *(f"{kind.name}:weight" for kind in KINDS),
     *(f"{kind.name}:share" for kind in SHARED),
-    *(f"{kind.name}:held" for kind in HELD),
+    *(f"{kind.name}:row_support" for kind in SUPPORTED),
     *(f"{kind.name}:control" for kind in CONTENT_KINDS),
 )
 AT = {name: at for at, name in enumerate(NAMES)}
@@ -55,7 +55,7 @@ class BatchValues:
         (steps,), beyond, delimiter = stats.distance_sums, marks[..., 1], marks[..., :1]
         if counts.targets.learned_sink:  # which takes what is missing to 1
             first = first + (np.maximum(1 - self.mass, 0) * (self.mass > 0))[..., None]
-        placed, window, alike = (
+        placed, window, ones = (
             steps[..., counts.columns],
             steps[..., counts.columns_of_window],
             np.ones_like(self.mass),
@@ -65,12 +65,12 @@ class BatchValues:
             "beyond": TextSum(beyond[..., None], counts.beyond),  # what rows give to anything but sinks
             "placed": TextSum(placed, counts.judged),
             "placed rest": TextSum(placed, counts.rest),
-            "placed held": TextSum(placed, counts.rest, beyond, counts.least(*counts.placed)),
+            "placed row_support": TextSum(placed, counts.rest, beyond, counts.least(*counts.placed)),
             FIRST.name: TextSum(first, counts.first),
-            f"{FIRST.name} held": TextSum(first, counts.first, alike, counts.least(FIRST)),
+            f"{FIRST.name} row_support": TextSum(first, counts.first, ones, counts.least(FIRST)),
             DELIMITER.name: TextSum(delimiter, counts.delimiter),
-            f"{DELIMITER.name} held": TextSum(delimiter, counts.delimiter, alike, counts.least(DELIMITER)),
-            EVEN.name: TextSum(surprise, counts.even),
+            f"{DELIMITER.name} row_support": TextSum(delimiter, counts.delimiter, ones, counts.least(DELIMITER)),
+            UNIFORM.name: TextSum(surprise, counts.even),
             "lists": TextSum(lists, counts.lists),
             "off sinks": TextSum(lists, counts.off_sinks),
             "window": TextSum(window, counts.window),
@@ -106,15 +106,16 @@ class BatchValues:
         for what, total, rows in (
             ("weight", "placed", counted),
             ("share", "placed rest", given),
-            ("held", "placed held", given),
+            ("row_support", "placed row_support", given),
         ):
             self._add([f"{kind.name}:{what}" for kind in placed], self.sums[total], rows)
 
     def _marked_kinds(self) -> None:
-        """The kinds whose rows count alike, whatever they give to sinks."""
-        for kind, names in ((FIRST, ("weight", "held")), (DELIMITER, ("weight", "held")), (EVEN, ("weight",))):
+        """The kinds whose rows count the same, whatever they give to sinks."""
+        both = ("weight", "row_support")
+        for kind, names in ((FIRST, both), (DELIMITER, both), (UNIFORM, ("weight",))):
             for what in names:
-                total = self.sums[f"{kind.name} held" if what == "held" else kind.name]
+                total = self.sums[f"{kind.name} row_support" if what == "row_support" else kind.name]
                 self._add([f"{kind.name}:{what}"], total, self.counts.counted[kind][:, None])
 
     def _listed_kinds(self) -> None:

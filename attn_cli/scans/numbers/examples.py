@@ -8,11 +8,11 @@ import numpy as np
 from attn_cli.kernel.walk.strongest_rows import strongest_rows
 from attn_cli.scans.numbers.batch_targets import PLACED, BatchTargets
 from attn_cli.sources.corpora import Document
-from attn_cli.summaries.reducers.kinds import DELIMITER, DUPLICATE, EVEN, FIRST, INDUCTION, KINDS, WINDOW
+from attn_cli.summaries.reducers.kinds import DELIMITER, DUPLICATE, FIRST, INDUCTION, KINDS, UNIFORM, WINDOW
 from attn_cli.summaries.reducers.kinds.targets import REACH
 
 ANY = "any"  # no kind: the strongest cells on keys at which no sink is expected
-EXAMPLE_KINDS = (ANY, *(kind.name for kind in KINDS if kind is not EVEN))
+EXAMPLE_KINDS = (ANY, *(kind.name for kind in KINDS if kind is not UNIFORM))
 MOST = 5  # examples of a head and kind
 _STEPS = 2**17  # of a weight of 1: coarse enough that the same text in two batches has the same weight
 _WHOLE = 300  # characters of an excerpt that holds query and key

@@ -4,23 +4,23 @@ import numpy as np
 
 from attn_cli.scans.numbers.batch_targets import CONTENT_KINDS, PLACED, PLACED_COLUMNS, BatchTargets
 from attn_cli.scans.numbers.ranges import OWN
-from attn_cli.summaries.reducers.kinds import DELIMITER, EVEN, FIRST, KINDS, WINDOW, Kind
+from attn_cli.summaries.reducers.kinds import DELIMITER, FIRST, KINDS, UNIFORM, WINDOW, Kind
 from attn_cli.summaries.reducers.kinds.kind_sums import enough
 from attn_cli.summaries.reducers.kinds.targets import REACH
 
-# Of a document alone, not of a head: what even attention gives to targets, and rows that count.
-CHANCE_NAMES = (
-    *(f"{kind.name}:chance" for kind in KINDS),
+# Of a document alone, not of a head: what uniform attention gives to targets, and rows that count.
+BASELINE_NAMES = (
+    *(f"{kind.name}:baseline" for kind in KINDS),
     *(f"{kind.name}:rows" for kind in KINDS),
     *(f"{kind.name}:control_rows" for kind in CONTENT_KINDS),
 )
-CHANCE_AT = {name: at for at, name in enumerate(CHANCE_NAMES)}
+BASELINE_AT = {name: at for at, name in enumerate(BASELINE_NAMES)}
 
 
 class RowCounts:
     """Factors of R rows in B texts, in float32, and how many rows of each text they count.
 
-    chances    `[C, B]` in the order of `CHANCE_NAMES`
+    baselines  `[C, B]` in the order of `BASELINE_NAMES`
     counted    rows with a target, by kind `[B]`
     judged     1 for rows that see enough keys `[R, 1]`
     placed     the kinds with one target that some row may see, and `columns`, their stretches
@@ -35,7 +35,7 @@ class RowCounts:
 
     def __init__(self, targets: BatchTargets) -> None:
         self.targets, self.by_text = targets, targets.rows.by_text
-        self.chances = np.full((len(CHANCE_NAMES), targets.rows.count), np.nan)
+        self.baselines = np.full((len(BASELINE_NAMES), targets.rows.count), np.nan)
         self.counted: dict[Kind, np.ndarray] = {}
         self.judged = _column(targets.judged)
         stretches = slice(PLACED_COLUMNS.start, min(PLACED_COLUMNS.stop, targets.stretches.stop))
@@ -59,9 +59,9 @@ class RowCounts:
         counted: np.ndarray = targets.judged * (seen + more > 0)
         rows = self.counted[kind] = self._rows(counted)
         share = (seen + more) / np.maximum(targets.seen + more, 1) * counted
-        chance = self.chances[CHANCE_AT[f"{kind.name}:chance"]]
-        np.divide(self.by_text(share).sum(axis=-1), rows, out=chance, where=rows > 0)
-        self.chances[CHANCE_AT[f"{kind.name}:rows"]] = self._rows(rest)
+        baseline = self.baselines[BASELINE_AT[f"{kind.name}:baseline"]]
+        np.divide(self.by_text(share).sum(axis=-1), rows, out=baseline, where=rows > 0)
+        self.baselines[BASELINE_AT[f"{kind.name}:rows"]] = self._rows(rest)
         return counted
 
     def _marks(self) -> None:
@@ -72,8 +72,8 @@ class RowCounts:
         self.first = _column(self._count(FIRST, sees_first, judged * (sees_first | bool(more)), more=more))
         seen = targets.delimiters_seen
         self.delimiter = _column(self._count(DELIMITER, seen, judged * (seen > 0)))
-        self.counted[EVEN] = self._rows(judged)
-        self.chances[CHANCE_AT[f"{EVEN.name}:rows"]] = self.counted[EVEN]
+        self.counted[UNIFORM] = self._rows(judged)
+        self.baselines[BASELINE_AT[f"{UNIFORM.name}:rows"]] = self.counted[UNIFORM]
         self.even = _column(
             np.divide(1.0, np.log(np.maximum(targets.seen, 2)), out=np.zeros_like(judged), where=judged > 0)
         )
@@ -89,7 +89,7 @@ class RowCounts:
             content = targets.content[kind]
             counted = self._count(kind, content.seen, content.rest)
             has = (content.control > 0).astype(np.float64)
-            self.chances[CHANCE_AT[f"{kind.name}:control_rows"]] = self._rows(has)
+            self.baselines[BASELINE_AT[f"{kind.name}:control_rows"]] = self._rows(has)
             counts += [counted, np.zeros_like(has), content.control]
             rests += [content.rest, -content.rest, np.zeros_like(has)]
             has_control.append(has)
@@ -101,7 +101,7 @@ class RowCounts:
 
     def least(self, *kinds: Kind) -> np.ndarray:
         """What is enough for a name by these kinds, by text `[B, kinds]`."""
-        return np.stack([enough(self.chances[CHANCE_AT[f"{kind.name}:chance"]]) for kind in kinds], axis=1)
+        return np.stack([enough(self.baselines[BASELINE_AT[f"{kind.name}:baseline"]]) for kind in kinds], axis=1)
 
 
 def _column(factors: np.ndarray) -> np.ndarray:

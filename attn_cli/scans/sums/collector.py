@@ -14,7 +14,7 @@ from attn_cli.scans.numbers.batch_targets import LARGEST, BatchTargets
 from attn_cli.scans.numbers.document_numbers import NAMES, STATISTIC_NAMES, BatchValues
 from attn_cli.scans.numbers.examples import EXAMPLE_KINDS, Numbered, examples_of
 from attn_cli.scans.numbers.ranges import STEPS
-from attn_cli.scans.numbers.row_counts import CHANCE_NAMES, RowCounts
+from attn_cli.scans.numbers.row_counts import BASELINE_NAMES, RowCounts
 from attn_cli.scans.read.token_rows import TokenRows
 from attn_cli.scans.sums.blocks import Blocks
 from attn_cli.scans.sums.quantiles import Quantiles
@@ -139,7 +139,7 @@ def _sums(
         place,
         rows.count,
         Moments.of(made.values),
-        Moments.of(counts.chances),
+        Moments.of(counts.baselines),
         Ranges(_padded(made.step_sums, STEPS), _padded(targets.even_steps.sum(axis=0), STEPS)),
         Ranges(received.sum(axis=1) @ targets.in_ranges, targets.even_received.sum(axis=0)),
         Quantiles.of(np.moveaxis(statistics, 0, 1).reshape(h * len(STATISTIC_NAMES), -1)),
@@ -199,7 +199,7 @@ def _statistics_alone(call: Call, text: ScannedText) -> ModuleSums:
     place = _module_place(call.place)
     sums = ModuleSums.none(place)
     sums.documents, sums.values = 1, Moments.of(values)
-    sums.chances = Moments.of(np.full((len(CHANCE_NAMES), 1), np.nan))
+    sums.baselines = Moments.of(np.full((len(BASELINE_NAMES), 1), np.nan))
     sums.blocks = Blocks.of(np.array([text.document]), values[: len(STATISTIC_NAMES)])
     sums.quantiles = Quantiles.of(np.moveaxis(values[: len(STATISTIC_NAMES)], 0, 1).reshape(-1, 1))
     return sums

@@ -9,7 +9,7 @@ import orjson
 from attn_cli.scans.numbers.document_numbers import NAMES, STATISTIC_NAMES
 from attn_cli.scans.numbers.examples import Examples, Excerpt
 from attn_cli.scans.numbers.ranges import POSITIONS, STEPS
-from attn_cli.scans.numbers.row_counts import CHANCE_NAMES
+from attn_cli.scans.numbers.row_counts import BASELINE_NAMES
 from attn_cli.scans.read.poison import PoisonRecord, PoisonRecords
 from attn_cli.scans.sums.blocks import Blocks
 from attn_cli.scans.sums.quantiles import Quantiles
@@ -120,7 +120,7 @@ class ModuleHeads:
 
 @dataclass
 class Ranges:
-    """Sums of weights over ranges, by head `[h, ranges]`, and what even attention would have given them `[ranges]`."""
+    """Sums of weights over ranges, by head `[h, ranges]`, and what uniform attention gives `[ranges]`."""
 
     weight: np.ndarray
     even: np.ndarray
@@ -161,7 +161,7 @@ class ModuleSums:
 
     documents  how many were added
     values     of every number in `NAMES` over documents `[V, h]`
-    chances    the same of `CHANCE_NAMES` `[C]`
+    baselines  the same of `BASELINE_NAMES` `[C]`
     distances, positions  see `attn_cli.scans.numbers.ranges`
     quantiles  of every head and statistic
     blocks     sums of every statistic `[S, h]`, documents in a row together
@@ -170,7 +170,7 @@ class ModuleSums:
     place: ModuleHeads
     documents: int
     values: Moments
-    chances: Moments
+    baselines: Moments
     distances: Ranges
     positions: Ranges
     quantiles: Quantiles
@@ -184,7 +184,7 @@ class ModuleSums:
         """Of no document."""
         h = len(place.heads)
         return cls(
-            place, 0, _no_moments(len(NAMES), h), _no_moments(len(CHANCE_NAMES)),
+            place, 0, _no_moments(len(NAMES), h), _no_moments(len(BASELINE_NAMES)),
             Ranges(np.zeros((h, STEPS)), np.zeros(STEPS)), Ranges(np.zeros((h, POSITIONS)), np.zeros(POSITIONS)),
             Quantiles.none(h * len(STATISTIC_NAMES)), TokenCounts.none(h), Examples.none(h), PartSums.none(h),
             Blocks.none(len(STATISTIC_NAMES), h),
@@ -193,7 +193,7 @@ class ModuleSums:
     def plus(self, other: "ModuleSums", most_tokens: int) -> "ModuleSums":
         """Of the documents of both; those of `other` come after."""
         return ModuleSums(
-            self.place, self.documents + other.documents, self.values | other.values, self.chances | other.chances,
+            self.place, self.documents + other.documents, self.values | other.values, self.baselines | other.baselines,
             self.distances | other.distances, self.positions | other.positions, self.quantiles | other.quantiles,
             self.tokens.plus(other.tokens, most_tokens), self.examples | other.examples, self.parts | other.parts,
             self.blocks | other.blocks,
@@ -255,7 +255,7 @@ class ScanSums:
 
 _GROUPS: dict[str, tuple[type, tuple[str, ...]]] = {
     "values": (Moments, ("count", "mean", "squares")),
-    "chances": (Moments, ("count", "mean", "squares")),
+    "baselines": (Moments, ("count", "mean", "squares")),
     "distances": (Ranges, ("weight", "even")),
     "positions": (Ranges, ("weight", "even")),
     "tokens": (TokenCounts, ("ids", "to", "of_query", "rows", "lost")),

@@ -13,7 +13,7 @@ from attn_cli.summaries.fields import CHANCE, COUNT, FLAG, NUMBER, TEXT, Field, 
 from attn_cli.summaries.report import Answer
 from attn_cli.summaries.student import ci_half_width, holm, two_sided_p
 
-LEVEL = 0.05  # the chance that any of the numbers that are said to differ does so by chance
+LEVEL = 0.05  # the probability that any of the numbers that are said to differ does so by chance
 
 
 Paired = Mapping[tuple[ScannedPlace, str], tuple[float, float]]  # standard error and degrees of freedom, by number
@@ -25,7 +25,7 @@ class HeadDifference:
 
     difference, low, high  the second mean less the first, with its 95 % confidence interval
     effect    the difference over the deviation of a document
-    chance    how likely one as large is where nothing differs
+    p_value   how likely one as large is where nothing differs
     adjusted  the same for all compared numbers at once (Holm 1979)
     """
 
@@ -37,7 +37,7 @@ class HeadDifference:
     low: float
     high: float
     effect: float
-    chance: float
+    p_value: float
     adjusted: float
 
     @property
@@ -59,7 +59,7 @@ _DIFFERENCE = (
     Field("low", NUMBER, "the lower end of its 95 % confidence interval"),
     Field("high", NUMBER, "its upper end"),
     Field("effect", NUMBER, "the difference over the standard deviation of documents"),
-    Field("p_value", CHANCE, "p-value of the difference, two-sided", "chance"),
+    Field("p_value", CHANCE, "p-value of the difference, two-sided"),
     Field("adjusted_p_value", CHANCE, "the p-value corrected for all compared numbers (Holm 1979)", "adjusted"),
     Field("differs", FLAG, "true if it differs significantly"),
 )
@@ -149,13 +149,13 @@ def differences(
         return ()
     difference, error, freedom = (np.array([row[at] for row in rows]) for at in (4, 5, 6))
     with np.errstate(divide="ignore", invalid="ignore"):
-        chance = np.where(difference == 0, 1.0, two_sided_p(difference / error, freedom))
+        p_value = np.where(difference == 0, 1.0, two_sided_p(difference / error, freedom))
     width = ci_half_width(error**2 * (freedom + 1), freedom + 1)
-    adjusted = holm(chance)
+    adjusted = holm(p_value)
     made = [
         HeadDifference(
             place, name, one.mean, two.mean, float(difference[at]), float(difference[at] - width[at]),
-            float(difference[at] + width[at]), _effect(float(difference[at]), one, two), float(chance[at]),
+            float(difference[at] + width[at]), _effect(float(difference[at]), one, two), float(p_value[at]),
             float(adjusted[at]),
         )
         for at, (place, name, one, two, *_) in enumerate(rows)

@@ -45,7 +45,7 @@ def reason(part: HeadKinds, at: int) -> str:
     else:
         return "most focused on non-sink keys"
     words = f"{KINDS[number].words} {judged.measured[number, at]:.2f}{rows}"
-    return f"{words}, baseline {judged.chance[number]:.3f}"
+    return f"{words}, baseline {judged.baseline[number]:.3f}"
 
 
 def _perhaps(part: HeadKinds, at: int) -> int | None:

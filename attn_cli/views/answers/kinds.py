@@ -14,7 +14,7 @@ from rich.text import Text
 from attn_cli.selection import ranges
 from attn_cli.summaries.answers.kinds import SinkKey
 from attn_cli.summaries.reduce import Summary
-from attn_cli.summaries.reducers.kinds import CONTENT, EVEN, FIRST, KINDS, PLACE, SELF, Kind
+from attn_cli.summaries.reducers.kinds import CONTENT, FIRST, KINDS, PLACE, SELF, UNIFORM, Kind
 from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds
 from attn_cli.summaries.reducers.kinds.kind_sums import FEW_ROWS, LEAST_OF_FEW, LEAST_ROWS, NOT_JUDGED, NOTHING
 from attn_cli.summaries.report import Report
@@ -258,7 +258,7 @@ def _chances(of_stream: Sequence[tuple[Summary, HeadKinds]], counts: Mapping[int
     """`chance I D 0.015, P 0.036`, of the kinds that heads are of; those of one chance together."""
     letters: dict[str, list[str]] = {}
     for number, kind in enumerate(KINDS):
-        if counts[number] and kind not in (EVEN, FIRST) and kind.back in (None, -1, 0, 1):
+        if counts[number] and kind not in (UNIFORM, FIRST) and kind.back in (None, -1, 0, 1):
             chance = _chance(of_stream, number)
             if np.isfinite(chance):
                 letters.setdefault(f"{chance:.3f}", []).append(kind.letter)
@@ -305,7 +305,7 @@ def ranked_heads(
 
 def _chance(of_stream: Sequence[tuple[Summary, HeadKinds]], number: int) -> float:
     """The mean over layers of the chance of a kind."""
-    chances = [part.judged.chance[number] for _, part in of_stream if np.isfinite(part.judged.chance[number])]
+    chances = [part.judged.baseline[number] for _, part in of_stream if np.isfinite(part.judged.baseline[number])]
     return float(np.mean(chances)) if chances else float("nan")
 
 

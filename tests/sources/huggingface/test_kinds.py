@@ -15,13 +15,13 @@ from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.answers.kinds import KindMap, SinkKey, head_kinds
 from attn_cli.summaries.reduce import reduce
-from attn_cli.summaries.reducers.kinds import CONTENT, EVEN, KINDS, MARKS, PLACE
+from attn_cli.summaries.reducers.kinds import CONTENT, KINDS, MARKS, PLACE, UNIFORM
 from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds, HeadKindsReducer, KindTexts
 from tests.architectures.tiny import tiny_model
 from tests.sources.huggingface.runs import eager_by_stream
 from tests.summaries.reducers.kinds.oracle import numbers
 
-NAMES = [kind.name for kind in KINDS if kind is not EVEN]
+NAMES = [kind.name for kind in KINDS if kind is not UNIFORM]
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def test_real_models_by_loops_over_tokens_on_eager_weights(
         for number, kind in enumerate(KINDS):
             if kind.name in wanted:
                 np.testing.assert_allclose(parts[layer].judged.weight[number], wanted[kind.name].weight, atol=1e-5)
-                np.testing.assert_allclose(parts[layer].judged.chance[number], wanted[kind.name].chance, atol=1e-9)
+                np.testing.assert_allclose(parts[layer].judged.baseline[number], wanted[kind.name].chance, atol=1e-9)
         hold_sinks(parts[layer], dense, seen)
 
 
@@ -341,7 +341,7 @@ def test_tiny_models_of_other_kinds(kind: str) -> None:
         wanted = numbers(dense, seen, [token.id for token in call.keys], [False] * call.m, NAMES, causal=causal,
                          cross=stream == "cross", learned_sink=kind == "gpt_oss")  # fmt: skip
         for number, of in enumerate(KINDS):
-            if of is not EVEN and of.name != "delimiter":
+            if of is not UNIFORM and of.name != "delimiter":
                 for name in ("weight", "share"):
                     np.testing.assert_allclose(getattr(part.judged, name)[number], getattr(wanted[of.name], name),
                                                atol=1e-5 if name == "weight" else 1e-4, err_msg=of.name)  # fmt: skip

@@ -1,4 +1,4 @@
-"""Kinds of heads: what a head looks at, held against chance.
+"""Kinds of heads: what a head looks at, held against a baseline.
 
 Each kind names for every query a set of target keys; a head is of the kind whose targets it gives much more weight than
 uniform attention would. The kinds are known from the literature: induction heads (Olsson et al. 2022), previous and
@@ -40,6 +40,6 @@ BACK = tuple(
 FIRST = Kind("F", "first", "first", "key 0, and the learned sink where there is one", MARKS)
 DELIMITER = Kind(".", "delimiter", "delimiter", "special tokens but the first, and punctuation", MARKS)
 WINDOW = Kind("W", "window", "window", "keys at most 4 places away", SPREAD)
-EVEN = Kind("U", "uniform", "uniform", "no target: entropy over that of uniform attention", SPREAD)
+UNIFORM = Kind("U", "uniform", "uniform", "no target: entropy over that of uniform attention", SPREAD)
 
-KINDS = (INDUCTION, DUPLICATE, PREVIOUS, NEXT, SELF, *BACK, FIRST, DELIMITER, WINDOW, EVEN)
+KINDS = (INDUCTION, DUPLICATE, PREVIOUS, NEXT, SELF, *BACK, FIRST, DELIMITER, WINDOW, UNIFORM)

@@ -14,7 +14,7 @@ from attn_cli.kernel.walk.intervals import Intervals, intervals
 from attn_cli.prompt import Token
 from attn_cli.recording import RecordedLayer
 from attn_cli.summaries.reduce import Part, Summary
-from attn_cli.summaries.reducers.kinds import DELIMITER, EVEN, FIRST, KINDS, PLACE
+from attn_cli.summaries.reducers.kinds import DELIMITER, FIRST, KINDS, PLACE, UNIFORM
 from attn_cli.summaries.reducers.kinds.kind_sums import (
     NOT_JUDGED,
     NOTHING,
@@ -32,7 +32,7 @@ from attn_cli.summaries.sinks import LONG_RESIDUAL, SHORT_VALUE, expected_sinks
 
 @dataclass(frozen=True, eq=False)
 class HeadKinds(Part):
-    """What the heads of one call look at, held against chance.
+    """What the heads of one call look at, held against a baseline.
 
     texts      what was added up over the rows of each text; `judged` makes numbers and kinds of it
     sinks      the keys that are sinks of a head, for each head `[h]`
@@ -61,35 +61,35 @@ class HeadKinds(Part):
     def sharpness(self) -> np.ndarray:
         """How sharply each head looks at anything but the expected sinks `[h]`, from 0 to 1.
 
-        What it gives to these other keys, times how far its entropy stays below that of even attention.
+        What it gives to these other keys, times how far its entropy stays below that of uniform attention.
         """
-        text, even = self.texts[0], KINDS.index(EVEN)
+        text, even = self.texts[0], KINDS.index(UNIFORM)
         rows = max(1.0, float(text.rows[even]))
         return text.rest_total[even] / rows * np.clip(1 - text.weight[even] / rows, 0, 1)
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per head: its kind with its numbers, then weight and chance of every kind."""
+        """One row per head: its kind with its numbers, then weight and baseline of every kind."""
         numbers, place = self.judged, summary.place
         for at, (head, group) in enumerate(zip(place.heads, place.groups, strict=True)):
             named = int(numbers.kind[at])
             row = {"layer": place.layer, "head": head, "kv_head": group, "kind": KIND_NAMES[named]}
             row |= {name: float(values[named, at]) if named >= 0 else None for name, values in (
                 ("weight", numbers.weight), ("share", numbers.share),
-                ("baseline", np.broadcast_to(numbers.chance[:, None], numbers.weight.shape)),
+                ("baseline", np.broadcast_to(numbers.baseline[:, None], numbers.weight.shape)),
                 ("control", numbers.control),
             )}  # fmt: skip
             for number, kind in enumerate(KINDS):
                 row[f"{kind.name}_weight"] = float(numbers.weight[number, at])
                 row[f"{kind.name}_share"] = float(numbers.share[number, at])
-                row[f"{kind.name}_baseline"] = float(numbers.chance[number])
+                row[f"{kind.name}_baseline"] = float(numbers.baseline[number])
             yield row
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The kind's name of each head `[h]`, and weight, share `[h, K]` and chance `[h, K]` of all kinds."""
+        """The kind's name of each head `[h]`, and weight, share `[h, K]` and baseline `[h, K]` of all kinds."""
         numbers = self.judged
         kind = np.array([KIND_NAMES[int(named)] for named in numbers.kind])
-        chance = np.broadcast_to(numbers.chance, numbers.weight.T.shape)
-        return {"kind": kind, "kind_weight": numbers.weight.T, "kind_share": numbers.share.T, "kind_baseline": chance,
+        baseline = np.broadcast_to(numbers.baseline, numbers.weight.T.shape)
+        return {"kind": kind, "kind_weight": numbers.weight.T, "kind_share": numbers.share.T, "kind_baseline": baseline,
                 "kind_control": numbers.control.T}  # fmt: skip
 
     def labels(self) -> dict[str, np.ndarray]:
@@ -197,15 +197,15 @@ def _added_up(
     mass, entropy = (np.asarray(x, dtype=np.float64) for x in (stats.weight_sum, stats.entropy_nats))
     h, count = mass.shape[0], len(KINDS)
     weight, rest, control, control_total = (np.zeros((count, h)) for _ in range(4))
-    control_rows, held = np.zeros(count), np.full((count, h), np.nan)
+    control_rows, row_support = np.zeros(count), np.full((count, h), np.nan)
     rows = (factors.counted > 0).sum(axis=1)
-    least = enough(factors.chance / np.maximum(rows, 1))
+    least = enough(factors.baseline / np.maximum(rows, 1))
     beyond = marks[1]  # [h, n]: what a row gives to anything but sinks, as a sum: 1 less theirs would lose digits
     names = [("kind", kind) for kind in targets.lists]
     names += [("sinks", kind) for kind in targets.on_sinks] + [("control", kind) for kind in targets.controls]
     column = dict(zip(names, lists, strict=True))
     for number, kind in enumerate(KINDS):
-        if kind is EVEN:
+        if kind is UNIFORM:
             weight[number] = entropy @ factors.counted[number]
             continue
         if kind is not DELIMITER and kind not in targets.lists:
@@ -217,14 +217,14 @@ def _added_up(
         rest[number] = (of_rows - column.get(("sinks", kind), 0.0)) @ factors.rest[number]
         if is_held_by_rows(kind):
             given = beyond * factors.rest[number] if by_share and kind.rank == PLACE else np.ones_like(mass)
-            held[number] = _share_of_rows(of_rows, given * factors.counted[number], least[number])
+            row_support[number] = _share_of_rows(of_rows, given * factors.counted[number], least[number])
         if kind in factors.controls:
             drawn = (factors.controls[kind] > 0).astype(np.float64)
             control[number] = column["control", kind] @ factors.controls[kind]
             control_rows[number], control_total[number] = drawn.sum(), beyond @ drawn
     return KindSums(
-        rows, weight, factors.chance, factors.rest.sum(axis=1), rest,
-        (factors.rest @ beyond.T), control_rows, control, control_total, held, is_sink,
+        rows, weight, factors.baseline, factors.rest.sum(axis=1), rest,
+        (factors.rest @ beyond.T), control_rows, control, control_total, row_support, is_sink,
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""What was added up of some heads, and what it says: weight, chance, share, control, and the kind of each head."""
+"""What was added up of some heads, and what it says: weight, baseline, share, control, and the kind of each head."""
 
 import math
 import warnings
@@ -9,12 +9,12 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from attn_cli.summaries.reducers.kinds import CONTENT, DELIMITER, EVEN, FIRST, KINDS, MARKS, PLACE, WINDOW, Kind
+from attn_cli.summaries.reducers.kinds import CONTENT, DELIMITER, FIRST, KINDS, MARKS, PLACE, UNIFORM, WINDOW, Kind
 
 LEAST_ROWS = 16  # with targets, for a kind to be judged
 FEW_ROWS, LEAST_OF_FEW = 8, 0.5  # on fewer rows a head that finds content is named by so high a number alone
-LEAST_WEIGHT, LEAST_WINDOW, LEAST_EVEN = 0.1, 0.6, 0.9  # for a name
-TIMES_CHANCE, TIMES_CONTROL, WINDOW_TIMES_CHANCE = 5, 2, 2
+LEAST_WEIGHT, LEAST_WINDOW, LEAST_UNIFORM = 0.1, 0.6, 0.9  # for a name
+TIMES_BASELINE, TIMES_CONTROL, WINDOW_TIMES_BASELINE = 5, 2, 2
 TIMES_OTHER_PLACES = 1.5  # what the second best place gets, for a name by place on a text
 MOST_ROWS = 0.6  # of a text, that must hold a name by place or marks by themselves
 NOTHING, NOT_JUDGED = -1, -2  # in place of the number of a kind
@@ -25,29 +25,29 @@ class KindSums:
     """Sums over the rows of one text, for K kinds and h heads.
 
     rows           rows with a target `[K]`
-    weight         weight on targets `[K, h]`; entropy over that of even attention, where the kind is `even`
-    chance         what even attention would give them `[K]`, NaN where the kind has no targets
+    weight         weight on targets `[K, h]`; entropy over that of uniform attention, where the kind is `even`
+    baseline       what uniform attention would give them `[K]`, NaN where the kind has no targets
     rest_rows      rows with a target that is no sink `[K]`
     rest           weight on such targets `[K, h]`
     rest_total     what these rows give to anything but sinks `[K, h]`
     control_rows   rows with a control `[K]`
     control        weight at the control's keys, as if there were as many as targets `[K, h]`
     control_total  what these rows give to anything but sinks `[K, h]`
-    held           the share of rows that give their targets enough for a name by themselves `[K, h]`; where heads are
-                   named by share, rows count by what they give to anything but sinks
+    row_support    the fraction of rows that give their targets enough for a name on their own `[K, h]`; where heads
+                   are named by share, rows count by what they give to anything but sinks
     is_sink        whether key 0 has a sign of a sink, or may have one that wasn't seen `[h]`
     """
 
     rows: np.ndarray
     weight: np.ndarray
-    chance: np.ndarray
+    baseline: np.ndarray
     rest_rows: np.ndarray
     rest: np.ndarray
     rest_total: np.ndarray
     control_rows: np.ndarray
     control: np.ndarray
     control_total: np.ndarray
-    held: np.ndarray
+    row_support: np.ndarray
     is_sink: np.ndarray
 
 
@@ -57,21 +57,21 @@ class JudgedKinds:
 
     weight    mean weight on the targets over rows with one `[K, h]`
     share     the same as a share of what the head gives to anything but a sink `[K, h]`
-    chance    what even attention would give the targets `[K]`
+    baseline  what uniform attention would give the targets `[K]`
     control   for induction and duplicate what the head gives to keys as far away that are no targets `[K, h]`
-    held      the share of rows that are enough for a name by themselves `[K, h]`
+    row_support  the fraction of rows that are enough for a name on their own `[K, h]`
     rows      how many rows have a target `[K]`
-    alike     whether most texts bear out a name by place or marks, each by itself `[K, h]`
+    agrees    whether most texts bear out a name by place or marks, each on its own `[K, h]`
     by_share  whether heads are named by their share, as on a text, and not by their weight
     """
 
     weight: np.ndarray
     share: np.ndarray
-    chance: np.ndarray
+    baseline: np.ndarray
     control: np.ndarray
-    held: np.ndarray
+    row_support: np.ndarray
     rows: np.ndarray
-    alike: np.ndarray
+    agrees: np.ndarray
     by_share: bool
 
     @property
@@ -105,17 +105,17 @@ class JudgedKinds:
 
     def is_high(self, number: np.ndarray) -> np.ndarray:
         """Whether each number `[K, h]` is high enough for a name; never where it is NaN."""
-        high = self.alike.copy()
+        high = self.agrees.copy()
         with np.errstate(invalid="ignore"):
             for at, kind in enumerate(KINDS):
-                high[at] &= number[at] >= least_for_name(kind, self.chance[at], self.control[at])
+                high[at] &= number[at] >= least_for_name(kind, self.baseline[at], self.control[at])
                 if kind.rank == CONTENT:
                     # Without keys to hold targets against, as in a text written twice, a head that looks at a place
                     # can't be told apart: then most of what it gives, and more than any place near by gets.
                     most = np.maximum(LEAST_OF_FEW, _best_place(number, but=at))
                     high[at] &= ~np.isnan(self.control[at]) | (number[at] >= most)
                 elif self.by_share and kind.rank in (PLACE, MARKS):
-                    high[at] &= self.held[at] >= (MOST_ROWS if kind.rank == MARKS else most_rows(self.rows[at]))
+                    high[at] &= self.row_support[at] >= (MOST_ROWS if kind.rank == MARKS else most_rows(self.rows[at]))
                     if kind.rank == PLACE:
                         high[at] &= number[at] >= TIMES_OTHER_PLACES * _best_place(number, but=at)
         return high
@@ -127,27 +127,27 @@ def _best_place(number: np.ndarray, *, but: int) -> np.ndarray:
     return np.nan_to_num(number[places]).max(axis=0, initial=0)
 
 
-def enough(chance: npt.ArrayLike) -> np.ndarray:
-    """The least that targets must get for a name, where uniform attention gives them `chance`: five times as much."""
-    return np.maximum(LEAST_WEIGHT, TIMES_CHANCE * np.asarray(chance))
+def enough(baseline: npt.ArrayLike) -> np.ndarray:
+    """The least that targets must get for a name, where uniform attention gives them `baseline`: five times as much."""
+    return np.maximum(LEAST_WEIGHT, TIMES_BASELINE * np.asarray(baseline))
 
 
-def least_for_name(kind: Kind, chance: npt.ArrayLike, control: npt.ArrayLike) -> np.ndarray:
+def least_for_name(kind: Kind, baseline: npt.ArrayLike, control: npt.ArrayLike) -> np.ndarray:
     """The least that the targets of a kind must get, for a head to be named by it.
 
-    chance   what uniform attention gives the targets
+    baseline  what uniform attention gives the targets
     control  what as many keys get that are as far away and no targets; NaN where there are none
 
     >>> float(least_for_name(KINDS[0], 0.01, 0.2)), float(least_for_name(KINDS[0], 0.03, np.nan))
     (0.4, 0.15)
     """
     if kind is WINDOW:
-        return np.maximum(LEAST_WINDOW, WINDOW_TIMES_CHANCE * np.asarray(chance))
-    if kind is EVEN:
-        return np.full(np.shape(control), LEAST_EVEN)
+        return np.maximum(LEAST_WINDOW, WINDOW_TIMES_BASELINE * np.asarray(baseline))
+    if kind is UNIFORM:
+        return np.full(np.shape(control), LEAST_UNIFORM)
     if kind.rank == CONTENT:
-        return np.fmax(enough(chance), TIMES_CONTROL * np.asarray(control, np.float64))
-    return enough(chance)
+        return np.fmax(enough(baseline), TIMES_CONTROL * np.asarray(control, np.float64))
+    return enough(baseline)
 
 
 def most_rows(rows: float) -> float:
@@ -175,7 +175,7 @@ def judged(texts: Sequence[KindSums], *, by_share: bool) -> JudgedKinds:
 
     by_share  whether a head is named by the share of what it doesn't give to sinks, or by its weight
     """
-    weight, share, chance, control = (np.stack(parts) for parts in zip(*map(_means, texts), strict=True))
+    weight, share, baseline, control = (np.stack(parts) for parts in zip(*map(_means, texts), strict=True))
     if not by_share:
         control = np.stack([text.control / np.maximum(text.control_rows, 1)[:, None] for text in texts])
     control[np.stack([text.control_rows == 0 for text in texts])] = np.nan
@@ -183,15 +183,15 @@ def judged(texts: Sequence[KindSums], *, by_share: bool) -> JudgedKinds:
     few = np.sum([text.control_rows for text in texts], axis=0) < LEAST_ROWS
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # the mean of nothing is NaN, as it should be
-        held = np.stack([text.held for text in texts])
-        means = [np.nanmean(each, axis=0) for each in (weight, share, chance, control, held)]
+        row_support = np.stack([text.row_support for text in texts])
+        means = [np.nanmean(each, axis=0) for each in (weight, share, baseline, control, row_support)]
     means[3][few] = np.nan
-    weight, share, chance, control, held = means
+    weight, share, baseline, control, row_support = means
     rows: np.ndarray = np.sum([text.rest_rows if by_share else text.rows for text in texts], axis=0)
-    return JudgedKinds(weight, share, chance, control, held, rows, _alike(texts, measured), by_share)
+    return JudgedKinds(weight, share, baseline, control, row_support, rows, _agreement(texts, measured), by_share)
 
 
-def _alike(texts: Sequence[KindSums], measured: np.ndarray) -> np.ndarray:
+def _agreement(texts: Sequence[KindSums], measured: np.ndarray) -> np.ndarray:
     """Whether most texts bear out a name by place or marks, each by itself `[K, h]`; others aren't asked.
 
     Rows of one text look at the same keys, so they are hardly more than one observation: in a network that learned
@@ -200,20 +200,20 @@ def _alike(texts: Sequence[KindSums], measured: np.ndarray) -> np.ndarray:
 
     measured  what heads are named by in each text `[T, K, h]`
     """
-    least = np.stack([enough(text.chance / np.maximum(text.rows, 1)) for text in texts])[..., None]
+    least = np.stack([enough(text.baseline / np.maximum(text.rows, 1)) for text in texts])[..., None]
     with np.errstate(invalid="ignore"):
-        alike: np.ndarray = 2 * (measured >= least).sum(axis=0) > len(texts)
-    alike[[kind.rank not in (PLACE, MARKS) for kind in KINDS]] = True
-    alike[KINDS.index(FIRST)] &= 2 * np.sum([text.is_sink for text in texts], axis=0) > len(texts)
-    return alike
+        agrees: np.ndarray = 2 * (measured >= least).sum(axis=0) > len(texts)
+    agrees[[kind.rank not in (PLACE, MARKS) for kind in KINDS]] = True
+    agrees[KINDS.index(FIRST)] &= 2 * np.sum([text.is_sink for text in texts], axis=0) > len(texts)
+    return agrees
 
 
 def _means(text: KindSums) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Weight, share, chance and control of one text, NaN where no row counts."""
+    """Weight, share, baseline and control of one text, NaN where no row counts."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        weight, chance = text.weight / text.rows[:, None], text.chance / text.rows
+        weight, baseline = text.weight / text.rows[:, None], text.baseline / text.rows
         share, control = text.rest / text.rest_total, text.control / text.control_total
     for at, kind in enumerate(KINDS):
-        if kind in (FIRST, DELIMITER, EVEN):  # of these the weight itself
+        if kind in (FIRST, DELIMITER, UNIFORM):  # of these the weight itself
             share[at] = weight[at]
-    return weight, share, chance, control
+    return weight, share, baseline, control

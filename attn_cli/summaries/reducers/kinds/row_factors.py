@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attn_cli.summaries.reducers.kinds import CONTENT, DELIMITER, EVEN, FIRST, KINDS, Kind
+from attn_cli.summaries.reducers.kinds import CONTENT, DELIMITER, FIRST, KINDS, UNIFORM, Kind
 from attn_cli.summaries.reducers.kinds.targets import Targets
 from attn_cli.summaries.sight import Sight
 from attn_cli.summaries.sinks import SinkRows
@@ -20,16 +20,16 @@ LEAST_KEYS = 4  # a query that sees fewer has no choice worth counting
 class RowFactors:
     """What counts of n rows for each of K kinds; rows that see fewer than 4 keys don't.
 
-    counted     1 for rows with a target `[K, n]`; for even attention 1 / log of the keys seen
+    counted     1 for rows with a target `[K, n]`; for uniform attention 1 / log of the keys seen
     rest        1 for rows with a target that is no expected sink `[K, n]`
-    chance      the sums over rows of targets seen / keys seen `[K]`
+    baseline    the sums over rows of targets seen / keys seen `[K]`
     controls    for induction and duplicate targets seen / keys of the control seen `[n]`, 0 where it has none
     sink_rows   the rows by which sinks are told
     """
 
     counted: np.ndarray
     rest: np.ndarray
-    chance: np.ndarray
+    baseline: np.ndarray
     controls: Mapping[Kind, np.ndarray]
     sink_rows: SinkRows
 
@@ -39,10 +39,10 @@ def factors_of(targets: Targets, sight: Sight, *, learned_sink: bool) -> RowFact
     count = sight.count.astype(np.float64)
     judged = count >= LEAST_KEYS
     counted, rest = np.zeros((len(KINDS), len(count))), np.zeros((len(KINDS), len(count)))
-    chance = np.full(len(KINDS), np.nan)
+    baseline = np.full(len(KINDS), np.nan)
     controls = {}
     for number, kind in enumerate(KINDS):
-        if kind is EVEN:
+        if kind is UNIFORM:
             counted[number] = np.divide(1.0, np.log(np.maximum(count, 2)), out=np.zeros_like(count), where=judged)
             rest[number] = judged
             continue
@@ -52,12 +52,12 @@ def factors_of(targets: Targets, sight: Sight, *, learned_sink: bool) -> RowFact
         learned = kind is FIRST and learned_sink  # one more target, and one more that a row may give weight to
         seen = seen + learned
         counted[number], rest[number] = judged & (seen > 0), judged & (seen > on_sinks)
-        chance[number] = (seen / np.maximum(count + learned, 1) * counted[number]).sum()
+        baseline[number] = (seen / np.maximum(count + learned, 1) * counted[number]).sum()
         if kind.rank == CONTENT:
             drawn = sight.sees(targets.controls[kind]).sum(axis=1)
             share = np.divide(seen, drawn, out=np.zeros_like(count), where=drawn > 0)
             controls[kind] = share * counted[number]
-    return RowFactors(counted, rest, chance, controls, SinkRows.of(sight))
+    return RowFactors(counted, rest, baseline, controls, SinkRows.of(sight))
 
 
 def _seen(kind: Kind, targets: Targets, sight: Sight) -> tuple[np.ndarray, np.ndarray]:

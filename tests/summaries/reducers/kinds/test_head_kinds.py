@@ -13,11 +13,11 @@ from attn_cli.kernel.definition.masks import dense as dense_mask
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import reduce
-from attn_cli.summaries.reducers.kinds import EVEN, KINDS
+from attn_cli.summaries.reducers.kinds import KINDS, UNIFORM
 from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds, HeadKindsReducer, KindTexts
 from tests.summaries.reducers.kinds.oracle import numbers
 
-NAMES = [kind.name for kind in KINDS if kind is not EVEN]
+NAMES = [kind.name for kind in KINDS if kind is not UNIFORM]
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
 
 
@@ -71,19 +71,19 @@ def test_it_is_what_loops_over_tokens_say(library: str, data: st.DataObject) -> 
     texts, specials = [token.text for token in tokens], [token.special for token in tokens]
     wanted = numbers(exact.weights, seen, texts, specials, NAMES, causal=causal, learned_sink=sink is not None)
     for number, kind in enumerate(KINDS):
-        if kind is EVEN:
+        if kind is UNIFORM:
             continue
         want = wanted[kind.name]
         np.testing.assert_allclose(judged.weight[number], want.weight, err_msg=f"{kind.name} {name}", **CLOSE)
         np.testing.assert_allclose(
             judged.share[number], want.share, rtol=1e-4, atol=1e-5, err_msg=f"{kind.name} {name}"
         )
-        np.testing.assert_allclose(judged.chance[number], want.chance, err_msg=f"{kind.name} {name}", **CLOSE)
+        np.testing.assert_allclose(judged.baseline[number], want.chance, err_msg=f"{kind.name} {name}", **CLOSE)
     few = seen.sum(axis=1) >= 4
     if few.any():
         entropy = -(exact.weights * np.log(np.maximum(exact.weights, 1e-300))).sum(axis=-1)[:, few]
         even = (entropy / np.log(seen.sum(axis=1)[few])).mean(axis=-1)
-        np.testing.assert_allclose(judged.weight[KINDS.index(EVEN)], even, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(judged.weight[KINDS.index(UNIFORM)], even, rtol=1e-4, atol=1e-5)
 
 
 def _numpy(mask: Mask) -> Mask:
