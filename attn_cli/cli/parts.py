@@ -28,7 +28,7 @@ from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.view import View
 
 _EXAMPLE = "a line of it: 0,31,introduction"
-_MANY_PASSES = 15  # plain runs; more are announced
+_MANY_PASSES = 15  # baseline runs; more are announced
 
 
 @takes_options

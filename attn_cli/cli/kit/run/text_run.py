@@ -171,7 +171,7 @@ class TextRun:
             read = self._tokens(number, text)
         generated = read.prompt.generated
         if generated is not None:
-            self._say_if_verbose(f"wrote {counted(generated.tokens, 'token')} in {time.monotonic() - start:.2f} s")
+            self._say_if_verbose(f"generated {counted(generated.tokens, 'token')} in {time.monotonic() - start:.2f} s")
         return read
 
     def _tokens(self, number: int, text: str) -> ReadText:
