@@ -50,7 +50,7 @@ class ModulePlaces:
     @cached_property
     def attention(self) -> tuple[nn.Module, ...]:
         """The modules that will attend if they run."""
-        return tuple(attention_modules(self.model))
+        return tuple(attention_modules(self.model, self.watched))
 
     @cached_property
     def watched(self) -> dict[nn.Module, bool]:

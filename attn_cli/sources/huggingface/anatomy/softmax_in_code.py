@@ -5,7 +5,7 @@ code, or in the functions that this code calls, are watched. A model whose atten
 no such modules and runs without the mode.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from types import CodeType, FunctionType
 from typing import Any
@@ -58,9 +58,12 @@ def modules_to_watch(model: nn.Module) -> dict[nn.Module, bool]:
     return watched if any(watched.values()) else {}
 
 
-def attention_modules(model: nn.Module) -> list[nn.Module]:
-    """The modules that will attend if they run: those whose code uses the registry, and those to watch."""
-    watched = modules_to_watch(model)
+def attention_modules(model: nn.Module, watched: Mapping[nn.Module, bool] | None = None) -> list[nn.Module]:
+    """The modules that will attend if they run: those whose code uses the registry, and those to watch.
+
+    watched  what `modules_to_watch` finds, where it is known
+    """
+    watched = modules_to_watch(model) if watched is None else watched
     return [
         module
         for module in model.modules()
