@@ -198,4 +198,4 @@ def test_a_model_that_reads_other_tokens_is_refused(tmp_path: Path) -> None:
     for name, words in (("a", "he sat on"), ("b", "sat on he")):
         lines = [f"{word} {' '.join(map(str, rng.normal(size=4)))}" for word in words.split()]
         (tmp_path / f"{name}.txt").write_text("\n".join(lines) + "\n")
-    refused(attn("top", "he sat", "-m", tmp_path / "a.txt", "--against-model", tmp_path / "b.txt"), 2, "other tokens")
+    refused(attn("top", "he sat", "-m", tmp_path / "a.txt", "--against-model", tmp_path / "b.txt"), 2, "differently")

@@ -76,7 +76,7 @@ def test_screens_in_a_page_keep_their_lines() -> None:
 def test_no_color_means_no_escape_code_and_always_means_some_in_a_pipe() -> None:
     plain = attn("guide", "costs", terminal=True, env={"NO_COLOR": "1", "COLUMNS": "80"})
     assert b"\x1b" not in plain.bytes
-    assert "while `attn` looks" in plain.text  # code is told from prose without colour, too
+    assert "with `attn`." in plain.text  # code is told from prose without colour, too
     assert b"\x1b[" in attn("guide", "tour", "--color", "always").bytes
     assert b"\x1b" not in attn("guide", "tour", "--color", "never", terminal=True, env={"COLORTERM": "truecolor"}).bytes
 

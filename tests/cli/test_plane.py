@@ -111,7 +111,7 @@ def test_one_word_is_one_point() -> None:
 
 def test_bad_questions_are_refused() -> None:
     refused(attn("plane"), 2, "Missing argument")
-    refused(attn("plane", *"abcdefghij"), 2, "10 texts, and marks for 9")
+    refused(attn("plane", *"abcdefghij"), 2, "10 texts, at most 9")
     refused(attn("plane", "zzqqy"), 2, "no word of the text")
     refused(attn("plane", "river", "-l", "2"), 2, "there is no attention layer 2")
 

@@ -147,7 +147,7 @@ def test_words_of_one_piece_change_no_weight(tmp_path: Path) -> None:
 
 
 def test_what_is_wrong(tmp_path: Path) -> None:
-    refused(attn("matrix", TEXT, "-m", MODEL, "--words", "--scores"), 2, "--scores and --words at once", "add up")
+    refused(attn("matrix", TEXT, "-m", MODEL, "--words", "--scores"), 2, "--scores and --words at once", "summed")
     refused(attn("inspect", TEXT, "-m", MODEL, "--words", "--scores"), 2, "--scores and --words at once")
     refused(attn("inspect", TEXT, "-m", MODEL, "--words", "--steps"), 2, "--steps and --words at once")
     refused(attn("top", TEXT, "-m", MODEL, "--words", "-t", "12"), 2, "there is no token 12")

@@ -44,11 +44,10 @@ def settings() -> dict[str, Setting]:
     """All settings by name; a variable goes before the file. InputError for a file that can't be used."""
     path = settings_file()
     of_file = {name: Setting(_checked(name, value, str(path)), str(path)) for name, value in _read(path).items()}
-    if os.environ.get("ATTN_PLAIN", "").lower() not in _OFF:
-        raise InputError("ATTN_PLAIN is no longer read", f"try: {command_words([*sys.argv[1:], '--plain'])}")
-    variables = {
-        name: (f"ATTN_{name.upper()}", os.environ.get(f"ATTN_{name.upper()}")) for name in NAMES if name != "plain"
-    }
+    variables = {name: (f"ATTN_{name.upper()}", os.environ.get(f"ATTN_{name.upper()}")) for name in NAMES}
+    variable, plain = variables.pop("plain")
+    if (plain or "").lower() not in _OFF:
+        raise InputError(f"{variable} is no longer read", f"try: {command_words([*sys.argv[1:], '--plain'])}")
     of_variables = {
         name: Setting(value.lower() not in _OFF if name in _SWITCHES else value, variable)
         for name, (variable, value) in variables.items()
