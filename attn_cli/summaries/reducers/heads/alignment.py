@@ -73,8 +73,3 @@ class AlignedTexts:
     def counts(self) -> np.ndarray:
         """The number of rows of every text `[texts]`."""
         return np.array([text.n for text in self.texts])
-
-    @cached_property
-    def places(self) -> np.ndarray:
-        """The key at which every query stands, counted in its text `[rows]`."""
-        return np.concatenate([np.arange(text.offset, text.offset + text.n) for text in self.texts])
