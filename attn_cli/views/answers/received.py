@@ -39,13 +39,13 @@ def sections(received: Received, report: Report, screen: Screen) -> list[Section
     heads = sum(len(each.place.heads) for each in report.summaries)
     mean = f"{', rescaled' if received.rescaled else ''} · mean of {heads} heads" if heads > 1 else ""
     words = [_TITLES[received.by] + mean]
-    titles = [packed_text([*words, "bars: of the largest"], screen, BOLD), packed_text(words, screen, BOLD)]
     sinks = text_sinks(kind_parts(report.summaries)) if received.by == "weight" else []
     keys = list(_ranked_keys(report.summaries, {(sink.stream, sink.key) for sink in sinks}))
-    fewest = 1 if report.is_overview else _MOST_KEYS
+    fewest = 1 if report.is_overview and screen.height is not None else _MOST_KEYS
     return [
         whole(""),
-        [Version(lambda: titles[:1]), Version(lambda: titles[1:])],
+        [Version(lambda: [packed_text([*words, "bars: of the largest"], screen, BOLD)]),
+         Version(lambda: [packed_text(words, screen, BOLD)])],
         whole(*sink_lines(sinks, screen)),
         [Version(partial(_bars, keys, count, screen), _KEYS_RANK * (count < _MOST_KEYS))
          for count in range(_MOST_KEYS, fewest - 1, -1)],

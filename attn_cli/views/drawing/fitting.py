@@ -46,7 +46,8 @@ def shorter(
         words = f"{left:,} {noun}{'s' * (left > 1)}" if left and noun else ""
         return Version(lambda: draw(count), rank * (count < most), words)
 
-    return [version(count) for count in range(most, min(least, most) - 1, -1)]
+    fewest = most if screen.height is None else min(least, most)
+    return [version(count) for count in range(most, fewest - 1, -1)]
 
 
 def fitted(sections: Sequence[Section], screen: Screen, *hints: str) -> Iterator[RenderableType]:
@@ -57,6 +58,10 @@ def fitted(sections: Sequence[Section], screen: Screen, *hints: str) -> Iterator
 
     hints  more ways to see the rest
     """
+    if screen.height is None:
+        for section in sections:
+            yield from section[0].draw()
+        return
 
     @cache
     def drawn(number: int, at: int) -> list[RenderableType]:
@@ -67,9 +72,9 @@ def fitted(sections: Sequence[Section], screen: Screen, *hints: str) -> Iterator
         return [*(each for place in enumerate(taken) for each in drawn(*place)), *_note(left_out, screen, hints)]
 
     def fits(taken: Sequence[int]) -> bool:
-        return screen.height is None or sum(height_of(each, screen) for each in printed(taken)) <= screen.height
+        return sum(height_of(each, screen) for each in printed(taken)) <= lines
 
-    taken = [0] * len(sections)
+    taken, lines = [0] * len(sections), screen.height
     while not fits(taken):
         more = [(sections[number][at + 1].rank, -number) for number, at in enumerate(taken)
                 if at + 1 < len(sections[number])]  # fmt: skip
