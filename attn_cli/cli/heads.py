@@ -10,7 +10,7 @@ from attn_cli.cli.kit.options.hiding import HidingOptions
 from attn_cli.cli.kit.options.ranking import change_ranking, ranking_of
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.against import AgainstCommand, AgainstOptions
-from attn_cli.cli.kit.run.plan import Plan, ReducersFor, Rows
+from attn_cli.cli.kit.run.plan import CommandPlan, ReducersFor, Rows
 from attn_cli.cli.kit.run.text_run import run
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.progress import Progress
@@ -78,8 +78,8 @@ def heads(
 
     merges = options.merges(words)
 
-    def plan(view: View, source: Source) -> Plan:
-        return Plan(lambda rows, call: [HeadStatistics(rows, rescale=hiding.rescale)], hiding=hiding, words=merges,
+    def plan(view: View, source: Source) -> CommandPlan:
+        return CommandPlan(lambda rows, call: [HeadStatistics(rows, rescale=hiding.rescale)], hiding=hiding, words=merges,
                     ranking=ranking)  # fmt: skip
 
     return run(options, "heads", plan)
@@ -89,7 +89,7 @@ def _kinds(options: TextCommandOptions, *, words: bool, seed: int | None) -> Exi
     """Name the heads on each text; without one on random tokens."""
     without_text = (options.text, options.file, options.lines) == (None, None, False)
     if not without_text or options.without_text:
-        plan = Plan(_text_kinds(seed or 0), words=options.merges(words), finish=with_kinds)
+        plan = CommandPlan(_text_kinds(seed or 0), words=options.merges(words), finish=with_kinds)
         return run(options, "kinds", lambda view, source: plan)
     for name, value in (
         ("--pair", options.pair),

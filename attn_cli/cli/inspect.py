@@ -10,7 +10,7 @@ from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.hiding import HidingOptions
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
-from attn_cli.cli.kit.run.plan import Plan, ReducersFor, Rows, measure_of
+from attn_cli.cli.kit.run.plan import CommandPlan, ReducersFor, Rows, measure_of
 from attn_cli.cli.kit.run.sizes import bytes_of
 from attn_cli.cli.kit.run.text_run import run
 from attn_cli.cli.kit.shell.signature import takes_options
@@ -78,12 +78,14 @@ def inspect(
     if steps:
         hiding.refuse("--steps shows every key")
         return run(
-            options, "steps", lambda view, source: Plan(walk(options.selection, source), token, scale=color_scale)
+            options,
+            "steps",
+            lambda view, source: CommandPlan(walk(options.selection, source), token, scale=color_scale),
         )
     if token is not None:
         raise InputError("--token needs --steps", "add --steps; attn top takes --token alone")
 
-    def plan(view: View, source: Source) -> Plan:
+    def plan(view: View, source: Source) -> CommandPlan:
         height, width = view.largest or _LARGEST_IN_DATA
         last = max((layer.layer for layer in source.planned_layers(options.selection)), default=0)
 
@@ -112,7 +114,7 @@ def inspect(
         def finished(report: Report) -> Report:
             return replace(report, summaries=with_worthiest_alone(report.summaries)) if weights else report
 
-        return Plan(of_call, hiding=hiding, words=merges, measure=measure, scale=color_scale, finish=finished,
+        return CommandPlan(of_call, hiding=hiding, words=merges, measure=measure, scale=color_scale, finish=finished,
                     recordable=not any(changes.values()))  # fmt: skip
 
     return run(options, "inspect", plan, ViewSettings(page_bytes=most or PAGE_BYTES))

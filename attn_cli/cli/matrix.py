@@ -12,7 +12,7 @@ from attn_cli.cli.kit.options.hiding import HidingOptions
 from attn_cli.cli.kit.options.output import OutputOptions
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.against import AgainstCommand, AgainstOptions
-from attn_cli.cli.kit.run.plan import Plan, Rows, measure_of
+from attn_cli.cli.kit.run.plan import CommandPlan, Rows, measure_of
 from attn_cli.cli.kit.run.text_run import run
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.errors import ExitCode, InputError
@@ -111,7 +111,7 @@ def matrix(
         return FullMatrix(weights=weights, scores=scores, rows=rows, keys=keys, most=most, mean_heads=mean,
                           by=measure.by, rescale=rescale)  # fmt: skip
 
-    def plan(view: View, source: Source) -> Plan:
+    def plan(view: View, source: Source) -> CommandPlan:
         def of_call(rows: Rows, call: Call) -> Sequence[Reducer]:
             if view.largest is None:
                 both = keep_scores and not is_in_words(call)
@@ -146,7 +146,7 @@ def matrix(
                 "choose layers, heads or rows with -l, -H and --token, add --mean, or use a screen, which pools",
             )
 
-        return Plan(of_call, token, hiding, merges, measure, scale=color_scale, memory=memory)
+        return CommandPlan(of_call, token, hiding, merges, measure, scale=color_scale, memory=memory)
 
     return run(options, "matrix", plan, ViewSettings(figure_width=figure_width, dpi=dpi or DPI))
 

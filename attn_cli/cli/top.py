@@ -11,7 +11,7 @@ from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.hiding import HidingOptions
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.against import AgainstCommand, AgainstOptions
-from attn_cli.cli.kit.run.plan import Plan, ReducersFor, Rows, measure_of
+from attn_cli.cli.kit.run.plan import CommandPlan, ReducersFor, Rows, measure_of
 from attn_cli.cli.kit.run.text_run import each_report, run
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.errors import ExitCode, InputError
@@ -106,7 +106,9 @@ def top(
     others = {"--overall": overall, f"--by {by}": by != "weight"} | hiding.given
     if explanation.requested(others | {"--mean": mean, "--words": words, "--against": against.any}):
         turned = Measure(rotations=True)
-        return run(options, "why", lambda view, source: Plan(explanation.reducers(k, view), token, measure=turned))
+        return run(
+            options, "why", lambda view, source: CommandPlan(explanation.reducers(k, view), token, measure=turned)
+        )
     if against.requested(others):
         return against.run(
             options,
@@ -122,7 +124,7 @@ def top(
     measure = measure_of(by, mean=mean, words=merges)
     rescale = hiding.rescale
 
-    def plan(view: View, source: Source) -> Plan:
+    def plan(view: View, source: Source) -> CommandPlan:
         def of_call(rows: Rows, call: Call) -> Sequence[Reducer]:
             if overall or (view.largest is not None and token is None and call.n > _MANY):
                 return [
@@ -130,7 +132,7 @@ def top(
                 ]
             return [TopKeys(k, rows=rows, mean_heads=mean, scores=not merges, by=measure.by, rescale=rescale)]
 
-        return Plan(of_call, token, hiding, merges, measure)
+        return CommandPlan(of_call, token, hiding, merges, measure)
 
     return run(options, "overall" if overall else "top", plan)
 

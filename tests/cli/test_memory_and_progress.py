@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
-from attn_cli.cli.kit.run.plan import Plan
+from attn_cli.cli.kit.run.plan import CommandPlan
 from attn_cli.cli.kit.run.text_run import TextRun
 from attn_cli.cli.kit.stderr import progress
 from attn_cli.cli.kit.stderr.progress import Progress
@@ -161,6 +161,6 @@ def test_while_a_model_writes_a_terminal_says_so(monkeypatch: pytest.MonkeyPatch
     for quiet in (False, True):
         with pytest.raises(InputError):
             options = TextCommandOptions(generate=8, quiet=quiet)
-            TextRun("top", options, Selection(), source, view, Plan(mock.Mock())).read(0, "a")
+            TextRun("top", options, Selection(), source, view, CommandPlan(mock.Mock())).read(0, "a")
     lines = [line.rstrip() for line in terminal.getvalue().split("\r")]
     assert list(dict.fromkeys(line for line in lines if line)) == ["writing token 3 of up to 8"]

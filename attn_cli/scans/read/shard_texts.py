@@ -17,7 +17,7 @@ _CUT_TOKENS = 64  # more than a text's beginning may have by being cut where no 
 _FEWEST = 2  # tokens
 
 
-class ReadText(NamedTuple):
+class TokenizedText(NamedTuple):
     """One text for the model: a document or a piece of one, and its tokens."""
 
     document: Document
@@ -31,7 +31,7 @@ class ShardTexts:
         self.source, self.options, self.poison = source, options, poison
         self.limit = options.longest if source.positions is None else min(source.positions, options.longest)
 
-    def groups(self, documents: Sequence[Document | RejectedRecord]) -> Iterator[list[ReadText]]:
+    def groups(self, documents: Sequence[Document | RejectedRecord]) -> Iterator[list[TokenizedText]]:
         """The texts, all at once but for long documents that are cut."""
         pieces: list[Document] = []
         characters = 0
@@ -66,7 +66,7 @@ class ShardTexts:
             characters *= 2
         return False
 
-    def _readable(self, pieces: Sequence[Document]) -> list[ReadText]:
+    def _readable(self, pieces: Sequence[Document]) -> list[TokenizedText]:
         """Those of the texts that the model can read."""
         texts = []
         for piece, tokens in zip(pieces, self._encoded(pieces), strict=True):
@@ -78,7 +78,7 @@ class ShardTexts:
             elif count > self.limit:
                 self._note_too_long(piece, f"{count:,}")
             else:
-                texts.append(ReadText(piece, tokens))
+                texts.append(TokenizedText(piece, tokens))
         return texts
 
     def _encoded(self, pieces: Sequence[Document]) -> Iterator[EncodedText]:

@@ -10,7 +10,7 @@ from attn_cli.scans.numbers.examples import MOST, Examples, Excerpt, excerpt_of
 from attn_cli.scans.read.poison import PoisonRecord
 from attn_cli.scans.read.scan_options import BATCH_TOKENS, ScanOptions
 from attn_cli.scans.read.scannable import ScansTexts
-from attn_cli.scans.read.shard_texts import ReadText, ShardTexts
+from attn_cli.scans.read.shard_texts import ShardTexts, TokenizedText
 from attn_cli.scans.read.shards import Shard
 from attn_cli.scans.read.token_rows import TokenRows
 from attn_cli.scans.sums.collector import BatchCollector, ModuleKey, NotFiniteError, ScannedText
@@ -86,7 +86,7 @@ class BatchScan(NamedTuple):
     before: StrongestWeights
     vocabulary: np.ndarray | None
 
-    def add(self, texts: list[ReadText]) -> list[ReadText]:
+    def add(self, texts: list[TokenizedText]) -> list[TokenizedText]:
         """Add a batch to the sums, and return its texts; where numbers are not finite, they are poison and left out."""
         while texts:
             encoded = [text.encoded for text in texts]
@@ -123,7 +123,7 @@ def _parts(document: Document) -> tuple[tuple[str, int, int], ...]:
 class ExcerptMaker:
     """Makes the excerpts of examples from the texts of a shard."""
 
-    def __init__(self, texts: Sequence[ReadText], source: ScansTexts) -> None:
+    def __init__(self, texts: Sequence[TokenizedText], source: ScansTexts) -> None:
         self.texts = {(text.document.number, text.document.piece): text for text in texts}
         self.source = source
         self._labels: dict[int, str] = {}

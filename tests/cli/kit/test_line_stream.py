@@ -10,7 +10,7 @@ import pytest
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.line_stream import LineStream
 from attn_cli.cli.kit.run.loop import next_window
-from attn_cli.cli.kit.run.plan import Plan
+from attn_cli.cli.kit.run.plan import CommandPlan
 from attn_cli.cli.kit.run.text_run import ReadText, TextRun
 from attn_cli.cli.kit.run.texts import Texts
 from attn_cli.selection import Selection
@@ -64,7 +64,7 @@ def test_what_is_there_is_answered(pipe: tuple[int, int], monkeypatch: pytest.Mo
     with os.fdopen(os.dup(reading)) as stdin:
         monkeypatch.setattr(sys, "stdin", stdin)
         texts = Texts("-", None, lines=True)
-        plan = Plan(lambda rows, call: [])
+        plan = CommandPlan(lambda rows, call: [])
         run = TextRun("top", TextCommandOptions(lines=True), Selection(), source, NoView(), plan)
 
         def read(*, lines: bool = True) -> list[str]:

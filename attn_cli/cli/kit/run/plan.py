@@ -24,7 +24,7 @@ MemoryEstimate = Callable[[Prompt, Rows], str]
 
 
 @dataclass(frozen=True)
-class Plan:
+class CommandPlan:
     """What a command computes of each text.
 
     reducers    the reducers for a call

@@ -9,7 +9,7 @@ from attn_cli.call import Call
 from attn_cli.cli.kit.options.hiding import HiddenNotes
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.loop import Answer, answer, answer_each
-from attn_cli.cli.kit.run.plan import Plan, Rows
+from attn_cli.cli.kit.run.plan import CommandPlan, Rows
 from attn_cli.cli.kit.run.texts import Texts
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.progress import Progress
@@ -39,7 +39,7 @@ _WINDOW, _WINDOW_CELLS = 64, 2**16  # and of short ones: texts, and tokens squar
 def run(
     options: TextCommandOptions,
     command: str,
-    plan: Callable[[View, Source], Plan],
+    plan: Callable[[View, Source], CommandPlan],
     settings: ViewSettings = DEFAULTS,
 ) -> ExitCode:
     """Answer a command for each text; options that can't be used together are refused before a model is loaded.
@@ -52,7 +52,9 @@ def run(
     with options.view(settings) as view:
         source = options.source(**reading)
         budget = MemoryBudget(free_memory()) if view.records_alone else None
-        alone = Plan(lambda rows, call: (), record=lambda: Record(budget))  # all keys and rows of the chosen heads
+        alone = CommandPlan(
+            lambda rows, call: (), record=lambda: Record(budget)
+        )  # all keys and rows of the chosen heads
         its = TextRun(command, options, selection, source, view, alone if budget is not None else plan(view, source))
 
         def answers(window: Sequence[ReadText], count: int) -> Iterator[Answer]:
@@ -137,7 +139,7 @@ class TextRun:
     selection: Selection
     source: Source
     view: View
-    plan: Plan
+    plan: CommandPlan
 
     @property
     def records(self) -> bool:
