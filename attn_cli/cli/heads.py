@@ -79,8 +79,10 @@ def heads(
     merges = options.merges(words)
 
     def plan(view: View, source: Source) -> CommandPlan:
-        return CommandPlan(lambda rows, call: [HeadStatistics(rows, rescale=hiding.rescale)], hiding=hiding, words=merges,
-                    ranking=ranking)  # fmt: skip
+        def statistics(rows: Rows, call: Call) -> list[HeadStatistics]:
+            return [HeadStatistics(rows, rescale=hiding.rescale)]
+
+        return CommandPlan(statistics, hiding=hiding, words=merges, ranking=ranking)
 
     return run(options, "heads", plan)
 
