@@ -147,7 +147,7 @@ def test_what_is_no_argument_is_named_with_the_one_that_is() -> None:
         attn_cli.heads("river bank", head=3)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="text is a str, and not int: the text comes first"):
         attn_cli.heads(3)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"text is a str, and not tuple: record\(text, model\)"):
+    with pytest.raises(TypeError, match="text is a str, and not tuple: the text comes first"):
         attn_cli.record((None, None), "river bank")  # type: ignore[arg-type]
 
 

@@ -170,7 +170,7 @@ _ADDED = """
 import sys
 from pathlib import Path
 from attn_cli.summaries.reducers.heads import statistics
-from attn_cli.summaries.reducers.heads.row_numbers import Diagonal
+from attn_cli.summaries.reducers.heads.keys import Diagonal
 from attn_cli.summaries.reducers.heads.statistic import CellWeight
 for back in (1, 2):
     added = CellWeight(name=f"weight_{back}_back", heading="", caption="", meaning="", cell=Diagonal(back))

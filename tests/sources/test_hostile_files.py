@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import safetensors.numpy
-from attn_cli.cli.kit.run.chat_messages import messages_before
 from pyarrow import parquet
 
+from attn_cli.cli.kit.options.text import _messages_before
 from attn_cli.cli.kit.shell.settings import settings
 from attn_cli.errors import AttnError, InputError, LimitError
 from attn_cli.notebook import record
@@ -193,7 +193,7 @@ FILES: list[tuple[str, Callable[[], bytes], Callable[[str], Any]]] = [
     ("p.png", _png, _image),
     ("config.json", lambda: json.dumps(CONFIG).encode(), read_sizes),
     ("vetted.json", lambda: json.dumps(CONFIG | {"auto_map": {"a": []}, "text_config": CONFIG}).encode(), _vet),
-    ("messages.json", lambda: json.dumps({"messages": MESSAGES}).encode(), lambda path: messages_before(None, path)),
+    ("messages.json", lambda: json.dumps({"messages": MESSAGES}).encode(), lambda path: _messages_before(None, path)),
     ("config.toml", lambda: b'model = "toy"\ncolor_scale = "sqrt"\noffline = true\n', _settings),
     ("d.jsonl", lambda: b'{"text": "the river"}\n' * 3, _corpus),
     ("d.csv", lambda: b'text,b\n"the river",1\nbank,2\n', _corpus),

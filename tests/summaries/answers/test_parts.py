@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from attn_cli.intervention import Intervention
+from attn_cli.intervention import Intervention, NoiseFloor
 from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.capture.registry import all_named
@@ -150,7 +150,8 @@ def test_hiding_from_some_heads_alone_and_what_no_row_sees(kind: str) -> None:
     assert early.hidden is not None
     for part, effect in zip(early.read.parts, early.hidden.effects, strict=True):
         if part.part.tokens and min(part.part.tokens) > 3:
-            assert (part.share, effect, part.vs_uniform) == (pytest.approx(0, abs=1e-7), 0.0, None), part.part.name
+            assert (part.share, part.vs_uniform) == (pytest.approx(0, abs=1e-7), None), part.part.name
+            assert abs(effect) <= NoiseFloor.FACTOR * early.hidden.rounding, part.part.name  # 0 but for hybrids
     layer = early.read.head_shares[-1][0]
     whole = read_parts(source, prompt, PARTS, rows=ROWS, selection=Selection((layer,)))
     by_name = read_parts(source, prompt, PARTS, rows=ROWS, selection=Selection((layer,), (0, 1, 2, 3)))
