@@ -83,7 +83,7 @@ class ModelExperiment:
             )
         self.noise_floor = NoiseFloor()
         self.vector: Literal["mean", "first"] = "mean"
-        self._measured = set[bool]()  # whether rounding is known: with the text's loss, and without
+        self._measured = set[tuple[RunMode, bool]]()  # those whose rounding is known, with loss and without
         self._first = min(*self.rows, *self._choosing_rows()) if self._generated() else self.rows[0]
         first = self._first if earliest is None else min(earliest, self._first)
         self._runner = Runner(loaded, arguments, len(self.tokens), first, wants_means=mean)
@@ -300,7 +300,7 @@ class ModelExperiment:
     # Their effects, and the noise floor
 
     def _outcomes_of_batch(self, batch: _Batch, with_loss: bool) -> list[Outcome]:
-        """One run of these interventions side by side; an untouched copy is in the first, and where it costs little.
+        """One run of these interventions side by side; a mode's first batch has an untouched copy, as large ones do.
 
         Empty where the first run from the cache shows that the cache doesn't hold: another mode is next.
         """
@@ -309,13 +309,13 @@ class ModelExperiment:
             tried = self._with_copy("cache", self._runner.first, 0, batch.interventions if is_whole else [], with_loss)
             self._note_cache(tried is not None)
             return tried or []
-        with_copy = len(batch.interventions) >= _MANY or with_loss not in self._measured
+        with_copy = len(batch.interventions) >= _MANY or (batch.mode, with_loss) not in self._measured
         together = [*batch.interventions, _UNTOUCHED] if with_copy else batch.interventions
         groups = [together] if self._is_batchable() else [[intervention] for intervention in together]
         mode, first, skip = batch.mode, batch.first, batch.skip
         outcomes = [outcome for group in groups for outcome in self._run(mode, first, skip, group, with_loss)]
         if with_copy:
-            self._add_copy(outcomes.pop(), with_loss)
+            self._add_copy(outcomes.pop(), mode, with_loss)
         return outcomes
 
     def _with_copy(
@@ -332,12 +332,15 @@ class ModelExperiment:
         same = _SAME_FROM_MODELS_CACHE if is_strict else _SAME
         if max(abs(copy.effect), copy.kl_bits or 0.0) >= same:
             return None
-        self._add_copy(copy, with_loss)
+        if interventions:
+            self._add_copy(copy, mode, with_loss)
+        else:  # alone it rounds otherwise than beside others
+            self.noise_floor.add(copy)
         return outcomes
 
-    def _add_copy(self, copy: Outcome, with_loss: bool) -> None:
-        """Add the effect of an untouched copy to the noise floor."""
-        self._measured.add(with_loss)
+    def _add_copy(self, copy: Outcome, mode: RunMode, with_loss: bool) -> None:
+        """Add the effect of an untouched copy that ran beside interventions to the noise floor."""
+        self._measured.add((mode, with_loss))
         self.noise_floor.add(copy)
 
     def _run(
