@@ -1,6 +1,6 @@
 """A text, image or audio as the model reads it: tokens that say which part of the input each one stands for."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 
@@ -65,3 +65,19 @@ class Prompt:
     others: Mapping[str, tuple[Token, ...]] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     generated: Generated | None = None
+
+
+def later_pieces(tokens: Sequence[Token]) -> list[bool]:
+    """Whether each token is another piece of a character that the tokens before it have shown whole.
+
+    >>> later_pieces([Token(0, "日", start=0, end=1), Token(1, "日", start=0, end=1), Token(2, "本", start=1, end=2)])
+    [False, True, False]
+    """
+    later, end = [], 0
+    for token in tokens:
+        if token.start is None or token.end is None:
+            later.append(False)
+            continue
+        later.append(token.end <= end and token.start < end and token.text != "")
+        end = max(end, token.end)
+    return later

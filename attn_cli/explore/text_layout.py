@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from rich.cells import cell_len, chop_cells
 
-from attn_cli.prompt import Token
+from attn_cli.prompt import Token, later_pieces
 from attn_cli.text import ascii_visible, visible
 
 _LATER_PIECE = "∙"  # of a character that several tokens share
@@ -90,10 +90,8 @@ def layout_of(
         lines.append([])
         column = 0
 
-    for at, token in enumerate(tokens):
-        later = False
+    for at, (token, later) in enumerate(zip(tokens, later_pieces(tokens), strict=True)):
         if token.start is not None and token.end is not None:
-            later = token.end <= end and token.start < end and token.text != ""
             for number, between in enumerate(text[end : token.start].split("\n")) if token.start > end else ():
                 if number:
                     break_line()

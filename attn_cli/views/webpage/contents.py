@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from attn_cli.prompt import Prompt, Token
+from attn_cli.prompt import Prompt, Token, later_pieces
 from attn_cli.recording import LEVELS, MASKED, RecordedLayer, Recording
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.report import runs_model
@@ -99,7 +99,7 @@ class _Texts:
             lines = ["\n" in token.text or "\n" in gap for token, gap in zip(tokens, [*gaps[1:], ""], strict=True)]
             flags = [
                 _SPECIAL * token.special + _GENERATED * token.generated + _ENDS_LINE * ends + _LATER_PIECE * later
-                for token, ends, later in zip(tokens, lines, _are_later_pieces(tokens), strict=True)
+                for token, ends, later in zip(tokens, lines, later_pieces(tokens), strict=True)
             ]
             self.documents.append({
                 "numbers": None if _are_counted(tokens) else [token.index for token in tokens],
@@ -206,17 +206,6 @@ def _gaps(tokens: Sequence[Token], text: str | None) -> Iterator[str]:
             continue
         gap = text[end : token.start] if token.start >= end else ""
         yield gap or (" " if number and tokens[number - 1].start is None else "")
-        end = max(end, token.end)
-
-
-def _are_later_pieces(tokens: Sequence[Token]) -> Iterator[bool]:
-    """Whether each token is another piece of a character that the tokens before it have shown whole."""
-    end = 0
-    for token in tokens:
-        if token.start is None or token.end is None:
-            yield False
-            continue
-        yield token.text != "" and token.start < end and token.end <= end
         end = max(end, token.end)
 
 
