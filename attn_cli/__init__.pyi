@@ -37,12 +37,14 @@ from attn_cli.summaries.answers.kinds import KindMap as KindMap
 from attn_cli.summaries.answers.kinds import head_kinds as head_kinds
 from attn_cli.summaries.answers.knock import Knock as Knock
 from attn_cli.summaries.answers.knock import knock as knock
-from attn_cli.summaries.answers.parts import PartsRead as PartsRead
-from attn_cli.summaries.answers.parts import read_parts as read_parts
 from attn_cli.summaries.answers.through import Through as Through
 from attn_cli.summaries.answers.through import through as through
 from attn_cli.summaries.calls.hidden_keys import HiddenKeys as HiddenKeys
 from attn_cli.summaries.calls.read_shares import ReadShares as ReadShares
+from attn_cli.summaries.parts.answer import PartsRead as PartsRead
+from attn_cli.summaries.parts.answer import read_parts as read_parts
+from attn_cli.summaries.parts.text_parts import TextPart as TextPart
+from attn_cli.summaries.parts.text_parts import parts_of as parts_of
 from attn_cli.summaries.reduce import Summary as Summary
 from attn_cli.summaries.reduce import reduce as reduce
 from attn_cli.summaries.reducers.heads.head_statistics import Heads as Heads
@@ -58,5 +60,3 @@ from attn_cli.summaries.reducers.top import Top as Top
 from attn_cli.summaries.reducers.top import TopKeys as TopKeys
 from attn_cli.summaries.reducers.why import ExplainedKeys as ExplainedKeys
 from attn_cli.summaries.reducers.why import Why as Why
-from attn_cli.summaries.text_parts import TextPart as TextPart
-from attn_cli.summaries.text_parts import parts_of as parts_of

@@ -19,11 +19,19 @@ from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.errors import ExitCode, InputError, reason
 from attn_cli.prompt import Prompt
 from attn_cli.source import Predicting, Source
-from attn_cli.summaries.answers.parts import read_parts
 from attn_cli.summaries.calls.hidden_keys import HiddenWeight
-from attn_cli.summaries.hidden_parts import runs_to_hide
+from attn_cli.summaries.parts.answer import read_parts
+from attn_cli.summaries.parts.hidden import runs_to_hide
+from attn_cli.summaries.parts.text_parts import (
+    CUTS,
+    PartSpan,
+    TextPart,
+    message_spans,
+    named_parts,
+    parts_of,
+    rows_of_last,
+)
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.text_parts import CUTS, PartSpan, TextPart, message_spans, named_parts, parts_of, rows_of_last
 from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.view import View
 

@@ -6,9 +6,9 @@ pipe and can't be given again.
 
 from collections.abc import Sequence
 
-from attn_cli.summaries.answers.scanned import ScannedPlace
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
+from attn_cli.summaries.scanned.corpus import ScannedPlace
 from attn_cli.views.drawing.labels import head_name
 from attn_cli.views.invocation import Invocation
 

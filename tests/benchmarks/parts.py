@@ -10,11 +10,11 @@ from attn_cli.call import Call
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.source import ModelSource
-from attn_cli.summaries.answers.parts import read_parts
+from attn_cli.summaries.parts.answer import read_parts
+from attn_cli.summaries.parts.shares import SharesOfParts
+from attn_cli.summaries.parts.text_parts import TextPart, rows_of_last
 from attn_cli.summaries.reduce import reduce
-from attn_cli.summaries.reducers.parts import SharesOfParts
 from attn_cli.summaries.reducers.sinks import HeadSinksReducer
-from attn_cli.summaries.text_parts import TextPart, rows_of_last
 from tests.benchmarks.knock import small_source
 from tests.benchmarks.timing import Row
 

@@ -10,8 +10,8 @@ from attn_cli.prompt import Prompt
 from attn_cli.sources.huggingface.load.checkpoint import load
 from attn_cli.sources.huggingface.load.origin import OriginOptions, find
 from attn_cli.sources.huggingface.source import ModelSource
-from attn_cli.summaries.answers.parts import PartsRead, read_parts
-from attn_cli.summaries.text_parts import TextPart, parts_of
+from attn_cli.summaries.parts.answer import PartsRead, read_parts
+from attn_cli.summaries.parts.text_parts import TextPart, parts_of
 from tests.benchmarks.generated_texts import lookup, prose
 from tests.sources.huggingface.conftest import folder_of
 from tests.sources.huggingface.intervene.oracle import log2_p

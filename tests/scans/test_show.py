@@ -24,10 +24,10 @@ from attn_cli.scans.kept.results import ScanResults, open_scan
 from attn_cli.scans.kept.tables import TABLES
 from attn_cli.scans.run.scan import scan
 from attn_cli.sources import open_source
-from attn_cli.summaries.answers.scan_differences import differences
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.reducers.kinds import CONTENT, KINDS
-from attn_cli.summaries.student import two_sided_p
+from attn_cli.summaries.scanned.differences import differences
+from attn_cli.summaries.scanned.student import two_sided_p
 from tests.program import attn, refused, strict_json
 from tests.scans.corpora import sentences
 from tests.sources.huggingface.conftest import folder_of

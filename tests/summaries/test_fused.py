@@ -15,17 +15,17 @@ from attn_cli.kernel.stats.of_bands import stats_of_bands
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.kernel.walk.c_library import is_built
 from attn_cli.prompt import Token
+from attn_cli.summaries.parts.shares import SharesOfParts
+from attn_cli.summaries.parts.text_parts import TextPart
 from attn_cli.summaries.reduce import Part, Reducer, RowReducer, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.masked import MaskedRows
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 from attn_cli.summaries.reducers.overall import OverallKeys
-from attn_cli.summaries.reducers.parts import SharesOfParts
 from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.summaries.reducers.received import ReceivedShares
 from attn_cli.summaries.reducers.sinks import HeadSinksReducer
 from attn_cli.summaries.reducers.top import TopKeys
-from attn_cli.summaries.text_parts import TextPart
 from tests.kernel.walk.test_fused import holed, masks
 from tests.strategies import as_tensors
 

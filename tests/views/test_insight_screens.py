@@ -10,11 +10,11 @@ from attn_cli import head_kinds, open_source
 from attn_cli.intervention import HeadPlace, NoiseFloor, Outcome, Target
 from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.answers.knock import Knock, KnockedHead
-from attn_cli.summaries.answers.parts import PartsRead
-from attn_cli.summaries.hidden_parts import HiddenParts
+from attn_cli.summaries.parts.answer import PartsRead
+from attn_cli.summaries.parts.hidden import HiddenParts
+from attn_cli.summaries.parts.reading import ReadPart, ReadSink, TextReading
+from attn_cli.summaries.parts.text_parts import TextPart
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.text_parts import TextPart
-from attn_cli.summaries.text_reading import ReadPart, ReadSink, TextReading
 from attn_cli.views.answers.kind_map import draw
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.terminal import render

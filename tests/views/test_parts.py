@@ -7,11 +7,11 @@ from rich.console import Console
 
 from attn_cli.intervention import Outcome, Target
 from attn_cli.prompt import Prompt, Token
-from attn_cli.summaries.answers.parts import PartsRead
-from attn_cli.summaries.hidden_parts import HiddenParts
+from attn_cli.summaries.parts.answer import PartsRead
+from attn_cli.summaries.parts.hidden import HiddenParts
+from attn_cli.summaries.parts.reading import ReadPart, ReadSink, TextReading
+from attn_cli.summaries.parts.text_parts import parts_of
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.text_parts import parts_of
-from attn_cli.summaries.text_reading import ReadPart, ReadSink, TextReading
 from attn_cli.views.answers.parts import draw
 from attn_cli.views.drawing.screen import Screen
 

@@ -3,8 +3,8 @@
 from attn_cli.errors import InputError
 from attn_cli.scans.kept.results import ScanResults
 from attn_cli.scans.sums.blocks import paired
-from attn_cli.summaries.answers.scan_differences import Paired, ScanDifferences, differences
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
+from attn_cli.summaries.scanned.differences import Paired, ScanDifferences, differences
 from attn_cli.text import excerpt
 
 

@@ -15,13 +15,13 @@ from attn_cli.selection import ranges
 from attn_cli.sources.corpora import Corpus, Document
 from attn_cli.sources.corpora.fingerprint import content_hash
 from attn_cli.sources.corpora.inputs import CorpusFile
-from attn_cli.summaries.answers.scan_head import ScanExample, ScanHead, TokenCount, WeightRange
-from attn_cli.summaries.answers.scan_heads import ScanHeads, ScannedHead
-from attn_cli.summaries.answers.scanned import Estimate, KindEstimate, ScannedCorpus, ScannedPlace
 from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reducers.kinds import KINDS
 from attn_cli.summaries.reducers.kinds.kind_sums import least_for_name
-from attn_cli.summaries.student import two_sided_p
+from attn_cli.summaries.scanned.corpus import Estimate, KindEstimate, ScannedCorpus, ScannedPlace
+from attn_cli.summaries.scanned.head import ScanExample, ScanHead, TokenCount, WeightRange
+from attn_cli.summaries.scanned.heads import ScanHeads, ScannedHead
+from attn_cli.summaries.scanned.student import two_sided_p
 from attn_cli.text import excerpt, listed
 
 _SCAN = "attn scan INPUT... -m MODEL -o DIR makes one"

@@ -45,7 +45,7 @@ from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.reducers.kinds import KINDS
 from attn_cli.summaries.reducers.kinds.head_kinds import KIND_NAMES
 from attn_cli.summaries.reducers.kinds.kind_sums import LEAST_ROWS, JudgedKinds
-from attn_cli.summaries.student import ci_half_width
+from attn_cli.summaries.scanned.student import ci_half_width
 from attn_cli.text import visible
 
 Row = dict[str, Any]

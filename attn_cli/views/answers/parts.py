@@ -10,11 +10,11 @@ from rich.text import Text
 
 from attn_cli.intervention import Target
 from attn_cli.selection import ranges
-from attn_cli.summaries.answers.parts import PartsRead
-from attn_cli.summaries.hidden_parts import HiddenParts
+from attn_cli.summaries.parts.answer import PartsRead
+from attn_cli.summaries.parts.hidden import HiddenParts
+from attn_cli.summaries.parts.reading import ReadPart
+from attn_cli.summaries.parts.text_parts import CUTS
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.text_parts import CUTS
-from attn_cli.summaries.text_reading import ReadPart
 from attn_cli.text import counted, visible
 from attn_cli.views.drawing.bars import bar
 from attn_cli.views.drawing.cells import fit, packed_text

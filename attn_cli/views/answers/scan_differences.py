@@ -7,9 +7,9 @@ from textwrap import wrap
 from rich.console import RenderableType
 from rich.text import Text
 
-from attn_cli.summaries.answers.scan_differences import LEVEL, HeadDifference, ScanDifferences
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.report import Report
+from attn_cli.summaries.scanned.differences import LEVEL, HeadDifference, ScanDifferences
 from attn_cli.text import counted, visible
 from attn_cli.views.answers.scan_heads import corpus_lines
 from attn_cli.views.drawing.cells import packed, packed_text

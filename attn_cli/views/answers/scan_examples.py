@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.style import Style
 from rich.text import Text
 
-from attn_cli.summaries.answers.scan_head import ScanExample, ScanHead
+from attn_cli.summaries.scanned.head import ScanExample, ScanHead
 from attn_cli.text import counted, cut, visible
 from attn_cli.views.drawing.cells import packed, packed_text
 from attn_cli.views.drawing.console import UnbrokenLine

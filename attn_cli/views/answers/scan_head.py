@@ -8,11 +8,11 @@ from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.text import Text
 
-from attn_cli.summaries.answers.scan_head import ScanHead, TokenCount
-from attn_cli.summaries.answers.scanned import Estimate
 from attn_cli.summaries.reducers.heads.statistic import Statistic
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.report import Report
+from attn_cli.summaries.scanned.corpus import Estimate
+from attn_cli.summaries.scanned.head import ScanHead, TokenCount
 from attn_cli.text import visible
 from attn_cli.views.answers.scan_examples import example_versions
 from attn_cli.views.answers.scan_heads import apart, corpus_lines, half, interval

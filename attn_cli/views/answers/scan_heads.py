@@ -8,12 +8,12 @@ from textwrap import wrap
 from rich.console import RenderableType
 from rich.text import Text
 
-from attn_cli.summaries.answers.scan_heads import ScanHeads, ScannedHead
-from attn_cli.summaries.answers.scanned import Estimate, ScannedCorpus
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.reducers.kinds import CONTENT, KINDS
 from attn_cli.summaries.reducers.kinds.kind_sums import NOT_JUDGED, NOTHING
 from attn_cli.summaries.report import Report
+from attn_cli.summaries.scanned.corpus import Estimate, ScannedCorpus
+from attn_cli.summaries.scanned.heads import ScanHeads, ScannedHead
 from attn_cli.text import counted
 from attn_cli.views.answers.kinds import GridRow, counts_in_words, grid, named_heads
 from attn_cli.views.drawing.bars import bar

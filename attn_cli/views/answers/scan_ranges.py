@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
-from attn_cli.summaries.answers.scan_head import WeightRange
+from attn_cli.summaries.scanned.head import WeightRange
 from attn_cli.views.drawing.bars import bar
 from attn_cli.views.drawing.cells import packed, packed_text
 from attn_cli.views.drawing.screen import Screen

@@ -11,8 +11,8 @@ from attn_cli.prompt import Prompt
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel, load
 from attn_cli.sources.huggingface.load.origin import OriginOptions, find
 from attn_cli.sources.huggingface.source import ModelSource
-from attn_cli.summaries.answers.parts import read_parts
-from attn_cli.summaries.text_parts import parts_of
+from attn_cli.summaries.parts.answer import read_parts
+from attn_cli.summaries.parts.text_parts import parts_of
 from tests.sources.huggingface.intervene.oracle import Silenced, log2_p, prompt_of, speaking_source
 from tests.summaries.answers.test_parts import eager_weights, masked_log2_p
 

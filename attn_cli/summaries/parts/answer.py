@@ -14,13 +14,13 @@ from attn_cli.selection import ALL, Selection
 from attn_cli.source import Predicting, Source
 from attn_cli.summaries.calls.hidden_keys import HiddenKeys, HiddenWeight
 from attn_cli.summaries.calls.memo import memoised
-from attn_cli.summaries.hidden_parts import HiddenParts, hide_parts, rows_after
+from attn_cli.summaries.parts.hidden import HiddenParts, hide_parts, rows_after
+from attn_cli.summaries.parts.reading import ReadPart, TextReading, shares_read
+from attn_cli.summaries.parts.shares import SharesOfParts
+from attn_cli.summaries.parts.text_parts import TextPart, rows_of_last
 from attn_cli.summaries.reduce import Summary, reduce
-from attn_cli.summaries.reducers.parts import SharesOfParts
 from attn_cli.summaries.reducers.sinks import HeadSinksReducer
 from attn_cli.summaries.report import Answer
-from attn_cli.summaries.text_parts import TextPart, rows_of_last
-from attn_cli.summaries.text_reading import ReadPart, TextReading, shares_read
 
 Hides = Callable[[Call], Sequence[int]]
 """Which keys of a call are hidden, ascending."""
@@ -174,7 +174,7 @@ def read_parts(
 ) -> PartsRead:
     """What some rows read of the parts of a prompt that `source` read, and what they needed of them.
 
-    parts       see `attn_cli.summaries.text_parts`
+    parts       see `attn_cli.summaries.parts.text_parts`
     rows        the rows that read; None for those that chose what was generated, else those of the last part; in an
                 encoder all
     everywhere  hide a part from all rows after it, and not from the rows that read alone

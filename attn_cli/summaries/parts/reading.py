@@ -8,11 +8,11 @@ import numpy as np
 from attn_cli.errors import InputError
 from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.calls.hidden_keys import HiddenWeight
+from attn_cli.summaries.parts.shares import PartShares
+from attn_cli.summaries.parts.text_parts import TextPart
 from attn_cli.summaries.reduce import Summary
-from attn_cli.summaries.reducers.parts import PartShares
 from attn_cli.summaries.reducers.sinks import HeadSinks
 from attn_cli.summaries.sinks import are_sinks_of_text
-from attn_cli.summaries.text_parts import TextPart
 
 NO_WEIGHT = HiddenWeight()
 

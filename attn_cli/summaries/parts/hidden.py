@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from attn_cli.intervention import Experiment, Intervention, Outcome, RunMode, Target
 from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
-from attn_cli.summaries.text_parts import TextPart
+from attn_cli.summaries.parts.text_parts import TextPart
 
 
 @dataclass(frozen=True, eq=False)

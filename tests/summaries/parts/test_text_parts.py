@@ -4,7 +4,7 @@ import pytest
 
 from attn_cli.errors import InputError
 from attn_cli.prompt import Generated, Prompt, Token
-from attn_cli.summaries.text_parts import PartSpan, TextPart, message_spans, named_parts, parts_of, rows_of_last
+from attn_cli.summaries.parts.text_parts import PartSpan, TextPart, message_spans, named_parts, parts_of, rows_of_last
 
 
 def prompt_of(text: str, *, written: int = 0) -> Prompt:

@@ -14,8 +14,8 @@ from attn_cli.sources.huggingface.capture.registry import all_named
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel, load
 from attn_cli.sources.huggingface.load.origin import OriginOptions, find
 from attn_cli.sources.huggingface.source import ModelSource
-from attn_cli.summaries.answers.parts import PartsRead, read_parts
-from attn_cli.summaries.text_parts import TextPart, parts_of
+from attn_cli.summaries.parts.answer import PartsRead, read_parts
+from attn_cli.summaries.parts.text_parts import TextPart, parts_of
 from tests.sources.huggingface.conftest import folder_of
 from tests.sources.huggingface.intervene.oracle import Masked, log2_p, prompt_of, speaking_source
 

@@ -6,7 +6,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from attn_cli.summaries.answers.scanned import (
+from attn_cli.summaries.fields import TEXT, Field, Rows, made, object_schema, within
+from attn_cli.summaries.ranking import Ranking
+from attn_cli.summaries.report import Answer
+from attn_cli.summaries.scanned.corpus import (
     CORPUS,
     ESTIMATE,
     KIND_ESTIMATE,
@@ -16,9 +19,6 @@ from attn_cli.summaries.answers.scanned import (
     ScannedCorpus,
     ScannedPlace,
 )
-from attn_cli.summaries.fields import TEXT, Field, Rows, made, object_schema, within
-from attn_cli.summaries.ranking import Ranking
-from attn_cli.summaries.report import Answer
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from attn_cli.summaries.answers.scan_heads import ScannedHead, columns_of
-from attn_cli.summaries.answers.scanned import CORPUS, PLACE, Estimate, ScannedCorpus, ScannedPlace
 from attn_cli.summaries.fields import CHANCE, COUNT, FLAG, NUMBER, TEXT, Field, Object, Rows, within
 from attn_cli.summaries.report import Answer
-from attn_cli.summaries.student import ci_half_width, holm, two_sided_p
+from attn_cli.summaries.scanned.corpus import CORPUS, PLACE, Estimate, ScannedCorpus, ScannedPlace
+from attn_cli.summaries.scanned.heads import ScannedHead, columns_of
+from attn_cli.summaries.scanned.student import ci_half_width, holm, two_sided_p
 
 LEVEL = 0.05  # the probability that any of the numbers that are said to differ does so by chance
 

@@ -7,8 +7,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from attn_cli.summaries.answers.scan_heads import HEAD, STATISTICS, ScannedHead, columns_of
-from attn_cli.summaries.answers.scanned import CORPUS, KIND_ESTIMATE, PLACE, KindEstimate, ScannedCorpus
 from attn_cli.summaries.fields import (
     CHANCE,
     COUNT,
@@ -24,6 +22,8 @@ from attn_cli.summaries.fields import (
     within,
 )
 from attn_cli.summaries.report import Answer
+from attn_cli.summaries.scanned.corpus import CORPUS, KIND_ESTIMATE, PLACE, KindEstimate, ScannedCorpus
+from attn_cli.summaries.scanned.heads import HEAD, STATISTICS, ScannedHead, columns_of
 
 
 class WeightRange(NamedTuple):

@@ -10,9 +10,9 @@ from attn_cli.arrays import to_numpy
 from attn_cli.call import Call
 from attn_cli.kernel.definition.masks import Mask
 from attn_cli.kernel.stats.wanted import ColumnSums, RowStats, Wanted
+from attn_cli.summaries.parts.text_parts import TextPart
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.sight import sight_of
-from attn_cli.summaries.text_parts import TextPart
 
 
 @dataclass(frozen=True, eq=False)
