@@ -1,5 +1,6 @@
 """`--steps` shows every number between x and the output, and they follow from each other."""
 
+import re
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -206,3 +207,33 @@ def test_what_cannot_be_walked_is_said() -> None:
     refused(attn("compute", "river bank", "--token", "bank"), 2, "--token needs --steps or --why")
     refused(attn("compute", "river bank", "--token", "loan", "--steps"), 2, "no token 'loan'")
     refused(attn("compute", "river bank", "--labels", "a"), 2, "--labels names 1 keys, there are 2")
+
+
+SAT = ("compute", "The cat sat down", "-m", "toy:the-cat-sat-down")
+ROWS = [("--steps", "-t", "sat"), ("--steps",), ()]
+
+
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("depth", DEPTHS)
+@pytest.mark.parametrize("scale", ["off", "-3", "1e300"])
+def test_scores_as_weights_are_drawn_beyond_1_and_below_0(scale: str, depth: str, rows: tuple[str, ...]) -> None:
+    rule = ("--no-softmax", "--scale", scale, "--allow-nonfinite")
+    run = attn(*SAT, *rule, *rows, terminal=True, env={"COLUMNS": "80"} | DEPTHS[depth])
+    assert (run.code, run.errors) == (0, "")
+
+
+@pytest.mark.parametrize("name", ["x.svg", "x.html", "x.txt"])
+def test_scores_as_weights_are_saved_as_a_figure(name: str) -> None:
+    assert attn(*SAT, "--no-softmax", "--scale", "off", "-t", "sat", "--steps", "-o", name).code == 0
+    assert Path(name).stat().st_size > 0
+
+
+def test_weights_below_0_have_a_colour_of_their_own() -> None:
+    """Without a softmax, on a ramp about 0: what is above and below are told apart."""
+    np.savetxt("q.csv", [[1.0, 0.0], [-1.0, 0.0], [0.25, 0.0]], delimiter=",")
+    options = ("--q", "q.csv", "--no-softmax", "--scale", "off", "--steps")
+    walk = attn("compute", *options, "-t", "0", terminal=True, env=DEPTHS["16"] | {"COLUMNS": "80"}).text
+    maps = attn("compute", *options, terminal=True, env=DEPTHS["16"] | {"COLUMNS": "80"}).text
+    for text in (walk, maps[maps.index("weights (") :]):
+        assert re.search(r"\x1b\[[^m]*41m *1\.0", text)  # red
+        assert re.search(r"\x1b\[[^m]*44m *-1\.0", text)  # blue

@@ -100,7 +100,7 @@ def _strongest(journey: Journey, context: Context, width: int, depth: str) -> Te
         piece = f"{fit(journey.prompt.tokens[key].text, 12).rstrip()} {strengths[key]:.2f}"
         if text.cell_len + cell_len(piece) > width:
             break
-        text.append(piece, background(min(max(float(strengths[key]), 0.0), 1.0), Ramp(0.0, 1.0), depth)).append("  ")
+        text.append(piece, background(float(strengths[key]), Ramp(0.0, 1.0), depth)).append("  ")
     text.truncate(width)
     text.pad_right(width - text.cell_len)
     return text

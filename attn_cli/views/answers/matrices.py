@@ -13,7 +13,7 @@ from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.cells import packed_text
 from attn_cli.views.drawing.fitting import Section, Version, whole
-from attn_cli.views.drawing.heatmap import HeatMap
+from attn_cli.views.drawing.heatmap import HeatMap, kind_of
 from attn_cli.views.drawing.image import query_maps
 from attn_cli.views.drawing.labels import (
     head_name,
@@ -76,7 +76,7 @@ def matrix_maps(matrix: Matrix, summary: Summary, report: Report, screen: Screen
             title = kind if alone else f"{which_heads(matrix.averaged, head, matrix.by)} · {kind}"
             yield HeatMap(
                 _masked(values[at], summary, matrix, rows) if kind != "scores" else values[at],
-                _kind(kind, values[at]),
+                kind_of(kind, values[at]),
                 place_prefix(summary, report) + title,
                 [text_with_mark(summary.queries[row]) for row in rows],
                 [text_with_mark(token) for token in keys],
@@ -86,13 +86,6 @@ def matrix_maps(matrix: Matrix, summary: Summary, report: Report, screen: Screen
                 pooling=matrix.pooling,
                 row_numbers=[summary.queries[row].index for row in rows],
             )
-
-
-def _kind(name: str, values: np.ndarray) -> str:
-    """Whose colours a map takes: shares have those of weights; weights without a softmax may be below 0."""
-    if name == "scores":
-        return name
-    return "change" if np.any((values < 0) & np.isfinite(values)) else "weights"
 
 
 def colored_texts(report: Report) -> Iterator[ColoredText]:

@@ -15,7 +15,7 @@ from attn_cli.summaries.report import Report
 from attn_cli.text import visible
 from attn_cli.views.drawing.cells import fit, packed_text
 from attn_cli.views.drawing.fitting import Section, Version, fitted, shorter
-from attn_cli.views.drawing.heatmap import HeatMap
+from attn_cli.views.drawing.heatmap import HeatMap, kind_of
 from attn_cli.views.drawing.labels import text_with_mark
 from attn_cli.views.drawing.palette import Ramp, background
 from attn_cli.views.drawing.screen import Screen, label_columns
@@ -62,7 +62,7 @@ def _whole(summary: Summary, steps: Steps, screen: Screen) -> Iterator[Renderabl
         for head, values in _heads(summary, stage):
             each = HeatMap(
                 values[:, :most],
-                "weights" if stage.name in ("exp", "weights") else stage.name,
+                kind_of(stage.name, values) if stage.name in ("exp", "weights") else stage.name,
                 f"{number} {stage.name} ({stage.formula}){head}{column_note}",
                 labels,
                 columns[:most],
@@ -179,6 +179,10 @@ class _Walk:
         summary, steps, numbers, screen = self.summary, self.steps, self.numbers, self.screen
         stages = [stage for stage in steps.stages if stage.name in _BETWEEN]
         weights = stages[-1].values[at, 0]
+        most_weight = max(1.0, float(np.abs(weights[np.isfinite(weights)]).max(initial=0.0)))
+        signed = kind_of("weights", weights) == "change"
+        ramp = Ramp(-most_weight if signed else 0.0, most_weight, diverging=signed, light=screen.light)
+        levels = ramp.levels(weights[None])[0]
         keys = np.sort(np.argsort(-np.abs(weights), kind="stable")[:most])
         first, last = numbers[stages[0].name], numbers["weights"]
         if spaced:
@@ -197,7 +201,7 @@ class _Walk:
                 line = Text("  " + fit(summary.keys[key].text, label_width))
                 for stage in block:
                     value = float(stage.values[at, 0, key])
-                    style = background(value, Ramp(0.0, 1.0), screen.depth) if stage.name == "weights" else PLAIN
+                    style = background(float(levels[key]), ramp, screen.depth) if stage.name == "weights" else PLAIN
                     line.append(" ").append(_number(value, cell)[1:], style)
                 yield line
             if any(stage.name in ("exp", "weights") for stage in block):

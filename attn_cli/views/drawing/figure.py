@@ -33,10 +33,12 @@ def figure_svg(maps: Sequence[HeatMap], width: float) -> str:
     """
     if not 0 < len(maps) <= MOST_PANELS:
         raise InputError(f"a figure of {len(maps)} maps; it holds 1 to {MOST_PANELS}", "choose heads with -l and -H")
-    if len({each.kind for each in maps}) > 1:
+    kinds = {each.kind for each in maps}
+    if len(kinds) > 1 and "scores" in kinds:
         raise InputError("scores and weights in one figure", "it has one scale of colours: draw one of the two")
     finite = np.concatenate([each.values[np.isfinite(each.values)] for each in maps])
-    ramp = ramp_for(finite, maps[0].kind, maps[0].scale, light=True)
+    kind = kinds.pop() if len(kinds) == 1 else "change"  # of weights, some are below 0
+    ramp = ramp_for(finite, kind, maps[0].scale, light=True)
     columns = 1 if len(maps) == 1 else math.ceil(math.sqrt(len(maps)))
     total = width * _POINT
     each = (total - _BAR - 24 - (columns - 1) * _GAP) / columns

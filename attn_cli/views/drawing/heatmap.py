@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import isfinite
 
 import numpy as np
 from rich.cells import cell_len
@@ -193,9 +194,9 @@ class HeatMap:
         width, number = self._cell
         if value == float("-inf") and self.kind == "weights":
             return " " * width
-        if value == float("-inf") or (number and value == 0 and self.kind in _ZEROS_MARKED):
+        if (value == float("-inf") and self._has_masked) or (number and value == 0 and self.kind in _ZEROS_MARKED):
             return self._mark.rjust(width)
-        if value != value or value == float("inf"):
+        if not isfinite(value):
             return ("?" if width < 4 else f"{value}").rjust(width)
         if number == "hundredths":
             return ("1." if round(value * 100) >= 100 else str(round(value * 100))).rjust(width)
@@ -204,6 +205,11 @@ class HeatMap:
         if self.screen.depth in ("16", "none"):
             return shade(level, self._ramp, ascii_only=self.screen.ascii_only) * width
         return " " * width
+
+    @property
+    def _has_masked(self) -> bool:
+        """Whether -inf stands for a masked cell: it does in all but outputs."""
+        return self.kind != "output"
 
     @property
     def _mark(self) -> str:
@@ -246,8 +252,11 @@ class HeatMap:
             bar = []
         if self._cell[1] == "hundredths":
             notes.append("cells in hundredths")
-        if np.isneginf(self.values).any():
+        masked = np.isneginf(self.values) & self._has_masked
+        if masked.any():
             notes.append(f"{'blank' if self._halves or self.kind == 'weights' else self._mark} = masked")
+        if (~np.isfinite(self.values) & ~masked).any() and self._cell[0] < 4:
+            notes.append(f"{'blank' if self._halves else '?'} = NaN or Inf")
         if self.kind in _ZEROS_MARKED and self._cell[1] and (self.values == 0).any():
             notes.append(f"{self._mark} = 0")
         used = sum(cell_len(part.text) for part in bar)
@@ -285,6 +294,13 @@ class HeatMap:
         parts = [f"{fit(name, 24).rstrip()} holds more than half of the weight:",
                  "--color-scale row or sqrt shows the rest"]  # fmt: skip
         return [[Segment(line, DIM)] for line in packed(parts, self.screen.width, " ")]
+
+
+def kind_of(name: str, values: np.ndarray) -> str:
+    """The kind of map for numbers of that name: shares have the colours of weights, unless one is below 0."""
+    if name == "scores":
+        return name
+    return "change" if np.any((values < 0) & np.isfinite(values)) else "weights"
 
 
 def _right(label: str, width: int) -> str:

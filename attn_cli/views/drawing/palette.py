@@ -40,7 +40,7 @@ class Ramp:
         return ("crameri:vik" if self.light else "crameri:berlin") if self.diverging else "bids:viridis"
 
     def levels(self, values: np.ndarray) -> np.ndarray:
-        """Levels `[n, m]` in 0 .. 1; NaN where the value is NaN or -inf (masked)."""
+        """Levels `[n, m]` in 0 .. 1, 1 for +inf; NaN where the value is NaN or -inf (masked)."""
         finite = np.isfinite(values)
         safe = np.where(finite, values, 0.0)
         if self.scale == "row" and not self.diverging:
@@ -48,15 +48,17 @@ class Ramp:
             spread = np.where(np.isfinite(high), high, 1.0) - min(self.low, 0.0)
             levels = safe / np.where(spread > 0, spread, 1.0)
         else:
-            reach = self.high - self.low
-            levels = (safe - self.low) / reach if reach > 0 else np.full_like(safe, 0.5 if self.diverging else 1.0)
+            reach = self.high / 2 - self.low / 2  # halves: the whole of two large numbers would be inf
+            levels = (
+                (safe / 2 - self.low / 2) / reach if reach > 0 else np.full_like(safe, 0.5 if self.diverging else 1.0)
+            )
         levels = np.clip(levels, 0.0, 1.0)
         if not self.diverging:
             if self.scale == "sqrt":
                 levels = np.sqrt(levels)
             elif self.scale == "log":  # three decades: a thousandth of the maximum is the bottom
                 levels = np.clip(1 + np.log10(np.maximum(levels, 1e-3)) / 3, 0.0, 1.0)
-        return np.where(finite, levels, np.nan)
+        return np.where(finite, levels, np.where(np.isposinf(values), 1.0, np.nan))
 
 
 def ramp_for(values: np.ndarray, kind: str, scale: str, *, light: bool = False) -> Ramp:
@@ -72,14 +74,17 @@ def ramp_for(values: np.ndarray, kind: str, scale: str, *, light: bool = False) 
 
 
 def background(level: float, ramp: Ramp, depth: str) -> Style:
-    """The style of a cell at `level` (NaN for masked) on a screen of `depth`: "truecolor", "256", "16" or "none"."""
+    """The style of a cell at `level` (NaN for masked) on a screen of `depth`: "truecolor", "256", "16" or "none".
+
+    A level beyond 0 .. 1 has the colour of the nearer end.
+    """
     if depth == "none" or level != level:
         return Style.null()
     if depth == "16":
         number = _sixteen(level, ramp)
         text = _LIGHT if number in (_BLUE, _RED) else _DARK
         return Style.null() if number is None else Style(color=text, bgcolor=Color.from_ansi(number))
-    return _style(round(level * (_LEVELS - 1)), ramp.colors, depth)
+    return _style(round(_within(level) * (_LEVELS - 1)), ramp.colors, depth)
 
 
 def foreground(level: float, ramp: Ramp, depth: str) -> Style:
@@ -91,13 +96,18 @@ def foreground(level: float, ramp: Ramp, depth: str) -> Style:
 def _sixteen(level: float, ramp: Ramp) -> int | None:
     """One of the terminal's own colours, whose looks are the user's choice, or None for its plain background."""
     colors = _SIXTEEN_DIVERGING if ramp.diverging else _SIXTEEN
-    return colors[min(int(level * len(colors)), len(colors) - 1)]
+    return colors[min(int(_within(level) * len(colors)), len(colors) - 1)]
+
+
+def _within(level: float) -> float:
+    return min(max(level, 0.0), 1.0)
 
 
 def shade(level: float, ramp: Ramp, *, ascii_only: bool) -> str:
     """One character as dark as `level`; on a diverging ramp negative values have marks of their own."""
     if level != level:
         return "x" if ascii_only else "·"
+    level = _within(level)
     glyphs = ASCII_SHADES if ascii_only else SHADES
     if ramp.diverging:
         negative = level < 0.5

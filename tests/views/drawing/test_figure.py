@@ -15,7 +15,7 @@ from PIL import Image
 from attn_cli.errors import InputError
 from attn_cli.views.drawing import raster
 from attn_cli.views.drawing.figure import figure_svg
-from attn_cli.views.drawing.heatmap import HeatMap
+from attn_cli.views.drawing.heatmap import HeatMap, kind_of
 from attn_cli.views.writers.page import PAGE
 from tests.program import attn, refused
 
@@ -129,3 +129,11 @@ def test_a_width_is_for_figures() -> None:
     refused(attn("matrix", "river bank", "--width", "84mm"), 2, "--width needs a figure format")
     for width in ("84", "0mm", "wide", "1e9mm"):
         refused(attn("matrix", "river bank", "--width", width, "-o", "x.svg"), 2, "is not a length")
+
+
+def test_maps_with_and_without_numbers_below_0_share_one_ramp_about_0() -> None:
+    maps = [HeatMap(values, kind_of("weights", values), "head", NAMES[:2], NAMES[:2], PAGE)
+            for values in (np.array([[0.5, 0.25], [0.0, 1.0]]), np.array([[-0.5, 0.25], [0.0, 2.0]]))]  # fmt: skip
+    fills = [cell.get("fill") for cell in cells_of(figure_svg(maps, 84))]
+    assert fills[1] == fills[5]  # 0.25 in both
+    assert len({fills[0], fills[4]}) == 2  # 0.5 and -0.5
