@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from attn_cli.call import Call, Place
-from attn_cli.kernel.walk.packed import PackedTexts
+from attn_cli.kernel.stats.packed import PackedTexts
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,16 +6,16 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from attn_cli.arrays import Array
+from attn_cli.kernel.bands.band import Band
+from attn_cli.kernel.bands.bands import bands
+from attn_cli.kernel.bands.plan import Planner, plan_of
 from attn_cli.kernel.definition.latent import Latent
 from attn_cli.kernel.definition.positions import Rotation, Turning
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.compiled import compiled_stats
 from attn_cli.kernel.stats.of_bands import stats_of_bands
+from attn_cli.kernel.stats.packed import PackedText, PackedTexts
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
-from attn_cli.kernel.walk.band import Band
-from attn_cli.kernel.walk.bands import bands
-from attn_cli.kernel.walk.packed import PackedText, PackedTexts
-from attn_cli.kernel.walk.plan import Planner, plan_of
 from attn_cli.prompt import Token
 from attn_cli.selection import Selection
 

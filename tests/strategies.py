@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
+from attn_cli.kernel.bands.plan import Plan, Planner, plan_of
 from attn_cli.kernel.definition.bias import Alibi, BiasSum, GivenBias
 from attn_cli.kernel.definition.masks import (
     Causal,
@@ -23,7 +24,6 @@ from attn_cli.kernel.definition.masks import (
     Window,
 )
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.walk.plan import Plan, Planner, plan_of
 
 # How calls that tests make are walked.
 planner: ContextVar[Planner] = ContextVar("planner", default=plan_of)

@@ -23,7 +23,7 @@ def test_what_is_slow_is_left_out(file: str) -> None:
 
 @pytest.mark.parametrize(
     "file",
-    ["tests/kernel/walk/test_bands.py", "tests/summaries/test_laws.py", "tests/views/test_hostile.py",
+    ["tests/kernel/bands/test_bands.py", "tests/summaries/test_laws.py", "tests/views/test_hostile.py",
      "tests/cli/test_errors.py", "attn_cli/kernel/definition/dense.py"],
 )  # fmt: skip
 def test_what_is_quick_is_run(file: str) -> None:

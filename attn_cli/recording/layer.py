@@ -9,16 +9,16 @@ import numpy as np
 from attn_cli.arrays import Array
 from attn_cli.call import Call, Place
 from attn_cli.errors import LimitError, LoadError
+from attn_cli.kernel.bands.band import Band
+from attn_cli.kernel.bands.bands import bands
+from attn_cli.kernel.bands.blocks import folded
+from attn_cli.kernel.bands.plan import plan_of, plan_of_weights
+from attn_cli.kernel.cpu import walk as cpu
 from attn_cli.kernel.definition.cells import Places, numbers_of, scores_between, weights_of
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.compiled import stats_of_walks
+from attn_cli.kernel.stats.one_walk import OneWalk, WalkStats
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
-from attn_cli.kernel.walk import fused
-from attn_cli.kernel.walk.band import Band
-from attn_cli.kernel.walk.bands import bands
-from attn_cli.kernel.walk.blocks import folded
-from attn_cli.kernel.walk.one_walk import OneWalk, WalkStats
-from attn_cli.kernel.walk.plan import plan_of, plan_of_weights
 from attn_cli.prompt import Token
 from attn_cli.recording.numbers import readable
 from attn_cli.recording.rules import rule_of_heads
@@ -126,7 +126,7 @@ class RecordedLayer(Call):
         return super().row_stats(wanted) if stats is None else stats
 
     def _compiled_stats(self, wanted: Wanted) -> RowStats | None:
-        if self.q is None or self.k is None or self.like.dtype != np.float32 or not fused.suits_rule(self.rule, self.m):
+        if self.q is None or self.k is None or self.like.dtype != np.float32 or not cpu.suits_rule(self.rule, self.m):
             return None
         q, k = readable(self.q), readable(self.k)
         if 0 in (*q.shape, *k.shape):
@@ -134,7 +134,7 @@ class RecordedLayer(Call):
         v = np.zeros((*k.shape[:2], 1), np.float32)
 
         def notes(one: OneWalk, output: Array | None) -> WalkStats | None:
-            return fused.row_stats(q, k, v, self.rule, one, output)
+            return cpu.row_stats(q, k, v, self.rule, one, output)
 
         return stats_of_walks(notes, wanted, self.m, None)
 

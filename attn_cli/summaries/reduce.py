@@ -9,9 +9,9 @@ import numpy as np
 
 from attn_cli.call import AttentionCall, Call, Place, TextBatch
 from attn_cli.display import Displayed
+from attn_cli.kernel.bands.band import Band
 from attn_cli.kernel.stats.of_bands import BandStats
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
-from attn_cli.kernel.walk.band import Band
 from attn_cli.prompt import Token
 from attn_cli.summaries.calls.hidden_keys import hidden_keys
 

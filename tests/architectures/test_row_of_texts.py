@@ -9,8 +9,8 @@ from transformers import PreTrainedModel
 
 from attn_cli.batch_call import BatchCall, BatchVisit
 from attn_cli.call import Call
+from attn_cli.kernel.stats.padded import padded_stats
 from attn_cli.kernel.stats.wanted import ColumnSums, RowStats, TopK, Wanted
-from attn_cli.kernel.walk.padded import padded_stats
 from attn_cli.sources.huggingface.anatomy.configuration import number_of, text_configuration
 from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
 from attn_cli.sources.huggingface.capture.session import Capture

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from attn_cli.kernel.bands.bands import bands
+from attn_cli.kernel.bands.plan import plan_of
 from attn_cli.kernel.definition.masks import Causal, Open
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.walk.bands import bands
-from attn_cli.kernel.walk.plan import plan_of
 from tests.benchmarks.timing import Row, compared, process
 
 _SDPA = """

@@ -10,7 +10,7 @@ import torch
 from transformers import PreTrainedModel
 
 from attn_cli import HeadStatistics, capture, reduce
-from attn_cli.kernel.walk import fused
+from attn_cli.kernel.cpu import walk as cpu
 from attn_cli.prompt import Prompt, Token
 from attn_cli.recording import Recording
 from attn_cli.summaries.reduce import Reducer, Summary
@@ -29,7 +29,7 @@ def rows(repeats: int, *, quick: bool) -> Iterator[Row]:
         model, ids = model_of(size, n), tokens(n)
         text = tuple(Token(at, str(number), number) for at, number in enumerate(ids[0].tolist()))
         for way, built in (("compiled", True), ("bands", False)):
-            with mock.patch.object(fused, "_is_built", lambda built=built: built):
+            with mock.patch.object(cpu, "_is_built", lambda built=built: built):
                 runs = {"recording": _looked(model, ids, text, Record)}
                 seconds, ratios = compared(_looked(model, ids, text, HeadStatistics), runs, repeats, time.process_time)
             for name, ratio in ratios.items():

@@ -16,12 +16,13 @@ from unittest.mock import patch
 
 import torch
 
-from attn_cli.kernel.walk import fused, onednn_linear
+from attn_cli.kernel.cpu import walk as cpu
 from attn_cli.scans.read.shards import shards_of
 from attn_cli.scans.run.scan import scan
 from attn_cli.scans.sums.shard_sums import batches_of
 from attn_cli.sources import open_source
 from attn_cli.sources.corpora import Corpus, Document, open_corpus
+from attn_cli.sources.huggingface import onednn_linear
 from attn_cli.sources.huggingface.source import ModelSource
 from tests.benchmarks import scan_memory, scan_story, scan_survival
 from tests.benchmarks.plain_forward import forward
@@ -137,7 +138,7 @@ def _walking(walk: str) -> Iterator[None]:
     """Context manager: attention in bands, or linear layers as torch multiplies them, where `walk` says so."""
     with ExitStack() as stack:
         if walk == "bands":
-            stack.enter_context(patch.object(fused, "suits", lambda *_: False))
+            stack.enter_context(patch.object(cpu, "suits", lambda *_: False))
         if walk == _AS_TORCH:
             stack.enter_context(patch.object(onednn_linear, "onednn_is_wider", lambda: False))
         yield

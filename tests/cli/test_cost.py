@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from attn_cli.kernel.bands.band import Band
+from attn_cli.kernel.bands.bands import bands
+from attn_cli.kernel.bands.plan import Plan, tile_of
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.walk.band import Band
-from attn_cli.kernel.walk.bands import bands
-from attn_cli.kernel.walk.plan import Plan, tile_of
 from tests.program import attn, refused
 from tests.views.test_golden import DEPTHS, Golden
 

@@ -15,8 +15,8 @@ import pytest
 import torch
 
 from attn_cli import __version__
-from attn_cli.kernel.walk import c_library
-from attn_cli.kernel.walk.c_library import VECTORS, is_built, widest_vectors
+from attn_cli.kernel.cpu import c_library
+from attn_cli.kernel.cpu.c_library import VECTORS, is_built, widest_vectors
 from attn_cli.sources.huggingface.load import device
 from attn_cli.sources.huggingface.load.cache import ModelCache, cached_models
 from attn_cli.summaries.answers import env as answer

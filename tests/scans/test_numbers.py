@@ -13,7 +13,7 @@ pytest.importorskip("datasketches")
 pytest.importorskip("pyarrow")
 from pyarrow import parquet
 
-from attn_cli.kernel.walk import fused
+from attn_cli.kernel.cpu import walk as cpu
 from attn_cli.scans.run.scan import scan
 from attn_cli.selection import Selection
 from attn_cli.sources.corpora import Document, open_corpus
@@ -41,7 +41,7 @@ def scanned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     source, folder = ModelSource(request.getfixturevalue(model)), tmp_path_factory.mktemp("scan")
     with pytest.MonkeyPatch.context() as patch:
         if walk == "bands":
-            patch.setattr(fused, "suits", lambda *_: False)
+            patch.setattr(cpu, "suits", lambda *_: False)
         scan(source, str(written(folder, LINES)), str(folder / "scan"), selection=LAYERS)
     return folder / "scan", source
 

@@ -14,7 +14,7 @@ pytest.importorskip("pyarrow")
 from pyarrow import parquet
 
 from attn_cli.errors import InputError, LimitError
-from attn_cli.kernel.walk import fused
+from attn_cli.kernel.cpu import walk as cpu
 from attn_cli.scans.kept.manifest import LAYOUT
 from attn_cli.scans.kept.results import open_scan
 from attn_cli.scans.read.scan_options import ScanOptions
@@ -152,7 +152,7 @@ def test_passes_end_with_the_last_attention_and_no_byte_changes(
 ) -> None:
     """The first pass of a model is a whole one."""
     if walk == "bands":
-        monkeypatch.setattr(fused, "suits", lambda *_: False)
+        monkeypatch.setattr(cpu, "suits", lambda *_: False)
     file, source, ran = written(tmp_path, sentences(3, 4, 9)), ModelSource(minilm), []
     block = minilm.model.get_submodule("encoder.layer.1.intermediate")
     hook = block.register_forward_hook(lambda *_: ran.append(len(found)))

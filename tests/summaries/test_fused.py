@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attn_cli.call import AttentionCall, Call, Output, Place
+from attn_cli.kernel.cpu.c_library import is_built
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.of_bands import stats_of_bands
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
-from attn_cli.kernel.walk.c_library import is_built
 from attn_cli.prompt import Token
 from attn_cli.summaries.parts.shares import SharesOfParts
 from attn_cli.summaries.parts.text_parts import TextPart
@@ -26,7 +26,7 @@ from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.summaries.reducers.received import ReceivedShares
 from attn_cli.summaries.reducers.sinks import HeadSinksReducer
 from attn_cli.summaries.reducers.top import TopKeys
-from tests.kernel.walk.test_fused import holed, masks
+from tests.kernel.cpu.test_walk import holed, masks
 from tests.strategies import as_tensors
 
 pytestmark = pytest.mark.skipif(not is_built(), reason="no C compiler was at hand when the package was installed")

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attn_cli.call import AttentionCall, Place
+from attn_cli.kernel.bands.plan import plan_of
 from attn_cli.kernel.definition import dense
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.walk.plan import plan_of
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Reducer, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics

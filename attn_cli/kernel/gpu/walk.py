@@ -19,9 +19,9 @@ import numpy as np
 from attn_cli.arrays import Array, is_torch, namespace, to_numpy, zeros
 from attn_cli.kernel.definition.bias import Alibi, GivenBias
 from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.stats.intervals import Intervals, intervals
+from attn_cli.kernel.stats.one_walk import MOST_TOP, NOTED_MOMENTS, OneWalk, WalkStats
 from attn_cli.kernel.stats.wanted import Pool
-from attn_cli.kernel.walk.intervals import Intervals, intervals
-from attn_cli.kernel.walk.one_walk import MOST_TOP, NOTED_MOMENTS, OneWalk, WalkStats
 
 _TYPES = ("torch.float32", "torch.float16", "torch.bfloat16")
 _CELLS = 16  # single cells of every row at a time, of a longer list of them

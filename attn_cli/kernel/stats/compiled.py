@@ -12,10 +12,10 @@ import numpy as np
 
 from attn_cli.arrays import Array
 from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.stats.at_once import compiled_walk
+from attn_cli.kernel.stats.intervals import Intervals
+from attn_cli.kernel.stats.one_walk import MOST_TOP, OneWalk, WalkStats
 from attn_cli.kernel.stats.wanted import ColumnSums, Pool, RankedKeys, Rows, RowStats, TopK, Wanted
-from attn_cli.kernel.walk.at_once import compiled_walk
-from attn_cli.kernel.walk.intervals import Intervals
-from attn_cli.kernel.walk.one_walk import MOST_TOP, OneWalk, WalkStats
 
 Notes = Callable[[OneWalk, Array | None], WalkStats | None]
 """Notes numbers of all rows of a call in one walk, which fills the output; None if it can't."""

@@ -17,14 +17,14 @@ from attn_cli.arrays import (
     to_numpy,
     zeros,
 )
+from attn_cli.kernel.bands.band import Band
+from attn_cli.kernel.bands.blocks import folded
+from attn_cli.kernel.bands.masked_cells import logarithms, with_infinities
+from attn_cli.kernel.bands.picked_rows import RowPlaces, Rows
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.definition.softmax import renormalised
 from attn_cli.kernel.stats.topk import heaviest
 from attn_cli.kernel.stats.wanted import ColumnSums, Pool, RankedKeys, RowStats, TopK, Wanted
-from attn_cli.kernel.walk.band import Band
-from attn_cli.kernel.walk.blocks import folded
-from attn_cli.kernel.walk.masked_cells import logarithms, with_infinities
-from attn_cli.kernel.walk.picked_rows import RowPlaces, Rows
 
 
 class Banded(Protocol):

@@ -9,8 +9,8 @@ from functools import cached_property
 
 import numpy as np
 
+from attn_cli.kernel.stats.intervals import Intervals
 from attn_cli.kernel.stats.wanted import ColumnSums, TopK, Wanted
-from attn_cli.kernel.walk.intervals import Intervals
 from attn_cli.scans.numbers.ranges import OWN, POSITION_EDGES, POSITIONS, STEP_EDGES
 from attn_cli.scans.read.token_rows import TokenRows
 from attn_cli.summaries.reducers.heads.alignment import Alignment

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 
 from attn_cli.kernel.stats.wanted import RowStats
-from attn_cli.kernel.walk.text_sums import TextSum, text_sums
 from attn_cli.scans.numbers.batch_targets import CONTENT_KINDS
 from attn_cli.scans.numbers.row_counts import RowCounts
+from attn_cli.scans.numbers.text_sums import TextSum, text_sums
 from attn_cli.summaries.reducers.heads.statistic import HeadRows
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.reducers.kinds import DELIMITER, FIRST, KINDS, MARKS, PLACE, UNIFORM, WINDOW

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attn_cli.kernel.walk.strongest_rows import strongest_rows
 from attn_cli.scans.numbers.batch_targets import PLACED, BatchTargets
+from attn_cli.scans.numbers.strongest_rows import strongest_rows
 from attn_cli.sources.corpora import Document
 from attn_cli.summaries.reducers.kinds import DELIMITER, DUPLICATE, FIRST, INDUCTION, KINDS, UNIFORM, WINDOW
 from attn_cli.summaries.reducers.kinds.targets import REACH

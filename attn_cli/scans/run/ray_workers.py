@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from attn_cli.errors import AttnError, InputError, LimitError, LoadError, reason
-from attn_cli.kernel.walk.threads import available_cores
+from attn_cli.kernel.bands.threads import available_cores
 from attn_cli.scans.kept.manifest import ScannedModel
 from attn_cli.scans.read.scan_options import ScanOptions
 from attn_cli.scans.read.scannable import scannable

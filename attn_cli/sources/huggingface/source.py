@@ -15,7 +15,6 @@ from attn_cli.call import Look
 from attn_cli.encoded_text import EncodedText
 from attn_cli.errors import InputError, LoadError
 from attn_cli.intervention import Target
-from attn_cli.kernel.walk.onednn_linear import onednn_linear
 from attn_cli.logit_parts import LogitParts
 from attn_cli.mixing import MixedLayer
 from attn_cli.model_blocks import Block, BlockVectors
@@ -43,6 +42,7 @@ from attn_cli.sources.huggingface.load.checks import check_layer_numbers
 from attn_cli.sources.huggingface.load.fingerprint import fingerprint
 from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions
 from attn_cli.sources.huggingface.one_row import supports_packing
+from attn_cli.sources.huggingface.onednn_linear import onednn_linear
 from attn_cli.sources.huggingface.read.decoder_start import decoder_tokens
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt
 from attn_cli.sources.huggingface.read.positions import counted_from, position_count

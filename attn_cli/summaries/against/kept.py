@@ -7,8 +7,8 @@ import numpy as np
 
 from attn_cli.arrays import Array, is_torch
 from attn_cli.call import AttentionCall, Call, Ingredients, Place
+from attn_cli.kernel.bands.band import Band
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.walk.band import Band
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from attn_cli._version import __version__
-from attn_cli.kernel.walk.c_library import VECTORS, is_built, is_unfit, widest_vectors
+from attn_cli.kernel.cpu.c_library import VECTORS, is_built, is_unfit, widest_vectors
 from attn_cli.summaries.fields import COUNT, FLAG, TEXT, Field, Object, Rows, each, or_none
 from attn_cli.summaries.report import Answer
 

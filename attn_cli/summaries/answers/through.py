@@ -14,7 +14,7 @@ import numpy as np
 
 from attn_cli.arrays import Array, at_least_float32, namespace, to_numpy, zeros
 from attn_cli.errors import InputError
-from attn_cli.kernel.walk.band import Band
+from attn_cli.kernel.bands.band import Band
 from attn_cli.mixing import MixedLayer
 from attn_cli.prompt import Prompt, Token
 from attn_cli.source import Mixing

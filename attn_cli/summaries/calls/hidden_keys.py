@@ -7,9 +7,9 @@ import numpy as np
 
 from attn_cli.arrays import namespace, to_numpy
 from attn_cli.call import AttentionCall, Call
+from attn_cli.kernel.bands.band import Band
+from attn_cli.kernel.bands.masked_cells import lowest_of
 from attn_cli.kernel.stats.wanted import ColumnSums, RowStats, Wanted
-from attn_cli.kernel.walk.band import Band
-from attn_cli.kernel.walk.masked_cells import lowest_of
 from attn_cli.summaries.calls.derived import DerivedCall
 
 _MOST_CELLS = 32  # hidden keys whose weights are noted for every row

@@ -9,8 +9,8 @@ import numpy as np
 
 from attn_cli.arrays import Array, at_least_float32, from_numpy, namespace, segment_sums, zeros
 from attn_cli.call import Call
-from attn_cli.kernel.walk.band import Band
-from attn_cli.kernel.walk.masked_cells import logarithms
+from attn_cli.kernel.bands.band import Band
+from attn_cli.kernel.bands.masked_cells import logarithms
 from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.calls.derived import DerivedCall
 from attn_cli.summaries.calls.memo import memoised

@@ -11,8 +11,8 @@ from typing import Literal, get_args
 from attn_cli.arrays import Array, at_least_float32, namespace, zeros
 from attn_cli.call import AttentionCall, Call
 from attn_cli.errors import InputError, LoadError
+from attn_cli.kernel.bands.band import Band
 from attn_cli.kernel.definition.heads import expand_groups
-from attn_cli.kernel.walk.band import Band
 from attn_cli.recording import RecordedLayer
 from attn_cli.summaries.calls.derived import DerivedCall
 

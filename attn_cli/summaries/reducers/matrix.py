@@ -9,10 +9,10 @@ import numpy as np
 from attn_cli.arrays import itemsize, namespace, to_numpy
 from attn_cli.call import Call
 from attn_cli.display import Displayed
+from attn_cli.kernel.bands.band import Band
+from attn_cli.kernel.bands.blocks import folded
+from attn_cli.kernel.bands.picked_rows import RowPlaces, Rows
 from attn_cli.kernel.definition.softmax import renormalised
-from attn_cli.kernel.walk.band import Band
-from attn_cli.kernel.walk.blocks import folded
-from attn_cli.kernel.walk.picked_rows import RowPlaces, Rows
 from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reduce import Part, Summary
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from attn_cli.arrays import Array, to_numpy, zeros
 from attn_cli.call import Call
+from attn_cli.kernel.bands.band import Band
 from attn_cli.kernel.definition.heads import join_heads
-from attn_cli.kernel.walk.band import Band
 from attn_cli.summaries.reduce import Part, Summary
 
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from attn_cli.arrays import Array, at_least_float32, namespace, to_numpy, zeros
 from attn_cli.call import Call
+from attn_cli.kernel.bands.band import Band
+from attn_cli.kernel.bands.picked_rows import RowPlaces
 from attn_cli.kernel.definition.heads import expand_groups
-from attn_cli.kernel.walk.band import Band
-from attn_cli.kernel.walk.picked_rows import RowPlaces
 from attn_cli.summaries.reduce import Part, Summary
 
 

@@ -9,12 +9,12 @@ import numpy as np
 from attn_cli.arrays import at_least_float32, to_numpy
 from attn_cli.call import AttentionCall, Call
 from attn_cli.errors import InputError
+from attn_cli.kernel.bands.band import Band
+from attn_cli.kernel.bands.masked_cells import lowest_of
+from attn_cli.kernel.bands.picked_rows import RowPlaces
 from attn_cli.kernel.definition.positions import Turning
 from attn_cli.kernel.lessons.why import Columns, RowTerms, columns_of, row_terms
 from attn_cli.kernel.stats.topk import heaviest
-from attn_cli.kernel.walk.band import Band
-from attn_cli.kernel.walk.masked_cells import lowest_of
-from attn_cli.kernel.walk.picked_rows import RowPlaces
 from attn_cli.summaries.reduce import Part, Summary
 
 

@@ -14,21 +14,21 @@ import pytest
 import torch
 
 from attn_cli.call import AttentionCall, Output, Place
+from attn_cli.kernel.cpu import walk as cpu
 from attn_cli.kernel.definition import dense
 from attn_cli.kernel.definition.bias import Alibi, BiasSum, GivenBias
 from attn_cli.kernel.definition.masks import Causal, Given, Intersection, Mask, Window
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.gpu import walk
 from attn_cli.kernel.gpu.walk import KernelTile, row_stats, tile_of
+from attn_cli.kernel.stats.one_walk import OneWalk, WalkStats
 from attn_cli.kernel.stats.wanted import Pool
-from attn_cli.kernel.walk import fused
-from attn_cli.kernel.walk.one_walk import OneWalk, WalkStats
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Reducer, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.kinds.head_kinds import HeadKindsReducer, KindTexts
 from attn_cli.summaries.reducers.received import ReceivedShares
-from tests.kernel.walk.test_fused import agree, key_lists, masks
+from tests.kernel.cpu.test_walk import agree, key_lists, masks
 
 triton = pytest.importorskip("triton", reason="Triton has no wheel for this machine")
 RANDOM = np.random.default_rng(5)
@@ -162,7 +162,7 @@ def test_reducers_read_the_same_from_it_as_from_bands(monkeypatch: pytest.Monkey
     def summary() -> list[np.ndarray]:
         return read(HeadStatistics(), ReceivedShares()) + read(HeadKindsReducer(KindTexts([tokens])))
 
-    monkeypatch.setattr(fused, "suits", lambda *call: False)  # which walks it on a processor
+    monkeypatch.setattr(cpu, "suits", lambda *call: False)  # which walks it on a processor
     by_bands = summary()
     monkeypatch.setattr(walk, "suits", walk.can_walk)  # as if it lay on a GPU
     calls = []

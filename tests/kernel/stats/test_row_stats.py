@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attn_cli.call import AttentionCall, Place
+from attn_cli.kernel.cpu.c_library import is_built
 from attn_cli.kernel.definition import dense
 from attn_cli.kernel.stats.of_bands import stats_of_bands
 from attn_cli.kernel.stats.wanted import MOMENTS, ColumnSums, Pool, Rows, RowStats, TopK, Wanted
-from attn_cli.kernel.walk.c_library import is_built
 from attn_cli.prompt import Token
 from tests.strategies import Problem, as_tensors, problems
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from attn_cli.arrays import segment_sums, to_numpy
 from attn_cli.call import AttentionCall
+from attn_cli.kernel.bands.plan import plan_of
 from attn_cli.kernel.definition.dense import attend
 from attn_cli.kernel.definition.masks import Causal
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.walk.plan import plan_of
 from attn_cli.prompt import Token, Word
 from attn_cli.summaries.calls.hidden_keys import HiddenKeys
 from attn_cli.summaries.calls.in_words import InWords, words_of

@@ -9,7 +9,7 @@ import torch
 from attn_cli.call import AttentionCall, Ingredients, Output, Place, TextBatch
 from attn_cli.kernel.definition.masks import Open
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.walk.packed import PackedTexts
+from attn_cli.kernel.stats.packed import PackedTexts
 from attn_cli.sources.huggingface.capture.batch_labels import UnpaddedText
 from attn_cli.sources.huggingface.capture.batch_layout import BatchLayout
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule

@@ -11,12 +11,12 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from attn_cli.arrays import Array
 from attn_cli.errors import InputError, LoadError
+from attn_cli.kernel.bands.bands import bands
+from attn_cli.kernel.bands.plan import plan_of
 from attn_cli.kernel.definition.masks import Given, Mask, Open, Submask
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.walk.at_once import compiled_walk
-from attn_cli.kernel.walk.bands import bands
-from attn_cli.kernel.walk.one_walk import OneWalk
-from attn_cli.kernel.walk.plan import plan_of
+from attn_cli.kernel.stats.at_once import compiled_walk
+from attn_cli.kernel.stats.one_walk import OneWalk
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 from attn_cli.sources.huggingface.compat import TESTED_TRANSFORMERS, eager_function
 

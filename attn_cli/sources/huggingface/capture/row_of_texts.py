@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from attn_cli.kernel.walk.unpadded import Unpadded
+from attn_cli.kernel.stats.unpadded import Unpadded
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask, lazy_mask
 from attn_cli.sources.huggingface.compat import bidirectional_mask_function
 

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import torch
 
+from attn_cli.kernel.bands.bands import bands
+from attn_cli.kernel.bands.plan import plan_of
 from attn_cli.kernel.definition.masks import all_of
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.walk.bands import bands
-from attn_cli.kernel.walk.plan import plan_of
 from attn_cli.sources.huggingface.intervene.baseline_run import CachedAttention
 from attn_cli.sources.huggingface.intervene.hidden_cells import HiddenCells
 

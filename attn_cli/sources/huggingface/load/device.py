@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from attn_cli.errors import InputError
-from attn_cli.kernel.walk.threads import available_cores
+from attn_cli.kernel.bands.threads import available_cores
 from attn_cli.sources.devices import DTYPES
 
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from attn_cli.arrays import namespace, to_numpy
 from attn_cli.call import AttentionCall, Call
+from attn_cli.kernel.stats.intervals import Intervals, intervals
 from attn_cli.kernel.stats.wanted import ColumnSums, RowStats, Wanted
-from attn_cli.kernel.walk.intervals import Intervals, intervals
 from attn_cli.prompt import Token
 from attn_cli.recording import RecordedLayer
 from attn_cli.summaries.reduce import Part, Summary

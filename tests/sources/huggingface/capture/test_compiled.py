@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from attn_cli.call import AttentionCall, Call
+from attn_cli.kernel.cpu.c_library import is_built
 from attn_cli.kernel.stats.wanted import Wanted
-from attn_cli.kernel.walk.c_library import is_built
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from attn_cli.call import AttentionCall, Call
-from attn_cli.kernel.walk import onednn_linear
-from attn_cli.kernel.walk.c_library import is_built
+from attn_cli.kernel.cpu.c_library import is_built
 from attn_cli.prompt import Token
 from attn_cli.selection import Selection
+from attn_cli.sources.huggingface import onednn_linear
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.source import ModelSource

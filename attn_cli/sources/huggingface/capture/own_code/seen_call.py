@@ -7,10 +7,10 @@ import torch
 
 from attn_cli.call import Call, Place
 from attn_cli.errors import LoadError
+from attn_cli.kernel.bands.band import Band
+from attn_cli.kernel.bands.plan import plan_of_weights
 from attn_cli.kernel.definition.masks import Causal, Open
 from attn_cli.kernel.definition.rule import Rule, UnknownRule
-from attn_cli.kernel.walk.band import Band
-from attn_cli.kernel.walk.plan import plan_of_weights
 from attn_cli.prompt import Token
 
 TOLERANCE = 1e-3  # tolerance: about the rounding error of a sum of many weights in half precision

@@ -12,12 +12,12 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from attn_cli.arrays import Array, at_least_float32, is_torch, namespace, row_dot
+from attn_cli.kernel.bands.band import Executor
+from attn_cli.kernel.bands.matmul import Product, batched, by_onednn, onednn_is_wider
+from attn_cli.kernel.bands.passes import SAFE_SCORE, in_passes
+from attn_cli.kernel.bands.threads import cores
 from attn_cli.kernel.definition.masks import Span
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.walk.band import Executor
-from attn_cli.kernel.walk.matmul import Product, batched, by_onednn, onednn_is_wider
-from attn_cli.kernel.walk.passes import SAFE_SCORE, in_passes
-from attn_cli.kernel.walk.threads import cores
 
 CACHE_BYTES = 3 * 2**20  # one band of scores; measured best between 1.5 and 3 MiB on processors with 1 MiB of L2 a core
 ONEDNN_BYTES = 4 * 2**20  # the same where oneDNN multiplies one key head at a time

@@ -4,9 +4,9 @@ import ctypes
 
 import numpy as np
 
-from attn_cli.kernel.walk.c_library import is_built, library
-from attn_cli.kernel.walk.c_structs import StrongestStruct
-from attn_cli.kernel.walk.c_threads import team
+from attn_cli.kernel.cpu.c_library import is_built, library
+from attn_cli.kernel.cpu.c_structs import StrongestStruct
+from attn_cli.kernel.cpu.c_threads import team
 
 
 def strongest_rows(

@@ -3,9 +3,9 @@
 import numpy as np
 
 from attn_cli.arrays import Array, at_least_float32, is_torch, namespace
+from attn_cli.kernel.bands.band import Band, Buffers, Work
+from attn_cli.kernel.bands.masked_cells import mask_cells
 from attn_cli.kernel.definition.softmax import softmax, unnormalised
-from attn_cli.kernel.walk.band import Band, Buffers, Work
-from attn_cli.kernel.walk.masked_cells import mask_cells
 
 SAFE_SCORE = 60.0  # e^60 = 1e26: a sum of 1e12 of them is still a float32, and e^-60 over that sum is not yet 0
 
@@ -54,7 +54,7 @@ def softmax_into(
     every_row_sees_a_key  False: rows in which all is masked are looked for, and get weights 0
     subtract_maximum      False only if no score exceeds `SAFE_SCORE` in size where it isn't masked; matters to NumPy
 
-    Equal to `softmax` (tests/kernel/walk/test_bands.py). torch has one fused pass, NumPy gets in-place steps.
+    Equal to `softmax` (tests/kernel/bands/test_bands.py). torch has one fused pass, NumPy gets in-place steps.
     """
     if scores.shape[-1] == 0:
         return scores

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
+from attn_cli.kernel.cpu.c_library import is_built
 from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.stats.intervals import Intervals
+from attn_cli.kernel.stats.packed import PackedTexts
+from attn_cli.kernel.stats.padded import padded_stats
+from attn_cli.kernel.stats.unpadded import Unpadded
 from attn_cli.kernel.stats.wanted import ColumnSums, TopK, Wanted
-from attn_cli.kernel.walk.c_library import is_built
-from attn_cli.kernel.walk.intervals import Intervals
-from attn_cli.kernel.walk.packed import PackedTexts
-from attn_cli.kernel.walk.padded import padded_stats
-from attn_cli.kernel.walk.unpadded import Unpadded
 
 H, G, N, D, E, LENGTHS, NO_TEXT = 4, 2, 11, 8, 6, (11, 4, 1, 7, 11), 3
 ROWS = N * len(LENGTHS)

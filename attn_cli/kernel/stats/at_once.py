@@ -3,15 +3,15 @@
 from typing import Protocol
 
 from attn_cli.arrays import Array
+from attn_cli.kernel.cpu import walk as cpu
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.gpu import walk as gpu
-from attn_cli.kernel.walk import fused
-from attn_cli.kernel.walk.intervals import Intervals
-from attn_cli.kernel.walk.one_walk import OneWalk, WalkStats
+from attn_cli.kernel.stats.intervals import Intervals
+from attn_cli.kernel.stats.one_walk import OneWalk, WalkStats
 
 
 class CompiledWalk(Protocol):
-    """Notes the statistics of a call's rows in one walk, as `fused` and `gpu.walk` do."""
+    """Notes the statistics of a call's rows in one walk, as `cpu.walk` and `gpu.walk` do."""
 
     def row_stats(
         self,
@@ -33,7 +33,7 @@ class CompiledWalk(Protocol):
 def compiled_walk(q: Array, k: Array, v: Array, rule: Rule) -> CompiledWalk | None:
     """The compiled code that suits q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]` and the rule; None where none does."""
     walk: CompiledWalk
-    for walk in (fused, gpu):
+    for walk in (cpu, gpu):
         if walk.suits(q, k, v, rule):
             return walk
     return None

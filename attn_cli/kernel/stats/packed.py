@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from attn_cli.arrays import Array, at_least_float32, row_dot, to_numpy
+from attn_cli.kernel.cpu import walk as cpu
 from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.stats.at_once import compiled_walk
 from attn_cli.kernel.stats.compiled import compiled_stats, stats_of_walks
+from attn_cli.kernel.stats.intervals import Intervals
+from attn_cli.kernel.stats.one_walk import OneWalk, WalkStats
+from attn_cli.kernel.stats.unpadded import Unpadded
 from attn_cli.kernel.stats.wanted import MOMENTS, RankedKeys, RowStats, Wanted
-from attn_cli.kernel.walk import fused
-from attn_cli.kernel.walk.at_once import compiled_walk
-from attn_cli.kernel.walk.intervals import Intervals
-from attn_cli.kernel.walk.one_walk import OneWalk, WalkStats
-from attn_cli.kernel.walk.unpadded import Unpadded
 
 
 @dataclass(eq=False)
@@ -62,12 +62,12 @@ class PackedTexts:
         walk, unpadded = self._walk, self.unpadded
         if unpadded is None:
             return self._compiled(wanted)
-        if walk is not fused:
+        if walk is not cpu:
             return None
 
         def notes(one: OneWalk, output: Array | None) -> WalkStats | None:
             one, span = replace(one, scatter=unpadded.noted), unpadded.span(self.span)
-            return fused.row_stats(self.q, self.k, self.v, self.rule, one, output, span=span)
+            return cpu.row_stats(self.q, self.k, self.v, self.rule, one, output, span=span)
 
         stats = stats_of_walks(notes, unpadded.wanted(wanted), self.k.shape[1], self.output)
         return None if stats is None else unpadded.stats(stats, wanted)

@@ -6,10 +6,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from attn_cli.arrays import Array, is_torch
+from attn_cli.kernel.bands.masked_cells import MaskedCells, with_infinities
+from attn_cli.kernel.bands.matmul import Product
 from attn_cli.kernel.definition.masks import Span
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.walk.masked_cells import MaskedCells, with_infinities
-from attn_cli.kernel.walk.matmul import Product
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ wasn't, and for calls that it doesn't suit, `bands` serves; what is noted equals
 import numpy as np
 
 from attn_cli.arrays import Array, at_least_float32, is_torch, itemsize, namespace, to_numpy
+from attn_cli.kernel.cpu.gaps import intervals_and_gaps
 from attn_cli.kernel.definition.bias import Bias, GivenBias
 from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.stats.intervals import Intervals, intervals
+from attn_cli.kernel.stats.one_walk import MOST_TOP, NOTED_MOMENTS, OneWalk, WalkStats
 from attn_cli.kernel.stats.wanted import Pool
-from attn_cli.kernel.walk.gaps import intervals_and_gaps
-from attn_cli.kernel.walk.intervals import Intervals, intervals
-from attn_cli.kernel.walk.one_walk import MOST_TOP, NOTED_MOMENTS, OneWalk, WalkStats
 
 _TYPES = ("torch.float32", "torch.bfloat16", "torch.float16")
 
@@ -56,7 +56,7 @@ def _reads_bias(rule: Rule, m: int) -> bool:
 
 
 def _is_built() -> bool:
-    from attn_cli.kernel.walk.c_library import is_built
+    from attn_cli.kernel.cpu.c_library import is_built
 
     return is_built()
 
@@ -79,8 +79,8 @@ def row_stats(
     None for a mask of too many holes, and for values that are not finite, since masked ones must not matter.
     """
     # Here: most commands start without it.
-    from attn_cli.kernel.walk.c_library import widest_vectors
-    from attn_cli.kernel.walk.compiled_call import AskedKeys, CompiledCall, CompiledRule
+    from attn_cli.kernel.cpu.c_library import widest_vectors
+    from attn_cli.kernel.cpu.compiled_call import AskedKeys, CompiledCall, CompiledRule
 
     if wanted.top > MOST_TOP:
         return None

@@ -10,8 +10,8 @@ from torch.nn import functional
 from transformers import GPT2Config, GPT2Model
 from transformers.pytorch_utils import Conv1D
 
-from attn_cli.kernel.walk import onednn_linear
-from attn_cli.kernel.walk.onednn_linear import pieces, product, suits
+from attn_cli.sources.huggingface import onednn_linear
+from attn_cli.sources.huggingface.onednn_linear import pieces, product, suits
 
 pytestmark = pytest.mark.skipif(
     not hasattr(torch.ops.mkldnn, "_linear_pointwise"), reason="this torch was built without oneDNN"

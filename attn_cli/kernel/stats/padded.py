@@ -6,8 +6,8 @@ Texts of n rows each are a batch of matrices of n x n cells with their padding, 
 import numpy as np
 
 from attn_cli.arrays import Array, at_least_float32, from_numpy, is_torch, namespace, to_numpy
+from attn_cli.kernel.stats.packed import PackedTexts
 from attn_cli.kernel.stats.wanted import RankedKeys, RowStats, Wanted
-from attn_cli.kernel.walk.packed import PackedTexts
 
 _CELLS = 2**20  # of scores at a time: 4 MiB
 _ROWS = 128  # at a time, of a text that is more than that

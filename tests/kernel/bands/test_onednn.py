@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attn_cli.arrays import Array
+from attn_cli.kernel.bands import matmul, plan
+from attn_cli.kernel.bands.bands import bands
+from attn_cli.kernel.bands.matmul import batched, by_onednn, multiplies, onednn_is_wider
+from attn_cli.kernel.bands.plan import ONEDNN_BYTES, Plan, onednn_tile, plan_of, widened
 from attn_cli.kernel.definition import dense
 from attn_cli.kernel.definition.masks import Causal, Intersection, Mask, Open, Window
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.walk import matmul, plan
-from attn_cli.kernel.walk.bands import bands
-from attn_cli.kernel.walk.matmul import batched, by_onednn, multiplies, onednn_is_wider
-from attn_cli.kernel.walk.plan import ONEDNN_BYTES, Plan, onednn_tile, plan_of, widened
 from tests.strategies import Problem, as_tensors, problems
 
 pytestmark = pytest.mark.skipif(

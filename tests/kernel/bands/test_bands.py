@@ -13,15 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attn_cli.arrays import to_numpy
+from attn_cli.kernel.bands.band import Band, Buffers, Work
+from attn_cli.kernel.bands.bands import bands
+from attn_cli.kernel.bands.matmul import batched
+from attn_cli.kernel.bands.passes import SAFE_SCORE, in_passes
+from attn_cli.kernel.bands.plan import CACHE_BYTES, Plan, largest_score, plan_of, plan_of_weights, runs, tile_of
+from attn_cli.kernel.bands.threads import cores, in_order
 from attn_cli.kernel.definition import dense
 from attn_cli.kernel.definition.masks import Causal, Given, Intersection, Keys, Mask, Open, Window
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.walk.band import Band, Buffers, Work
-from attn_cli.kernel.walk.bands import bands
-from attn_cli.kernel.walk.matmul import batched
-from attn_cli.kernel.walk.passes import SAFE_SCORE, in_passes
-from attn_cli.kernel.walk.plan import CACHE_BYTES, Plan, largest_score, plan_of, plan_of_weights, runs, tile_of
-from attn_cli.kernel.walk.threads import cores, in_order
 from tests.strategies import Problem, as_tensors, problems
 
 # Both sum the same float64 numbers, at most 24 of them, in another order.

@@ -11,13 +11,13 @@ from operator import or_
 
 import numpy as np
 
-from attn_cli.kernel.walk.c_library import library
-from attn_cli.kernel.walk.c_structs import AttentionStruct
-from attn_cli.kernel.walk.c_threads import pool, team
-from attn_cli.kernel.walk.gaps import Gaps
-from attn_cli.kernel.walk.intervals import Intervals
-from attn_cli.kernel.walk.one_walk import NOTED_MOMENTS, OneWalk, RowScatter, WalkStats
-from attn_cli.kernel.walk.threads import cores
+from attn_cli.kernel.bands.threads import cores
+from attn_cli.kernel.cpu.c_library import library
+from attn_cli.kernel.cpu.c_structs import AttentionStruct
+from attn_cli.kernel.cpu.c_threads import pool, team
+from attn_cli.kernel.cpu.gaps import Gaps
+from attn_cli.kernel.stats.intervals import Intervals
+from attn_cli.kernel.stats.one_walk import NOTED_MOMENTS, OneWalk, RowScatter, WalkStats
 
 _PANEL = 64  # keys lie in panels of so many, on any processor
 _PANEL_BYTES = 16 * 2**20  # of packed keys at a time; one key head at least

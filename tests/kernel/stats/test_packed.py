@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
+from attn_cli.kernel.cpu.c_library import is_built
 from attn_cli.kernel.definition.masks import Causal, Intersection, Mask, Open, Window
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.compiled import compiled_stats
+from attn_cli.kernel.stats.intervals import Intervals, intervals
+from attn_cli.kernel.stats.packed import PackedTexts
 from attn_cli.kernel.stats.wanted import MOMENTS, ColumnSums, Pool, TopK, Wanted
-from attn_cli.kernel.walk.c_library import is_built
-from attn_cli.kernel.walk.intervals import Intervals, intervals
-from attn_cli.kernel.walk.packed import PackedTexts
 
 pytestmark = pytest.mark.skipif(not is_built(), reason="no C compiler was at hand when the package was installed")
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}

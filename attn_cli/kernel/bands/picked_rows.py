@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from attn_cli.kernel.walk.band import Band
+from attn_cli.kernel.bands.band import Band
 
 Rows = slice | list[int]
 

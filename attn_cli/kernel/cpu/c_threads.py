@@ -6,7 +6,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
-from attn_cli.kernel.walk.threads import cores
+from attn_cli.kernel.bands.threads import cores
 
 
 @cache

@@ -4,7 +4,7 @@ import ctypes
 from functools import cache
 from importlib.util import find_spec
 
-from attn_cli.kernel.walk.c_structs import AttentionStruct, StrongestStruct, TextSumsStruct, TextSumStruct
+from attn_cli.kernel.cpu.c_structs import AttentionStruct, StrongestStruct, TextSumsStruct, TextSumStruct
 
 _POINTER = ctypes.c_void_p
 VECTORS = ("128 bits", "AVX2", "AVX-512")  # the widths that the compiled code knows, by their number
@@ -12,7 +12,7 @@ VECTORS = ("128 bits", "AVX2", "AVX-512")  # the widths that the compiled code k
 
 def _built_file() -> str | None:
     """Where the compiled code was built, of whatever version."""
-    spec = find_spec("attn_cli.kernel.walk._fused")
+    spec = find_spec("attn_cli.kernel.cpu._fused")
     return None if spec is None else spec.origin
 
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attn_cli.kernel.walk.c_library import is_built, library
-from attn_cli.kernel.walk.c_structs import TextSumsStruct, TextSumStruct
-from attn_cli.kernel.walk.c_threads import team
+from attn_cli.kernel.cpu.c_library import is_built, library
+from attn_cli.kernel.cpu.c_structs import TextSumsStruct, TextSumStruct
+from attn_cli.kernel.cpu.c_threads import team
 
 _ONE = np.ones((1, 1), np.float32)
 

@@ -19,7 +19,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from attn_cli.kernel.walk.matmul import onednn_is_wider
+from attn_cli.kernel.bands.matmul import onednn_is_wider
 
 _PIECE = 512  # rows, whose products stay near the core; what is left has a multiple of 32, or of 8 where it is under 64
 _MOST_AT_ONCE, _MULTIPLE = 4096, 128  # rows that are multiplied at once: up to so many, if a multiple of the other

@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 
 from attn_cli.arrays import Array, namespace
+from attn_cli.kernel.stats.intervals import Intervals
+from attn_cli.kernel.stats.one_walk import RowScatter
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
-from attn_cli.kernel.walk.intervals import Intervals
-from attn_cli.kernel.walk.one_walk import RowScatter
 
 
 class Unpadded:

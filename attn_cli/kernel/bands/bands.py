@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from functools import partial
 
 from attn_cli.arrays import Array, at_least_float32, namespace
+from attn_cli.kernel.bands.band import Band, Buffer, Buffers, Work
+from attn_cli.kernel.bands.masked_cells import masked_cells
+from attn_cli.kernel.bands.matmul import batched
+from attn_cli.kernel.bands.plan import Plan, widened
+from attn_cli.kernel.bands.threads import in_order
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.walk.band import Band, Buffer, Buffers, Work
-from attn_cli.kernel.walk.masked_cells import masked_cells
-from attn_cli.kernel.walk.matmul import batched
-from attn_cli.kernel.walk.plan import Plan, widened
-from attn_cli.kernel.walk.threads import in_order
 
 
 def bands(q: Array, k: Array, v: Array, rule: Rule, plan: Plan) -> Iterator[Band]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from attn_cli.arrays import Array, indices, to_numpy
 from attn_cli.kernel.definition.masks import Mask
-from attn_cli.kernel.walk.intervals import Intervals, ends_of
+from attn_cli.kernel.stats.intervals import Intervals, ends_of
 
 _CELLS = 2**21  # of the mask that are looked at together
 _MOST = 2**21  # gaps: 16 MiB

@@ -11,6 +11,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from attn_cli.kernel.cpu.c_library import is_built, widest_vectors
+from attn_cli.kernel.cpu.gaps import intervals_and_gaps
+from attn_cli.kernel.cpu.walk import row_stats, suits
 from attn_cli.kernel.definition import dense
 from attn_cli.kernel.definition.bias import Alibi
 from attn_cli.kernel.definition.masks import (
@@ -28,12 +31,9 @@ from attn_cli.kernel.definition.masks import (
 )
 from attn_cli.kernel.definition.masks import dense as dense_mask
 from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.stats.intervals import intervals
+from attn_cli.kernel.stats.one_walk import OneWalk, WalkStats
 from attn_cli.kernel.stats.wanted import Pool
-from attn_cli.kernel.walk.c_library import is_built, widest_vectors
-from attn_cli.kernel.walk.fused import row_stats, suits
-from attn_cli.kernel.walk.gaps import intervals_and_gaps
-from attn_cli.kernel.walk.intervals import intervals
-from attn_cli.kernel.walk.one_walk import OneWalk, WalkStats
 
 # float32 sums of up to a few hundred numbers, in another order than the float64 that they are held against.
 CLOSE = {"rtol": 2e-5, "atol": 2e-5}
