@@ -22,7 +22,7 @@ from pyarrow import parquet
 from attn_cli.cli.kit.options.text import _messages_before
 from attn_cli.cli.kit.shell.settings import settings
 from attn_cli.errors import AttnError, InputError, LimitError
-from attn_cli.notebook import record
+from attn_cli.notebook.commands import record
 from attn_cli.recording.file import load as load_recording
 from attn_cli.scans.kept.folder import ScanFolder
 from attn_cli.scans.kept.manifest import LAYOUT
