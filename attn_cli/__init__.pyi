@@ -19,6 +19,10 @@ from attn_cli.notebook.commands import inspect as inspect
 from attn_cli.notebook.commands import matrix as matrix
 from attn_cli.notebook.commands import record as record
 from attn_cli.notebook.commands import top as top
+from attn_cli.notebook.experiments import head_kinds as head_kinds
+from attn_cli.notebook.experiments import knock as knock
+from attn_cli.notebook.experiments import read_parts as read_parts
+from attn_cli.notebook.experiments import through as through
 from attn_cli.prompt import Prompt as Prompt
 from attn_cli.prompt import Token as Token
 from attn_cli.recording import RecordedLayer as RecordedLayer
@@ -34,15 +38,11 @@ from attn_cli.summaries.against.changed_keys import changed_keys as changed_keys
 from attn_cli.summaries.against.head_changes import head_changes as head_changes
 from attn_cli.summaries.against.side_by_side import side_by_side as side_by_side
 from attn_cli.summaries.answers.kinds import KindMap as KindMap
-from attn_cli.summaries.answers.kinds import head_kinds as head_kinds
 from attn_cli.summaries.answers.knock import Knock as Knock
-from attn_cli.summaries.answers.knock import knock as knock
 from attn_cli.summaries.answers.through import Through as Through
-from attn_cli.summaries.answers.through import through as through
 from attn_cli.summaries.calls.hidden_keys import HiddenKeys as HiddenKeys
 from attn_cli.summaries.calls.read_shares import ReadShares as ReadShares
 from attn_cli.summaries.parts.answer import PartsRead as PartsRead
-from attn_cli.summaries.parts.answer import read_parts as read_parts
 from attn_cli.summaries.parts.text_parts import TextPart as TextPart
 from attn_cli.summaries.parts.text_parts import parts_of as parts_of
 from attn_cli.summaries.reduce import Summary as Summary

@@ -19,6 +19,7 @@ CELLS = {
     "summary": 'attn_cli.matrix("he sat").report.summaries[0]',
     "recording": 'attn_cli.record("he sat on the river bank")',
     "head": 'attn_cli.record("he sat on the river bank").head(0, 0)',
+    "swapped": 'attn_cli.head_kinds(attn_cli.open_source(), "he sat")',
     "error": 'attn_cli.top("he sat", token="zebra")',
 }
 
@@ -40,7 +41,7 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     return dict(zip(CELLS, [cell.outputs for cell in book.cells[1:]], strict=True))
 
 
-@pytest.mark.parametrize("name", [name for name in CELLS if name != "error"])
+@pytest.mark.parametrize("name", [name for name in CELLS if name not in ("error", "swapped")])
 def test_a_result_is_one_output_as_text_and_drawn(name: str, outputs: dict[str, list[Any]]) -> None:
     assert [output.output_type for output in outputs[name]] == ["execute_result"]
     data = outputs[name][0].data
@@ -53,3 +54,8 @@ def test_an_error_ends_in_its_hint(outputs: dict[str, list[Any]]) -> None:
     assert error.output_type == "error"
     first, hint = error.evalue.split("\n")
     assert "zebra" in first and "he" in hint
+
+
+def test_the_old_order_is_told_the_new_one(outputs: dict[str, list[Any]]) -> None:
+    (error,) = outputs["swapped"]
+    assert error.ename == "TypeError" and "the text comes first, then the model" in error.evalue

@@ -11,6 +11,8 @@ import torch
 
 import attn_cli
 from attn_cli.errors import InputError, LimitError
+from attn_cli.sources import DEFAULT_MODEL
+from attn_cli.sources.huggingface.source import source_of
 from tests.architectures.tiny import tiny_model
 from tests.media import tokenizer
 from tests.program import attn
@@ -125,6 +127,13 @@ def test_a_head_of_a_recording_has_its_weights_and_its_figure(tmp_path: Path) ->
             recording.head(*missing)
 
 
+def test_masked_cells_of_a_head_are_blank() -> None:
+    text = attn_cli.record(TEXT, (tiny_model("gpt2", "tiny"), tokenizer())).head(0, 1)._repr_mimebundle_()["text/plain"]
+    lines = text.splitlines()
+    assert lines[3].split()[1:] == ["0", "<s>"] and "nan" not in text and "?" not in text
+    assert "blank = masked" in lines[-1]
+
+
 def test_a_notebook_keeps_a_screen_and_not_all_maps_of_all_heads() -> None:
     words = "he sat on the river bank by the old mill and then he went home to the old town by the river "
     shown = attn_cli.matrix(words * 2)._repr_mimebundle_()
@@ -193,3 +202,38 @@ def test_matrices_that_memory_cannot_hold_are_refused_before_the_model_runs(monk
     with pytest.raises(LimitError, match=r"(?s)1 head, 4 x 4 each take 0.128 KB.*0.1 KB are free.*token="):
         attn_cli.matrix(TEXT, TOY)
     assert attn_cli.matrix(TEXT, TOY, token="sat").cells
+
+
+def test_experiments_take_the_text_and_then_the_model() -> None:
+    own = (tiny_model("gpt2", "tiny"), tokenizer())
+    source = source_of(*own, predicts=True)
+    prompt = source.read([TEXT])[0]
+    for model in (own, source):
+        assert len(attn_cli.knock(TEXT, model, layers=1, heads=[0, 2]).heads) == 2
+        assert attn_cli.head_kinds(TEXT, model, layers=0).arrays()["layers"].tolist() == [0] * 4
+        assert attn_cli.read_parts(TEXT, model, "words").prompt.text == TEXT
+    assert attn_cli.knock(prompt, source, heads="1.3").heads[0].place.layer == 1
+    read = [
+        attn_cli.read_parts(prompt, source, attn_cli.parts_of(prompt, "words")),
+        attn_cli.read_parts(TEXT, own, "words"),
+    ]
+    assert read[0].document() == read[1].document() and read[0].hidden is not None
+    encoder = (tiny_model("bert", "tiny"), tokenizer())
+    np.testing.assert_allclose(attn_cli.through(TEXT, encoder, [2]).shares.sum(), 1, rtol=1e-5)
+    for alone in (attn_cli.head_kinds(attn_cli.open_source()), attn_cli.head_kinds(model=DEFAULT_MODEL)):
+        assert alone.seed == 0 and len(alone.arrays()["heads"]) > 1  # no text is needed
+
+
+@pytest.mark.parametrize("function", ["head_kinds", "knock", "read_parts", "through"])
+def test_experiments_say_that_the_text_comes_first(function: str) -> None:
+    own = (tiny_model("gpt2", "tiny"), tokenizer())
+    for model, what in ((source_of(*own), "an open source"), (own, "tuple")):
+        with pytest.raises(TypeError, match=f"text is a str, and not {what}: the text comes first, then the model"):
+            getattr(attn_cli, function)(model, TEXT)
+
+
+def test_experiments_need_a_model_and_a_way_to_cut() -> None:
+    with pytest.raises(InputError, match="heads are ablated in a model"):
+        attn_cli.knock(TEXT, TOY)
+    with pytest.raises(InputError, match=r"(?s)called 'verses'.*lines, paragraphs, sentences, words"):
+        attn_cli.read_parts(TEXT, TOY, "verses")

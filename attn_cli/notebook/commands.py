@@ -2,21 +2,20 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 import numpy as np
 
 from attn_cli.call import Call
 from attn_cli.display import Displayed
 from attn_cli.errors import InputError
+from attn_cli.notebook.models import Model, Numbers, Opening, opened, selected
 from attn_cli.prompt import Prompt
 from attn_cli.recording import Recording
 from attn_cli.selection import Selection
-from attn_cli.selection_syntax import selection_of
 from attn_cli.source import Source
-from attn_cli.sources import DEFAULT_MODEL, Loading, open_source
+from attn_cli.sources import DEFAULT_MODEL
 from attn_cli.sources.memory import check_memory
 from attn_cli.summaries.answers.record import record as record_source
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
@@ -35,26 +34,9 @@ from attn_cli.views.data import arrays_of, to_json
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-Model: TypeAlias = str | Source | Recording | tuple[Any, Any] | Any
-"""A `--model` value, an open source, a recording, or a transformers model with its tokenizer, in a tuple or apart."""
-
 Rows: TypeAlias = Sequence[int] | None
 """The picked query rows of a call; None for all of them."""
 
-Numbers: TypeAlias = int | Sequence[int] | str | None
-"""Layers or heads: one, several, or None for all; negative numbers count from the end.
-
-Or as `--head` takes them: "18.6" for head 6 of layer 18, "4-7".
-"""
-
-
-class Opening(Loading, total=False):
-    """How a model is loaded, as for `open_source`; or the tokenizer of a transformers model that is there already."""
-
-    tokenizer: Any
-
-
-_ARGUMENTS = ("text", "model", "layers", "heads", "token", "mean", "k")  # of the functions below
 _LARGEST = 64  # cells of an overview's matrix
 
 
@@ -169,7 +151,7 @@ def inspect(
         matrix = WorthiestMatrix(PooledMatrix(_LARGEST, _LARGEST), kinds)
         return [HeadStatistics(), kinds, ReceivedShares(), matrix]
 
-    return _found("inspect", text, _opened(text, model, loading), _selection(layers, heads), reducers)
+    return _found("inspect", text, opened(text, model, loading), selected(layers, heads), reducers)
 
 
 def heads(
@@ -180,8 +162,8 @@ def heads(
 
     Arguments and errors are those of `inspect`.
     """
-    chosen = _selection(layers, heads)
-    return _found("heads", text, _opened(text, model, loading), chosen, lambda rows, call: [HeadStatistics()])
+    chosen = selected(layers, heads)
+    return _found("heads", text, opened(text, model, loading), chosen, lambda rows, call: [HeadStatistics()])
 
 
 def top(
@@ -193,11 +175,11 @@ def top(
     token  the queries: a word of the text, its number, or None for all; AttnError for a word that isn't there
     mean   the mean over the chosen heads; all else as for `inspect`
     """
-    chosen = _selection(layers, heads)
+    chosen = selected(layers, heads)
     return _found(
         "top",
         text,
-        _opened(text, model, loading),
+        opened(text, model, loading),
         chosen,
         lambda rows, call: [TopKeys(k, rows=rows, mean_heads=mean)],
         token=token,
@@ -213,7 +195,7 @@ def matrix(
     Scores are -inf where masked; arguments and errors are those of `top`. A matrix is held whole, n x m numbers a head:
     LimitError before the model runs where that is more than the free memory.
     """
-    source, chosen = _opened(text, model, loading), _selection(layers, heads)
+    source, chosen = opened(text, model, loading), selected(layers, heads)
 
     def check(prompt: Prompt, rows: Rows) -> None:
         kept = sum(1 if mean else layer.heads for layer in source.planned_layers(chosen))
@@ -242,7 +224,7 @@ def record(
     Arguments and errors are those of `inspect`: `record("a river bank", "gpt2")`, `record("a river bank", (model,
     tokenizer))`. Queries and keys of all chosen layers stay in memory.
     """
-    return record_source(_opened(text, model, loading), text, selection=_selection(layers, heads))
+    return record_source(opened(text, model, loading), text, selection=selected(layers, heads))
 
 
 def _found(
@@ -271,53 +253,3 @@ def _found(
     source.each([prompt], selection, visit)
     found = with_worthiest_alone(tuple(summaries)) if command == "inspect" else tuple(summaries)
     return Findings(Report(command, source.about, (prompt,), found, prompt.warnings))
-
-
-def _opened(text: object, model: Model, opening: Opening) -> Source:
-    """The source that `model` means; a transformers model is looked at where it is. TypeError for no text."""
-    if not isinstance(text, str | None):
-        raise TypeError(f"text is a str, and not {type(text).__name__}: the text comes first, then the model")
-    for name in opening:
-        if name not in Opening.__annotations__:
-            near = get_close_matches(name, [*Opening.__annotations__, *_ARGUMENTS], 1)
-            raise TypeError(f"no argument is called {name!r}" + (f", did you mean {near[0]!r}?" if near else ""))
-    loading = dict(opening)
-    tokenizer = loading.pop("tokenizer", None)
-    if isinstance(model, str):
-        if tokenizer is not None:
-            raise InputError(
-                f"{model} brings a tokenizer of its own", "leave out tokenizer=, or pass (model, tokenizer)"
-            )
-        return open_source(model, **cast(Loading, loading))
-    if isinstance(model, Recording):
-        return import_module("attn_cli.sources.recordings").RecordedSource(model, "the recording")
-    if isinstance(model, tuple) or _is_module(model):
-        parts = [*(model if isinstance(model, tuple) else [model]), *([] if tokenizer is None else [tokenizer])]
-        parts.sort(key=_is_module, reverse=True)  # in either order
-        if [_is_module(part) for part in parts] != [True, False]:
-            raise InputError(
-                "a transformers model needs its tokenizer", 'pass (model, tokenizer), or a name such as "gpt2"'
-            )
-        return import_module("attn_cli.sources.huggingface.source").source_of(*parts)
-    if not hasattr(model, "each"):
-        raise TypeError(f"model is a name, (model, tokenizer) or a recording, and not {type(model).__name__}")
-    return model
-
-
-def _is_module(part: object) -> bool:
-    """Whether it is a model of torch, which needn't be imported to tell."""
-    return hasattr(part, "forward") and hasattr(part, "named_modules")
-
-
-def _selection(layers: Numbers, heads: Numbers) -> Selection:
-    if isinstance(layers, str) or isinstance(heads, str):
-        return selection_of(_in_words(layers), _in_words(heads))
-    chosen = [None if x is None else (x,) if isinstance(x, int) else tuple(x) for x in (layers, heads)]
-    return Selection(layers=chosen[0], heads=chosen[1])
-
-
-def _in_words(numbers: Numbers) -> str:
-    """Layers or heads as `--layer` and `--head` take them."""
-    if numbers is None or isinstance(numbers, str):
-        return numbers or "all"
-    return ",".join(map(str, [numbers] if isinstance(numbers, int) else numbers))

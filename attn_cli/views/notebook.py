@@ -107,6 +107,7 @@ def figure(head: RecordedHead, width: float) -> str:
 
 def _map_of_head(head: RecordedHead, screen: Screen) -> HeatMap:
     values, block = head.pooled()
+    values = np.where(np.isnan(values), -np.inf, values)  # masked, as maps have it
     rows, columns = ([text_with_mark(token) for token in tokens] for tokens in (head.layer.queries, head.layer.keys))
     return HeatMap(values, "weights", f"{head.title} · weights", rows, columns, screen, block=block)
 

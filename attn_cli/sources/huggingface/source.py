@@ -40,6 +40,7 @@ from attn_cli.sources.huggingface.intervene.experiment import ModelExperiment
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.checks import check_layer_numbers
 from attn_cli.sources.huggingface.load.fingerprint import fingerprint
+from attn_cli.sources.huggingface.load.model_classes import has_generating_head, stack_of
 from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions
 from attn_cli.sources.huggingface.one_row import supports_packing
 from attn_cli.sources.huggingface.onednn_linear import onednn_linear
@@ -57,8 +58,11 @@ from attn_cli.sources.huggingface.residual.projection_search import find_project
 _ENOUGH_TOKENS = 8  # to see which module is given what
 
 
-def source_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> "ModelSource":
-    """A model that the user loaded, where it is, as a source."""
+def source_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, predicts: bool = False) -> "ModelSource":
+    """A model that the user loaded, where it is, as a source.
+
+    predicts  whether the answers of its language-model head are asked for, if it has one
+    """
     name = str(getattr(model, "name_or_path", "") or type(model).__name__)
     about = {
         "model": name,
@@ -67,7 +71,9 @@ def source_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> "Mo
         "dtype": str(model.dtype).removeprefix("torch."),
         "device": str(model.device),
     }
-    return ModelSource(LoadedModel(model, tokenizer, about, Origin(name, name, OriginOptions())))
+    generating = model if predicts and has_generating_head(model) else None
+    stack = model if generating is None else stack_of(model, model.config)
+    return ModelSource(LoadedModel(stack, tokenizer, about, Origin(name, name, OriginOptions()), generating))
 
 
 class ModelSource:

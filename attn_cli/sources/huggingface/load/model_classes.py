@@ -69,6 +69,12 @@ def generating_class(config: PreTrainedConfig) -> Any:
     return next((auto for auto in heads if type(config) in models_of(auto) or auto.__name__ in remote), None)
 
 
+def has_generating_head(model: PreTrainedModel) -> bool:
+    """True for a model that generates text with a head of its own on its stack."""
+    cls, config = type(model), model.config
+    return not _is_stack(cls, config) and cls.can_generate() and generating_class(config) is not None
+
+
 def stack_of(model: PreTrainedModel, config: PreTrainedConfig) -> PreTrainedModel:
     """The stack in a model that was loaded with its head: what `model_class` would have loaded.
 

@@ -1,0 +1,126 @@
+"""Kinds of heads, ablated heads, parts of a text, and the way through a model: experiments as one-line functions."""
+
+from collections.abc import Sequence
+from typing import Literal, Unpack
+
+from attn_cli.errors import InputError
+from attn_cli.notebook.models import Model, Numbers, Opening, opened, selected
+from attn_cli.prompt import Prompt
+from attn_cli.source import Predicting, Source
+from attn_cli.sources import DEFAULT_MODEL
+from attn_cli.summaries.answers import kinds as of_kinds
+from attn_cli.summaries.answers import knock as of_knock
+from attn_cli.summaries.answers import through as of_through
+from attn_cli.summaries.answers.kinds import KindMap
+from attn_cli.summaries.answers.knock import Knock
+from attn_cli.summaries.answers.through import Through
+from attn_cli.summaries.parts import answer as of_parts
+from attn_cli.summaries.parts.answer import PartsRead
+from attn_cli.summaries.parts.text_parts import CUTS, TextPart, parts_of
+
+
+def head_kinds(
+    text: str | None = None, model: Model = DEFAULT_MODEL, *, seed: int = 0, layers: Numbers = None,
+    heads: Numbers = None, **loading: Unpack[Opening],
+) -> KindMap:  # fmt: skip
+    """The kind of every head of a model, each held against its baseline, as `attn heads --kinds`.
+
+    text   the text to judge on, by the share of what heads don't give to sinks; None for random tokens written twice
+    model  as for `inspect`; without a text it may come first: `head_kinds(model="gpt2")`, `head_kinds(source)`
+    seed   of the random tokens, and of the keys that are compared with targets
+
+    Raises AttnError as `inspect` does.
+    """
+    if not isinstance(text, str | Prompt | None) and _is_default(model):
+        text, model = None, text
+    return of_kinds.head_kinds(opened(text, model, loading), text, seed=seed, selection=selected(layers, heads))
+
+
+def knock(
+    text: str | Prompt, model: Model = DEFAULT_MODEL, *, rows: Sequence[int] | None = None, everywhere: bool = False,
+    mean: bool = False, layers: Numbers = None, heads: Numbers = None, together: bool = False,
+    vector: Literal["mean", "first"] = "mean", **loading: Unpack[Opening],
+) -> Knock:  # fmt: skip
+    """The answer of a model with each head ablated in turn, held against its baseline, as `attn knock`.
+
+    text        a text, or a prompt that the model's source has read
+    rows        the rows in which heads are ablated; None for those that choose the answer (with `everywhere` all)
+    mean        ablate a head to its mean output over the other rows, not to 0
+    together    ablate all chosen heads at once, too
+    vector      which vector of an encoder is compared: the mean of all tokens, or the first, such as that of [CLS]
+
+    Effects are in bits: log2 p(answer) without the head, less log2 p(answer). The answer is the likeliest next token of
+    the last row, or what was generated. Encoders: 1 - cosine of the vectors with and without the head.
+
+    Raises InputError for a head or row that isn't there, and for a table; LoadError for a model in which heads can't be
+    ablated.
+
+        knocked = knock("The capital of France is", "gpt2")
+        for head in knocked.heads[:5]:
+            print(head.place.layer, head.place.head, head.outcome.bits)
+    """
+    source = opened(text, model, loading, predicts=True)
+    if not isinstance(source, Predicting):
+        raise InputError("heads are ablated in a model, and this source runs none", "choose a model")
+    return of_knock.knock(
+        source, text, rows=rows, everywhere=everywhere, mean=mean, selection=selected(layers, heads),
+        together=together, vector=vector,
+    )  # fmt: skip
+
+
+def read_parts(
+    text: str | Prompt, model: Model = DEFAULT_MODEL, parts: Sequence[TextPart] | str = "lines", *,
+    rows: Sequence[int] | None = None, everywhere: bool = False, layers: Numbers = None, heads: Numbers = None,
+    **loading: Unpack[Opening],
+) -> PartsRead:  # fmt: skip
+    """What some rows of a text read of its parts, and what they needed of them, as `attn parts`.
+
+    text        a text, or a prompt that the model's source has read
+    parts       "lines", "paragraphs", "sentences" or "words", or parts of that prompt as `parts_of` makes them
+    rows        the rows that read; None for those that chose what was generated, else those of the last part; in an
+                encoder all
+    everywhere  mask a part for all rows after it, and not for the rows that read alone
+
+    Of a table or a recording `hidden` is None: nothing can be masked there. Raises InputError for another word than
+    these in `parts`.
+
+        answer = read_parts(open("notes.txt").read(), "gpt2", "sentences")
+        print(answer.order[0].part.name)
+    """
+    source = opened(text, model, loading, predicts=True)
+    prompt = _read(source, text)
+    if isinstance(parts, str):
+        if parts not in CUTS:
+            raise InputError(f"no way to cut a text is called {parts!r}", f"parts= takes {', '.join(CUTS)}")
+        parts = parts_of(prompt, parts)
+    chosen = selected(layers, heads)
+    return of_parts.read_parts(source, prompt, parts, rows=rows, everywhere=everywhere, selection=chosen)
+
+
+def through(
+    text: str | Prompt, model: Model = DEFAULT_MODEL, rows: Sequence[int] | None = None, *, overall: bool = False,
+    words: bool = False, count: int = 5, **loading: Unpack[Opening],
+) -> Through:  # fmt: skip
+    """How much of each row came from which token, through all layers of an encoder, as `attn top --by through`.
+
+    text     a text, or a prompt that the model's source has read
+    rows     the rows, of words with `words`; None for all
+    overall  their mean, in place of each
+    words    pieces of words are merged: what came from a word is added up, rows of a word are averaged
+    count    how many tokens of each row are listed
+
+    Raises InputError for a source without layers, LoadError for a decoder and where W_O, or what follows it, isn't
+    found.
+
+        through("he sat on the river bank", "./my-encoder", [6]).ranked(0)
+    """
+    source = opened(text, model, loading)
+    return of_through.through(source, _read(source, text), rows, overall=overall, words=words, count=count)
+
+
+def _read(source: Source, text: str | Prompt) -> Prompt:
+    return source.read([text])[0] if isinstance(text, str) else text
+
+
+def _is_default(model: object) -> bool:
+    return isinstance(model, str) and model == DEFAULT_MODEL

@@ -1,0 +1,99 @@
+"""The text and the model that a one-line function is given, in any of the forms that people have them in."""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any, TypeAlias, TypeGuard, cast
+
+from attn_cli.errors import InputError
+from attn_cli.prompt import Prompt
+from attn_cli.recording import Recording
+from attn_cli.selection import Selection
+from attn_cli.selection_syntax import selection_of
+from attn_cli.source import Source
+from attn_cli.sources import Loading, open_source
+
+Model: TypeAlias = str | Source | Recording | tuple[Any, Any] | Any
+"""A `--model` value, an open source, a recording, or a transformers model with its tokenizer, in a tuple or apart."""
+
+Numbers: TypeAlias = int | Sequence[int] | str | None
+"""Layers or heads: one, several, or None for all; negative numbers count from the end.
+
+Or as `--head` takes them: "18.6" for head 6 of layer 18, "4-7".
+"""
+
+
+class Opening(Loading, total=False):
+    """How a model is loaded, as for `open_source`; or the tokenizer of a transformers model that is there already."""
+
+    tokenizer: Any
+
+
+_ARGUMENTS = ("text", "model", "layers", "heads", "token", "mean", "k", "rows", "seed")  # of one-line functions
+
+
+def opened(text: object, model: Model, opening: Opening, *, predicts: bool = False) -> Source:
+    """The source that `model` means; a transformers model is looked at where it is.
+
+    predicts  with its language-model head, if it has one
+
+    Raises TypeError for a text that is none, and for an argument that no function has.
+    """
+    if not isinstance(text, str | Prompt | None):
+        raise TypeError(f"text is a str, and not {_type_of(text)}: the text comes first, then the model")
+    for name in opening:
+        if name not in Opening.__annotations__:
+            near = get_close_matches(name, [*Opening.__annotations__, *_ARGUMENTS], 1)
+            raise TypeError(f"no argument is called {name!r}" + (f", did you mean {near[0]!r}?" if near else ""))
+    loading = dict(opening)
+    tokenizer = loading.pop("tokenizer", None)
+    if isinstance(model, str):
+        if tokenizer is not None:
+            raise InputError(
+                f"{model} brings a tokenizer of its own", "leave out tokenizer=, or pass (model, tokenizer)"
+            )
+        if predicts:
+            loading.setdefault("predicts", True)
+        return open_source(model, **cast(Loading, loading))
+    if isinstance(model, Recording):
+        return import_module("attn_cli.sources.recordings").RecordedSource(model, "the recording")
+    if isinstance(model, tuple) or _is_module(model):
+        parts = [*(model if isinstance(model, tuple) else [model]), *([] if tokenizer is None else [tokenizer])]
+        parts.sort(key=_is_module, reverse=True)  # in either order
+        if [_is_module(part) for part in parts] != [True, False]:
+            raise InputError(
+                "a transformers model needs its tokenizer", 'pass (model, tokenizer), or a name such as "gpt2"'
+            )
+        return import_module("attn_cli.sources.huggingface.source").source_of(*parts, predicts=predicts)
+    if not is_source(model):
+        raise TypeError(f"model is a name, (model, tokenizer) or a recording, and not {type(model).__name__}")
+    return model
+
+
+def is_source(thing: object) -> TypeGuard[Source]:
+    """True for an open source, which shows its attention calls."""
+    return hasattr(thing, "each")
+
+
+def selected(layers: Numbers, heads: Numbers) -> Selection:
+    """The layers and heads that numbers, or words such as "18.6", name."""
+    if isinstance(layers, str) or isinstance(heads, str):
+        return selection_of(_in_words(layers), _in_words(heads))
+    chosen = [None if x is None else (x,) if isinstance(x, int) else tuple(x) for x in (layers, heads)]
+    return Selection(layers=chosen[0], heads=chosen[1])
+
+
+def _type_of(thing: object) -> str:
+    return "an open source" if is_source(thing) else type(thing).__name__
+
+
+def _is_module(part: object) -> bool:
+    """True for a model of torch, which needn't be imported to tell."""
+    return hasattr(part, "forward") and hasattr(part, "named_modules")
+
+
+def _in_words(numbers: Numbers) -> str:
+    """Layers or heads as `--layer` and `--head` take them."""
+    if numbers is None or isinstance(numbers, str):
+        return numbers or "all"
+    return ",".join(map(str, [numbers] if isinstance(numbers, int) else numbers))
