@@ -6,11 +6,10 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
+from transformers import PreTrainedModel
 
 from attn_cli.sources.huggingface.capture.layer_rule import rule_of_layer
-from attn_cli.sources.huggingface.capture.lazy_mask import lazy_mask
-from attn_cli.sources.huggingface.capture.registry import all_named, replaced
+from attn_cli.sources.huggingface.capture.registry import in_registry
 from attn_cli.sources.huggingface.compat import eager_function
 
 _TOLERANCE = {torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 5e-2}  # of the largest number, for rounding
@@ -47,12 +46,6 @@ def layer_unlike_eager(model: PreTrainedModel, arguments: Mapping[str, Any]) -> 
             unlike = type(module).__name__ if float((own - theirs).abs().max()) > tolerance else ""
         raise _Compared
 
-    with (
-        replaced(AttentionInterface, {"eager": compare}),
-        replaced(AttentionMaskInterface, {"eager": lazy_mask}),
-        all_named(model, "eager"),
-        torch.no_grad(),
-        suppress(_Compared),
-    ):
+    with in_registry(model, compare), torch.no_grad(), suppress(_Compared):
         model(**arguments)
     return unlike

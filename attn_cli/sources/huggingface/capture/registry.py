@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedConfig, PreTrainedModel
 
+from attn_cli.sources.huggingface.capture.lazy_mask import lazy_mask
 from attn_cli.sources.huggingface.compat import attention_name, entries_of, set_attention_name
 
 
@@ -24,6 +25,21 @@ def replaced(registry: Any, functions: Mapping[str, Callable[..., Any]]) -> Iter
                 entries.pop(name, None)
             else:
                 entries[name] = function
+
+
+@contextmanager
+def in_registry(model: PreTrainedModel, attention: Callable[..., Any]) -> Iterator[None]:
+    """Context manager: `model` looks up this attention function, and masks that are made on demand alone.
+
+    Under the name "eager" and not one of our own: some models test for that name and silently attend differently under
+    an unknown one, others choose classes by it.
+    """
+    with (
+        replaced(AttentionInterface, {"eager": attention}),
+        replaced(AttentionMaskInterface, {"eager": lazy_mask}),
+        all_named(model, "eager"),
+    ):
+        yield
 
 
 @contextmanager

@@ -4,29 +4,26 @@ transformers looks its attention code up in a registry at every call. While a ca
 attn's own function, and so is the mask function of that name; the models' configurations say "eager". The function
 gets q and k (after rotary positions), v, the mask and the scale of every layer, passes them to the visitor as an
 `AttentionCall`, and returns the output that was computed meanwhile. Everything is put back at the end.
-
-Why the key "eager" and not one of our own: some models test for that name and silently attend differently under an
-unknown one, others choose classes by it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, Literal
 
 from torch import nn
-from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attn_cli.prompt import Token
 from attn_cli.selection import ALL, Selection
 from attn_cli.sources.huggingface.anatomy.hooks import hooked
-from attn_cli.sources.huggingface.capture.attention_function import AttentionFunction, Tap
+from attn_cli.sources.huggingface.capture.attend import Attend
+from attn_cli.sources.huggingface.capture.attention_function import AttentionFunction
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor, Visit
-from attn_cli.sources.huggingface.capture.lazy_mask import lazy_mask
 from attn_cli.sources.huggingface.capture.ledger import Ledger, SelectionDone
-from attn_cli.sources.huggingface.capture.own_code.calls import OwnCode
+from attn_cli.sources.huggingface.capture.observed import ObservedAttention, Tap
 from attn_cli.sources.huggingface.capture.own_code.function_mode import watching
-from attn_cli.sources.huggingface.capture.registry import all_named, replaced
+from attn_cli.sources.huggingface.capture.registry import in_registry
 from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
 from attn_cli.sources.huggingface.rope.reader import RotationReader
 
@@ -86,9 +83,6 @@ class Capture(AbstractContextManager[Ledger]):
     def _contexts(self) -> Iterator[AbstractContextManager[Any]]:
         """All that holds while it is open."""
         model, ledger, visitor = self.model, self.ledger, self.visitor
-        yield replaced(AttentionInterface, {"eager": AttentionFunction(ledger, visitor, self.tap).compute})
-        yield replaced(AttentionMaskInterface, {"eager": lazy_mask})
-        yield all_named(model, "eager")
         if visitor.row_of_texts is None:
             yield hooked(model.register_forward_pre_hook(ledger.labels.read_arguments, with_kwargs=True))
         else:
@@ -98,7 +92,7 @@ class Capture(AbstractContextManager[Ledger]):
             yield visitor.rotations.watching(ledger.places.attention)
         in_registry = ledger.places.in_registry
         yield hooked(*(module.register_forward_pre_hook(lambda x, _: self._ran.add(x)) for module in in_registry))
-        yield watching(OwnCode(ledger, visitor, self.tap))
+        yield attending(model, ObservedAttention(ledger, visitor, self.tap), visitor.row_of_texts)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> bool:
         """Put everything back; the end of a pass after its selection is no error."""
@@ -107,6 +101,13 @@ class Capture(AbstractContextManager[Ledger]):
         if is_over:
             self.ledger.record_silent(self._ran)
         return is_over and error is not None
+
+
+@contextmanager
+def attending(model: PreTrainedModel, attend: Attend, row_of_texts: RowOfTexts | None = None) -> Iterator[None]:
+    """Context manager: `attend` gets every attention call of `model`, by the registry and from its own code."""
+    with in_registry(model, AttentionFunction(attend, row_of_texts).compute), watching(attend):
+        yield
 
 
 def capture(

@@ -1,7 +1,6 @@
 """The attention of a batch of interventions: outputs of ablated heads are 0, hidden keys are masked."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import nn
@@ -9,18 +8,17 @@ from torch import nn
 from attn_cli.call import Place
 from attn_cli.errors import LoadError
 from attn_cli.sources.huggingface.anatomy.head_counts import groups_of, heads_of
+from attn_cli.sources.huggingface.capture.attend import Products
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
-from attn_cli.sources.huggingface.capture.layer_rule import LayerRule, rule_of_layer
+from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.own_code.softmax_layouts import as_matrices
-from attn_cli.sources.huggingface.compat import hidden_from_function_modes
 from attn_cli.sources.huggingface.intervene.baseline_run import BaselineRun, CachedAttention
 from attn_cli.sources.huggingface.intervene.batch import InterventionBatch
 from attn_cli.sources.huggingface.intervene.block_calls import BlockCalls, CallNumber
 from attn_cli.sources.huggingface.intervene.hidden_cells import HiddenCells
 from attn_cli.sources.huggingface.intervene.rows_from_cache import (
-    Products,
     dense_cells,
     output_in_bands,
     output_side_by_side,
@@ -32,7 +30,7 @@ _WHOLE = 2**19  # cells of a variant; more are quicker in bands, which leave out
 
 
 class InterveningAttention:
-    """Computes the attention of every layer that uses the registry, in the baseline or in that of a batch.
+    """Computes the attention of every layer, in the baseline or in the runs of a batch of interventions.
 
     baseline  the calls of the baseline: it collects them, runs with interventions read from them
     calls     numbers the calls of this run
@@ -50,26 +48,7 @@ class InterveningAttention:
     ) -> None:
         self.ledger, self.baseline, self.calls, self.batch, self.visitor = ledger, baseline, calls, batch, visitor
 
-    def compute(
-        self,
-        module: nn.Module,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        attention_mask: torch.Tensor | None = None,
-        scaling: float | None = None,
-        **options: Any,
-    ) -> tuple[torch.Tensor, None]:
-        """One layer, in the registry's signature: query `[S, h, n, d]`, key `[S, g, m, d]`, value `[S, g, m, e]`.
-
-        Returns the output `[S, n, h, e]`, and None for the weights, which are never held whole.
-        """
-        rule, sink_per_query = rule_of_layer(module, query, key, attention_mask, scaling, options)
-        with torch.no_grad(), hidden_from_function_modes():
-            output = self.output(module, "registry", (query, key, value), rule, sink_per_query)
-        return output.to(query.dtype).transpose(1, 2).contiguous(), None
-
-    def output(
+    def of_products(
         self,
         module: nn.Module,
         way: str,
@@ -77,8 +56,13 @@ class InterveningAttention:
         rule: LayerRule,
         sink_per_query: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """The output `[S, h, n, e]` of a layer that ran in this way of capture."""
+        """The output `[S, h, n, e]` of a layer.
+
+        Raises LoadError where heads can't be ablated nor tokens masked.
+        """
         place, is_selected = self.ledger.record(module, way)
+        if way == "sdpa" and qkv[0].shape[1] == 1 and qkv[0].shape[0] != (1 if self.batch is None else self.batch.size):
+            raise unreachable(place.layer, place.name)  # heads and texts share an axis
         number = self.calls.next_attention()
         if self.batch is None:
             output = self._visited(place, qkv, rule, sink_per_query) if is_selected else None
@@ -143,22 +127,14 @@ class InterveningAttention:
             return None
         return self.visitor.visit_products(place, *qkv, rule)
 
-
-class InterveningOwnCode:
-    """The same for softmaxes and SDPA calls in a model's own code, outside the registry."""
-
-    def __init__(self, attention: InterveningAttention) -> None:
-        self.attention, self.ledger = attention, attention.ledger
-
     @torch.no_grad()
-    def visit_softmax(self, module: nn.Module, way: str, weights: torch.Tensor, scores: torch.Tensor | None) -> None:
+    def of_softmax(self, module: nn.Module, way: str, weights: torch.Tensor, scores: torch.Tensor | None) -> None:
         """Change the weights in place, in the layout of the module that made them: an ablated head has weights of 0.
 
         Raises LoadError for a layout, or a way of computing them, in which changed weights have no effect.
         """
         place, _ = self.ledger.record(module, way)
-        batch, baseline = self.attention.batch, self.attention.baseline
-        number = self.attention.calls.next_attention()
+        batch, baseline, number = self.batch, self.baseline, self.calls.next_attention()
         size = self.ledger.labels.size
         matrices = as_matrices(weights, module, size, self.ledger.labels.length, 0.0)
         h, n, m = matrices.shape[-3:]
@@ -183,22 +159,6 @@ class InterveningOwnCode:
             matrices.copy_(lowered.masked_fill(hidden, -torch.inf).softmax(-1))
         if ablated is not None:
             matrices.masked_fill_(ablated.to(weights.device)[..., None], 0.0)
-
-    @torch.no_grad()
-    def visit_sdpa(self, module: nn.Module, arguments: dict[str, Any]) -> torch.Tensor | None:
-        """The output of a call of torch's SDPA, given by argument names.
-
-        Raises LoadError for a call that has no axis of heads.
-        """
-        query, key, value = (arguments[name] for name in ("query", "key", "value"))
-        if query.ndim != 4:
-            place, _ = self.ledger.record(module, "sdpa")
-            raise unreachable(place.layer, place.name)
-        mask, scale = arguments.get("attn_mask"), arguments.get("scale")
-        if arguments.get("is_causal"):
-            mask = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device).tril()[None, None]
-        rule = LayerRule(float(scale) if scale is not None else query.shape[-1] ** -0.5, mask=mask)
-        return self.attention.output(module, "sdpa", (query, key, value), rule).to(query.dtype)
 
 
 def unreachable(layer: int, path: str) -> LoadError:

@@ -8,20 +8,18 @@ from attn_cli.kernel.bands.bands import bands
 from attn_cli.kernel.bands.plan import plan_of
 from attn_cli.kernel.definition.masks import all_of
 from attn_cli.kernel.definition.rule import Rule
+from attn_cli.sources.huggingface.capture.attend import Products
 from attn_cli.sources.huggingface.intervene.baseline_run import CachedAttention
 from attn_cli.sources.huggingface.intervene.hidden_cells import HiddenCells
 
 _CACHED = 2**18  # scores that are computed at a time: 1 MiB
 _ON_GPU = 2**26
 
-Products = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
-"""Queries `[S, h, r, d]`, keys `[S, g, r, d]` and values `[S, g, r, e]` of r rows in S variants."""
-
 
 def output_side_by_side(
     past: CachedAttention, own: Products, allowed: torch.Tensor, hidden: Sequence[HiddenCells | None] | None
 ) -> torch.Tensor:
-    """The output `[S, h, r, e]` of few rows in many variants.
+    """The output `[S, h, r, e]` of the last r rows in S variants, whose queries, keys and values are `own`.
 
     allowed  which of all m keys the rows may attend to, `[r, m]` or `[h, r, m]`; m counts past and own keys
     hidden   what is masked besides, by variant

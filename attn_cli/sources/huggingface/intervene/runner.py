@@ -1,14 +1,14 @@
 """Runs of one model over one text: the baseline, then any with interventions."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from copy import deepcopy
 from functools import cached_property
 from inspect import signature
 from typing import Any
 
 import torch
-from transformers import AttentionInterface, AttentionMaskInterface, Cache
+from transformers import Cache
 
 from attn_cli.call import Look
 from attn_cli.errors import LoadError
@@ -16,15 +16,14 @@ from attn_cli.intervention import RunMode
 from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.anatomy.forward_arguments import first_tokens
+from attn_cli.sources.huggingface.anatomy.hooks import hooked
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
-from attn_cli.sources.huggingface.capture.lazy_mask import lazy_mask
 from attn_cli.sources.huggingface.capture.ledger import Ledger
-from attn_cli.sources.huggingface.capture.own_code.function_mode import watching
-from attn_cli.sources.huggingface.capture.registry import all_named, replaced
-from attn_cli.sources.huggingface.intervene.attention import InterveningAttention, InterveningOwnCode
+from attn_cli.sources.huggingface.capture.session import attending
+from attn_cli.sources.huggingface.intervene.attention import InterveningAttention
 from attn_cli.sources.huggingface.intervene.baseline_run import BaselineRun
 from attn_cli.sources.huggingface.intervene.batch import InterventionBatch
 from attn_cli.sources.huggingface.intervene.block_calls import OUTSIDE, BlockCalls, expand_batch, outermost_blocks
@@ -161,14 +160,8 @@ class Runner:
         ledger = Ledger(self.stack, Selection() if look is None else look.selection, labels)
         visitor = None if look is None else BatchVisitor(look.visit, ledger)
         attention = InterveningAttention(ledger, self.calls, numbered, batch, visitor)
-        with ExitStack() as exits:
-            exits.enter_context(replaced(AttentionInterface, {"eager": attention.compute}))
-            exits.enter_context(replaced(AttentionMaskInterface, {"eager": lazy_mask}))
-            exits.enter_context(all_named(self.model, "eager"))
-            reader = self.stack.register_forward_pre_hook(labels.read_arguments, with_kwargs=True)
-            exits.callback(reader.remove)
-            exits.enter_context(watching(InterveningOwnCode(attention)))
-            exits.enter_context(torch.no_grad())
+        reader = self.stack.register_forward_pre_hook(labels.read_arguments, with_kwargs=True)
+        with hooked(reader), attending(self.model, attention), torch.no_grad():
             yield
 
     def skippable(self, batch: InterventionBatch) -> int:

@@ -19,8 +19,8 @@ from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.anatomy.forward_arguments import first_float_input
 from attn_cli.sources.huggingface.anatomy.hooks import hooked
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
-from attn_cli.sources.huggingface.capture.attention_function import Tap
 from attn_cli.sources.huggingface.capture.ledger import Ledger
+from attn_cli.sources.huggingface.capture.observed import Tap
 from attn_cli.sources.huggingface.capture.session import Capture, unlabelled
 from attn_cli.sources.huggingface.residual.output_projection import OutputProjection, Projections
 

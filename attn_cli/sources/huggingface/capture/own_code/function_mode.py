@@ -17,8 +17,9 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.hooks import RemovableHandle
 
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import names_a_softmax
-from attn_cli.sources.huggingface.capture.own_code.calls import OwnCodeVisitor
+from attn_cli.sources.huggingface.capture.attend import Attend
 from attn_cli.sources.huggingface.capture.own_code.returned_weights import request_weights, returns_weights
+from attn_cli.sources.huggingface.capture.own_code.sdpa import sdpa_output
 from attn_cli.sources.huggingface.compat import ATEN_SOFTMAX, TorchDispatchMode
 
 _SOFTMAX = {functional.softmax, torch.softmax, torch.Tensor.softmax, torch.special.softmax}
@@ -29,15 +30,15 @@ _SDPA_ARGUMENTS = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal
 
 
 @contextmanager
-def watching(own_code: OwnCodeVisitor) -> Iterator[None]:
-    """Context manager: passes all attention of its ledger's model that doesn't use the registry to `own_code`."""
-    mode = AttentionMode(own_code)
+def watching(attend: Attend) -> Iterator[None]:
+    """Context manager: passes all attention of its ledger's model that doesn't use the registry to `attend`."""
+    mode = AttentionMode(attend)
     handles: list[RemovableHandle] = []
-    places = own_code.ledger.places
+    places = attend.ledger.places
     returning = {module for module in places.paths if returns_weights(module)}
     for module in returning:
         handles += mode.hooks(module, is_attention=False)
-        handles += request_weights(module, own_code)
+        handles += request_weights(module, attend)
     inside_returning = {inner for module in returning for inner in module.modules()}
     for module, is_attention in places.watched.items():
         if module not in inside_returning:
@@ -76,9 +77,9 @@ class AttentionMode(TorchFunctionMode):
     running  the watched modules that run now, outermost first
     """
 
-    def __init__(self, own_code: OwnCodeVisitor) -> None:
+    def __init__(self, attend: Attend) -> None:
         super().__init__()
-        self.own_code, self.ledger = own_code, own_code.ledger
+        self.attend, self.ledger = attend, attend.ledger
         self.running: list[RunningModule] = []
         self.tally = Tally(0, 0)
 
@@ -118,13 +119,13 @@ class AttentionMode(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Run `func`; if it is attention, pass it to `own_code`."""
+        """Run `func`; if it is attention, pass it to `attend`."""
         kwargs = kwargs or {}
         module, is_attention, *_ = self.running[-1]
         if not is_attention:
             return func(*args, **kwargs)
         if func is functional.scaled_dot_product_attention:
-            output = self.own_code.visit_sdpa(module, dict(zip(_SDPA_ARGUMENTS, args, strict=False)) | kwargs)
+            output = sdpa_output(self.attend, module, dict(zip(_SDPA_ARGUMENTS, args, strict=False)) | kwargs)
             return func(*args, **kwargs) if output is None else output
         if func is functional.multi_head_attention_forward:
             return self._multi_head(module, args, kwargs)
@@ -135,13 +136,13 @@ class AttentionMode(TorchFunctionMode):
             scores = args[0] if args else kwargs["input"]
             axis = kwargs.get("dim", args[1] if len(args) > 1 else None)
             if axis in (-1, result.ndim - 1) and result.ndim > 2:
-                self.own_code.visit_softmax(self._owner(module), "softmax", result, scores)
+                self.attend.of_softmax(self._owner(module), "softmax", result, scores)
             else:
                 self.tally = Tally(self.tally.products, self.tally.other_softmaxes + 1)
         return result
 
     def _multi_head(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run torch's multi-head attention so that it returns weights per head, and pass these to `own_code`."""
+        """Run torch's multi-head attention so that it returns weights per head, and pass these to `attend`."""
         call = _MULTI_HEAD.bind(*args, **kwargs)
         call.apply_defaults()
         need_weights, is_averaged = call.arguments["need_weights"], call.arguments["average_attn_weights"]
@@ -151,7 +152,7 @@ class AttentionMode(TorchFunctionMode):
         assert weights is not None  # because need_weights is true
         of_batch = weights if weights.ndim == 4 else weights[None]  # [b, h, n, m]
         scores = inputs.scores[-1].reshape(of_batch.shape) if inputs.scores else None
-        self.own_code.visit_softmax(self._owner(module), "dispatch", of_batch, scores)
+        self.attend.of_softmax(self._owner(module), "dispatch", of_batch, scores)
         if not need_weights:
             return output, None
         return output, weights.mean(dim=-3) if is_averaged else weights

@@ -6,7 +6,7 @@ from typing import Any
 from torch import nn
 from torch.utils.hooks import RemovableHandle
 
-from attn_cli.sources.huggingface.capture.own_code.calls import OwnCodeVisitor
+from attn_cli.sources.huggingface.capture.attend import Attend
 from attn_cli.sources.huggingface.compat import hidden_from_function_modes
 from attn_cli.sources.huggingface.known_types import TYPES
 
@@ -19,8 +19,8 @@ def returns_weights(module: nn.Module) -> bool:
     return type(module).__name__ in _CLASSES
 
 
-def request_weights(module: nn.Module, own_code: OwnCodeVisitor) -> list[RemovableHandle]:
-    """Hooks that make `module` return its weights, and pass them to `own_code`."""
+def request_weights(module: nn.Module, attend: Attend) -> list[RemovableHandle]:
+    """Hooks that make `module` return its weights, and pass them to `attend`."""
     parameters = inspect.signature(module.forward).parameters
 
     def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -29,7 +29,7 @@ def request_weights(module: nn.Module, own_code: OwnCodeVisitor) -> list[Removab
     def after(_: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         weights = output.attention_probs if hasattr(output, "attention_probs") else output[1]
         with hidden_from_function_modes():
-            own_code.visit_softmax(module, "returned", weights, None)
+            attend.of_softmax(module, "returned", weights, None)
 
     handles = [module.register_forward_hook(after)]
     if "output_attentions" in parameters:

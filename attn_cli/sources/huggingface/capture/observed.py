@@ -1,0 +1,74 @@
+"""The attention calls of a pass as a capture takes them in: selected ones go to a visitor, none is changed."""
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from attn_cli.call import Place
+from attn_cli.sources.huggingface.anatomy.head_counts import groups_of
+from attn_cli.sources.huggingface.capture.attend import Products
+from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
+from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
+from attn_cli.sources.huggingface.capture.ledger import Ledger
+from attn_cli.sources.huggingface.capture.own_code.seen_call import mask_lowest
+from attn_cli.sources.huggingface.capture.own_code.softmax_layouts import as_matrices
+
+Tap = Callable[[nn.Module, Place, torch.Tensor], torch.Tensor]
+"""Gets an attention module, its place and output `[b, n, h, e]`; returns the output that the model goes on with."""
+
+
+class ObservedAttention:
+    """Passes selected attention calls to a visitor, and all outputs through `tap`, if there is one."""
+
+    def __init__(self, ledger: Ledger, visitor: BatchVisitor, tap: Tap | None = None) -> None:
+        self.ledger, self.visitor, self.tap = ledger, visitor, tap
+
+    def of_products(
+        self,
+        module: nn.Module,
+        way: str,
+        qkv: Products,
+        rule: LayerRule,
+        sink_per_query: torch.Tensor | None = None,
+    ) -> torch.Tensor | None:
+        """The output `[b, h, n, e]` of a call; None unless it was computed meanwhile."""
+        place, is_selected = self.ledger.record(module, way)
+        output: torch.Tensor | None = None
+        if sink_per_query is not None:
+            output = self._with_sink_per_query(place, qkv, rule, sink_per_query, is_selected=is_selected)
+        elif is_selected:
+            output = self.visitor.visit_products(place, *qkv, rule)
+        if self.tap is None:
+            return output
+        output = rule.output(*qkv) if output is None else output
+        by_token = output.to(qkv[0].dtype).transpose(1, 2).contiguous()  # [b, n, h, e]
+        return self.tap(module, place, by_token).transpose(1, 2)
+
+    def _with_sink_per_query(
+        self, place: Place, qkv: Products, rule: LayerRule, sink: torch.Tensor, *, is_selected: bool
+    ) -> torch.Tensor:
+        """The output of a call with a sink for every query, whose weights are held whole."""
+        query, _, value = qkv
+        weights, scores = rule.with_sink_per_query(*qkv, sink)
+        shared = query.shape[1] // value.shape[1]  # query heads that read one value head
+        if is_selected:
+            self.visitor.visit_weights(place, [head // shared for head in range(query.shape[1])], weights, scores)
+        return weights @ value.float().repeat_interleave(shared, dim=1)  # [b, h, n, m] @ [b, h, m, e]
+
+    @torch.no_grad()
+    def of_softmax(self, module: nn.Module, way: str, weights: torch.Tensor, scores: torch.Tensor | None) -> None:
+        """Visit weights in the layout of the module that made them, and their scores where those were captured.
+
+        Raises LoadError for rows that can't be attention.
+        """
+        place, is_selected = self.ledger.record(module, way)
+        if not is_selected:
+            return
+        b, n = self.ledger.labels.size, self.ledger.labels.length
+        weights = as_matrices(weights.detach().float(), module, b, n, 0.0)  # [b, h, n, m]
+        if scores is not None:
+            lowest = torch.finfo(torch.float32).min
+            scores = as_matrices(scores.detach().float().clamp(min=lowest), module, b, n, lowest)
+            weights, scores = mask_lowest(weights, scores)
+        self.visitor.visit_weights(place, groups_of(module, weights.shape[1]), weights, scores)

@@ -1,0 +1,47 @@
+"""A call of torch's SDPA in a model's own code, outside transformers' registry, as an attention call."""
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
+from attn_cli.sources.huggingface.capture.attend import Attend
+from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
+from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask, lazy_mask
+from attn_cli.sources.huggingface.compat import causal_mask_function
+
+
+@torch.no_grad()
+def sdpa_output(attend: Attend, module: nn.Module, arguments: dict[str, Any]) -> torch.Tensor | None:
+    """The output of a call of torch's SDPA, given by argument names, from `attend`; None to leave it to SDPA."""
+    query, key, value = (arguments[name] for name in ("query", "key", "value"))
+    mask, scale = arguments.get("attn_mask"), arguments.get("scale")
+    h = query.shape[-3] if query.ndim > 3 else (heads_of(module) or 1) if query.ndim == 3 else 1
+    q, k, v = (_with_four_axes(x, h) for x in (query, key, value))
+    if mask is not None and not isinstance(mask, LazyMask):
+        mask = _with_four_axes(mask.expand(*query.shape[:-1], key.shape[-2]), h) if mask.ndim != 4 else mask
+        mask = mask.expand(*mask.shape[:2], q.shape[2], k.shape[2])  # [b, h, n, m]
+    elif arguments.get("is_causal"):
+        mask = _causal(q, k)
+    rule = LayerRule(float(scale) if scale is not None else query.shape[-1] ** -0.5, mask=mask)
+    output = attend.of_products(module, "sdpa", (q, k, v), rule)  # [b, h, n, e]
+    return None if output is None else output.to(query.dtype).reshape(*query.shape[:-1], value.shape[-1])
+
+
+def _causal(q: torch.Tensor, k: torch.Tensor) -> LazyMask:
+    """The mask `[b, 1, n, m]` that `is_causal` stands for: query i may attend to keys 0 .. i."""
+    return lazy_mask(
+        batch_size=q.shape[0],
+        q_length=q.shape[2],
+        kv_length=k.shape[2],
+        mask_function=causal_mask_function,
+        device=q.device,
+    )
+
+
+def _with_four_axes(x: torch.Tensor, h: int) -> torch.Tensor:
+    """`[..., h, n, d]`, `[b * h, n, d]` or `[n, d]` as `[b, h, n, d]`."""
+    if x.ndim <= 3:
+        return x.reshape(-1, h if x.ndim == 3 and x.shape[0] % h == 0 else 1, *x.shape[-2:])
+    return x.flatten(0, x.ndim - 4)
