@@ -5,7 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional
+from transformers.models.gpt2.modeling_gpt2 import GPT2Attention
 
+from attn_cli.errors import LoadError
 from attn_cli.intervention import HeadPlace, Intervention
 from attn_cli.prompt import Prompt
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel, load
@@ -14,7 +17,7 @@ from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.parts.answer import read_parts
 from attn_cli.summaries.parts.text_parts import parts_of
 from tests.sources.huggingface.intervene.oracle import Silenced, log2_p, prompt_of, speaking_source
-from tests.summaries.answers.test_parts import eager_weights, masked_log2_p
+from tests.summaries.parts.test_answer import eager_weights, masked_log2_p
 
 # kind: the path of W_O in block {}, and how many heads
 OUTPUTS = {
@@ -105,6 +108,32 @@ def test_a_silenced_head_is_0_in_what_w_o_reads(kind: str, everywhere: bool) -> 
         assert outcome.bits == pytest.approx(oracle, abs=1e-4), head
     assert max(abs(outcome.effect) for outcome in outcomes) > 0.01
     assert experiment.noise_floor.effect < 1e-4
+
+
+@pytest.mark.parametrize("own", [None, False, True])
+def test_heads_of_sdpa_whose_texts_and_heads_share_an_axis(own: bool | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, prompt = speaking_source("gpt2"), prompt_of()
+    heads = [Intervention((HeadPlace(layer, head),), hidden=(2,)) for layer in (0, 1) for head in (0, 3)]
+    usual = [outcome.bits for outcome in source.experiment(prompt, everywhere=True).outcomes(heads)]
+
+    def with_three_axes(self: Any, hidden_states: torch.Tensor, *_: Any, **__: Any) -> tuple[torch.Tensor, None]:
+        b, n, _width = hidden_states.shape
+        q, k, v = (x.unflatten(-1, (4, -1)).transpose(1, 2) for x in self.c_attn(hidden_states).chunk(3, -1))
+        if own is not None:
+            q, k, v = (x.flatten(0, 1) for x in (q, k, v))
+        output = functional.scaled_dot_product_attention(q, k, v, is_causal=True)  # [b * 4, n, d]
+        return self.c_proj(output.reshape(b, 4, n, -1).transpose(1, 2).flatten(2)), None
+
+    monkeypatch.setattr(GPT2Attention, "forward", with_three_axes)
+    if own is False:
+        for block in source.loaded.model.h:
+            block.attn.num_heads = None
+        with pytest.raises(LoadError, match=r"layer 0 .* where heads can't be ablated"):
+            source.experiment(prompt, everywhere=True)
+        return
+    found = source.experiment(prompt, everywhere=True)
+    assert [outcome.bits for outcome in found.outcomes(heads)] == pytest.approx(usual, abs=1e-4)
+    assert max(map(abs, usual)) > 0.01 and found.noise_floor.effect < 1e-4
 
 
 @pytest.mark.parametrize("everywhere", [False, True])
