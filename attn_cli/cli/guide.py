@@ -11,10 +11,10 @@ from typing import Annotated, NamedTuple
 import typer
 
 from attn_cli.cli.kit.options import named as o
-from attn_cli.cli.kit.shell.pager import is_leafed, leaf_through
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.text import cut
 from attn_cli.views.drawing.screen import Screen, screen_of
+from attn_cli.views.pager import is_leafed, leaf_through
 from attn_cli.views.sink import Sink
 
 _LATER = ("working", "changes", "architectures", "errors", "settings", "costs")  # pages that few people begin with

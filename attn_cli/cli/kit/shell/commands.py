@@ -15,9 +15,9 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from attn_cli.cli.kit.shell.declarations import declaration
-from attn_cli.cli.kit.shell.pager import is_leafed, leaf_through
 from attn_cli.cli.kit.shell.settings import defaults_for
 from attn_cli.errors import InputError
+from attn_cli.views.pager import is_leafed, leaf_through
 from attn_cli.views.shell_words import beginning, command_words
 
 _FIRST = (  # the order in --help; other commands follow in alphabetical order
