@@ -64,11 +64,11 @@ def strict_json(data: bytes | str) -> Any:
 def environment(**variables: str) -> dict[str, str]:
     """The environment without anything that a terminal or the user's settings say, and with `variables`.
 
-    A terminal in memory is so high that only tests of heights meet its end.
+    Nothing opens in a pager: nobody sits at a terminal in memory.
     """
     kept = {name: value for name, value in os.environ.items()
             if name not in TERMINAL_VARIABLES and not name.startswith("ATTN_")}  # fmt: skip
-    return kept | {"LINES": "1000", "ATTN_CONFIG": os.devnull} | variables
+    return kept | {"ATTN_PAGER": "", "ATTN_CONFIG": os.devnull} | variables
 
 
 class Stream(io.TextIOWrapper):

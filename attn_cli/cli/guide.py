@@ -2,7 +2,6 @@
 
 import re
 import sys
-from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from textwrap import fill
@@ -36,6 +35,7 @@ class Topic(NamedTuple):
 def guide(
     topic: Annotated[str | None, typer.Argument(help="Show this page; without it, the list.", metavar="TOPIC")] = None,
     color: o.Color = "auto",
+    no_pager: o.NoPager = False,
 ) -> ExitCode:
     """Read the guide: a tour, a tutorial, the reference.
 
@@ -51,7 +51,7 @@ def guide(
     """
     screen = screen_of(sys.stdout, color)
     text = _contents(screen) if topic is None else _page(topic, screen)
-    if is_leafed(text, screen.height):
+    if not no_pager and is_leafed(text, screen.height):
         leaf_through(text)
         return ExitCode.DONE
     with Sink(None, instead="attn guide TOPIC > FILE keeps it") as sink:
@@ -71,40 +71,19 @@ def _topic(file: Path) -> Topic:
 
 
 def _contents(screen: Screen) -> str:
-    """Every topic with its summary, and where to start; on a low terminal a line each, and some by name alone."""
+    """Every topic with its summary, and where to start."""
     pages = topics()
-    last = fill("attn guide TOPIC shows a page; attn guide tour is a start", screen.width)
-    text = "\n".join([*_summaries(pages, screen.width), "", last, ""])
-    for by_name in range(len(pages)):
-        if screen.height is None or text.count("\n") <= screen.height:
-            break
-        text = "\n".join([*_short_summaries(pages, by_name, screen.width), "", last, ""])
-    return text
-
-
-def _summaries(pages: Sequence[Topic], width: int) -> list[str]:
-    """The name and the summary of every page, wrapped."""
     indent = max(len(page.name) for page in pages) + 4
-    return [_hanging(page.name, page.summary, indent, max(width, indent + 8)) for page in pages]
-
-
-def _short_summaries(pages: Sequence[Topic], by_name: int, width: int) -> list[str]:
-    """A line for every page but `by_name` of them, whose names stand in a paragraph below."""
-    order = sorted(pages, key=lambda page: _LATER.index(page.name) if page.name in _LATER else len(_LATER))
-    others = sorted(page.name for page in order[:by_name])
-    indent = max(len(page.name) for page in pages) + 4
-    lines = [
-        _in_one_line(f"  {page.name:{indent - 2}}{page.summary}", width) for page in pages if page.name not in others
+    width = max(screen.width, indent + 8)
+    summaries = [
+        fill(f"  {page.name:{indent - 2}}{page.summary}", width, subsequent_indent=" " * indent) for page in pages
     ]
-    return [*lines, _hanging("also", ", ".join(others), indent, width)] if others else lines
+    last = fill("attn guide TOPIC shows a page; attn guide tour is a start", screen.width)
+    return "\n".join([*summaries, "", last, ""])
 
 
 def _in_one_line(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 1].rstrip()}…"
-
-
-def _hanging(name: str, words: str, indent: int, width: int) -> str:
-    return fill(f"  {name:{indent - 2}}{words}", width, subsequent_indent=" " * indent)
 
 
 def _page(name: str, screen: Screen) -> str:

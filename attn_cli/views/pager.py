@@ -1,20 +1,60 @@
 """Long texts on a terminal: in the person's pager, from their beginning."""
 
 import os
+import subprocess
 import sys
+from contextlib import suppress
+from shutil import which
 
 from attn_cli.interrupts import kept
+
+_NOT_RUN = (126, 127)  # a shell's exit codes where a program isn't there, or is none
 
 
 def is_leafed(text: str, height: int | None) -> bool:
     """Whether a text is taller than the `height` lines of a terminal (None for pipes) at which a person sits."""
-    return height is not None and text.count("\n") > height and sys.stdin is not None and sys.stdin.isatty()
+    return (
+        height is not None
+        and text.count("\n") > height
+        and sys.stdin is not None
+        and sys.stdin.isatty()
+        and pager() is not None
+    )
+
+
+def pager() -> str | None:
+    """The person's pager: ATTN_PAGER, else PAGER, else less.
+
+    None where there is none: one of them is empty or "cat", TERM is "dumb", or nothing is set and less isn't installed.
+    """
+    if os.environ.get("TERM") == "dumb":
+        return None
+    named = next((os.environ[name] for name in ("ATTN_PAGER", "PAGER") if name in os.environ), which("less") or "")
+    return None if named.strip() in ("", "cat") else named
 
 
 def leaf_through(text: str) -> None:
-    """Show a text in the person's pager, which has Ctrl-C for itself; without a pager, or in TERM=dumb, as it is."""
-    import pydoc  # here: the other ways need none
+    """Show a text in the person's pager, which has Ctrl-C for itself, or print it where that can't be started."""
+    command, data = pager(), text.encode("utf-8", "backslashreplace")
+    if command is None or not _piped(command, data):
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
 
-    os.environ.setdefault("LESS", "FRX")  # colours, no page of its own, and the text stays on the screen
+
+def _piped(command: str, data: bytes) -> bool:
+    """Whether the pager was there to take the text, read to its end or not."""
+    variables = dict(os.environ)
+    if variables.setdefault("LESS", "FRX") != "FRX" and command.strip() in ("less", which("less")):
+        command += " -R"  # colours, whatever LESS leaves out
     with kept([]):
-        pydoc.pager(text)
+        try:
+            running = subprocess.Popen(command, shell=True, stdin=subprocess.PIPE, env=variables)
+        except OSError:
+            return False
+        assert running.stdin is not None
+        with suppress(OSError):  # left before the end
+            running.stdin.write(data)
+        with suppress(OSError):
+            running.stdin.close()
+        return running.wait() not in _NOT_RUN

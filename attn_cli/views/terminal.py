@@ -4,39 +4,22 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
-from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.text import Text
 
 from attn_cli.prompt import Generated
-from attn_cli.summaries.answers.compute import Computation
 from attn_cli.summaries.answers.kinds import KindMap
-from attn_cli.summaries.answers.steps import Steps
 from attn_cli.summaries.reduce import Summary
-from attn_cli.summaries.reducers.top import Top
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted, visible
 from attn_cli.views.answers import draw_answer
-from attn_cli.views.drawing.ascii import in_ascii, marks_in_ascii
-from attn_cli.views.drawing.cells import fit_path, height_of, line_count, packed, packed_text
+from attn_cli.views.drawing.ascii import in_ascii
+from attn_cli.views.drawing.cells import fit_path, packed, packed_text
 from attn_cli.views.drawing.console import UnbrokenLine, console_for, print_part, printed_text
 from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
 
-_WALK = "--token walks one query"
-_HEADS = "-H chooses heads"
-_QUERIES = "--token picks a query"
-_CHOICES = {  # what chooses less, by command
-    "top": ("--mean, -l and -H choose", _QUERIES),
-    "overall": ("--mean, -l and -H choose",),
-    "matrix": ("-l, -H, --mean choose",),
-    "compute": (_HEADS, "-o out.npz has all"),
-    "steps": (_WALK, _HEADS),
-    "heads": ("--sort and --top choose",),
-}
-_LOW = 60  # lines of a screen on which texts and tokens are cut short
-_TOKEN_LINES = 3  # of the tokens in an overview, on such a screen
 _MANY_TOKENS = 200
 _FEW_PATCHES = 6
 
@@ -46,21 +29,10 @@ def render(report: Report, screen: Screen, last: str | None = None) -> str:
     if screen.ascii_only:
         report = in_ascii(report)
     console = console_for(screen)
-    ending = "" if last is None else _ending(last, screen)
-    body = screen.below(sum(-(-cell_len(line) // screen.width) for line in (last or "").split("\n")))
-    height, left = body.height, 0
-    for renderable in renderables(report, body):
-        if height is not None and left:
-            left += height_of(renderable, screen)
-            continue
+    for renderable in renderables(report, screen):
         print_part(renderable, console, screen, crop=not isinstance(renderable, UnbrokenLine))
-        if height is not None:
-            left = max(printed_text(console, screen).count("\n") - height, 0)
     text = printed_text(console, screen)
-    if height is not None and left:
-        notes = _left_out(report, left, screen)
-        text = "\n".join([*text.split("\n")[: max(height - len(notes), 1)], *notes, ""])
-    return text + ending + ("\n" if ending else "")
+    return text if last is None else f"{text}{_ending(last, screen)}\n"
 
 
 def _ending(last: str, screen: Screen) -> str:
@@ -70,37 +42,12 @@ def _ending(last: str, screen: Screen) -> str:
     return printed_text(console, screen).rstrip("\n")
 
 
-def _left_out(report: Report, lines: int, screen: Screen) -> list[str]:
-    """Lines that say how much of a report the screen has no room for, and how to get it."""
-    parts = [
-        f"… {lines:,} {'line' if lines == 1 else 'lines'} more: add | less for all",
-        *(words for words in _CHOICES.get(report.command, ()) if _helps(words, report)),
-    ]
-    return [marks_in_ascii(line) if screen.ascii_only else line for line in packed(parts, screen.width)]
-
-
-def _helps(words: str, report: Report) -> bool:
-    """Whether a choice leaves less of this report: not of a single head, or of heads that W_O mixes."""
-    if words == _WALK:
-        return not _walks_one_query(report)
-    if words == _QUERIES:
-        return any(len(part.rows) > 1 for summary in report.summaries if (part := summary.part(Top)) is not None)
-    mixed = isinstance(report.answer, Computation) and report.answer.mixed
-    return words != _HEADS or (not mixed and any(len(summary.place.heads) > 1 for summary in report.summaries))
-
-
-def _walks_one_query(report: Report) -> bool:
-    steps = (summary.part(Steps) for summary in report.summaries)
-    return any(part is not None and len(part.rows) == 1 for part in steps)
-
-
 def renderables(report: Report, screen: Screen) -> Iterator[RenderableType]:
     """Everything to print for `report`, parts separated by blank lines."""
-    above = [_header(report, screen)]
+    yield _header(report, screen)
     if report.is_overview:
-        above.append(_tokens(report, screen))
-    yield from above
-    yield from draw_answer(report, screen.below(line_count(above)))
+        yield _tokens(report, screen)
+    yield from draw_answer(report, screen)
 
 
 def _header(report: Report, screen: Screen) -> Text:
@@ -111,9 +58,7 @@ def _header(report: Report, screen: Screen) -> Text:
         text = prompt.text if prompt.generated is None else prompt.text[: prompt.generated.start]
         if text:
             title.append(f"{number} · " if len(report.prompts) > 1 else "", BOLD)
-            low = screen.height is not None and screen.height < _LOW
-            longest = max(screen.width - 4, 16) if low else 200
-            title.append(_short(text, longest), BOLD).append("\n")
+            title.append(_short(text), BOLD).append("\n")
         for kind, file in prompt.files.items():
             title.append(f"{kind} {visible(file)}\n", DIM)
         if prompt.generated is not None:
@@ -213,10 +158,5 @@ def _tokens(report: Report, screen: Screen) -> Text:
         else:
             labels += [token_label(token) for token in tokens[: max(0, _MANY_TOKENS - count)]]
             count += len(tokens)
-    if screen.height is not None and screen.height < _LOW:
-        lines = packed([f"{report.unit}s", *labels], screen.width, "  ")
-        if len(lines) > _TOKEN_LINES:
-            kept = [*lines[: _TOKEN_LINES - 1], f"… to {token_label(every[-1])}"]
-            return Text("\n".join(kept))
     labels += [f"… {count - _MANY_TOKENS} more"] if count > _MANY_TOKENS else []
     return packed_text([f"{report.unit}s", *labels], screen, between="  ")

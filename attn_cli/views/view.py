@@ -24,6 +24,7 @@ class ViewSettings:
     figure_width  of a figure of the answers' maps, in millimetres; None for their screens
     dpi           dots an inch of a figure that is made of dots
     page_bytes    the most bytes of an interactive page
+    pager         whether a terminal gets an answer that is taller than it in the pager
     """
 
     color: str = "auto"
@@ -31,6 +32,7 @@ class ViewSettings:
     figure_width: float | None = None
     dpi: int = DPI
     page_bytes: int = PAGE_BYTES
+    pager: bool = True
 
 
 DEFAULTS = ViewSettings()

@@ -364,15 +364,13 @@ def test_a_causal_mask_may_have_an_offset() -> None:
 
 
 @pytest.mark.parametrize("width", [40, 80])
-def test_many_heads_have_one_verdict_and_a_map_on_one_screen(width: int) -> None:
+def test_many_heads_have_one_verdict_and_a_map(width: int) -> None:
     q = RANDOM.normal(size=(6, 32, 64, 4))
     right = scaled_dot_product_attention(*[torch.from_numpy(q)] * 3).numpy()
     right[3, 7, 30] += 1
     np.save("mine.npy", right)
-    run = attn(*save(q=q), "--expect", "mine.npy", terminal=True,
-               env={"COLUMNS": str(width), "LINES": "24", "NO_COLOR": "1"})  # fmt: skip
+    run = attn(*save(q=q), "--expect", "mine.npy", terminal=True, env={"COLUMNS": str(width), "NO_COLOR": "1"})
     assert run.code == 1
-    assert len(run.lines) <= 23
     assert run.columns <= width
     assert run.text.count("wrong: ") == 2  # the verdict, and the first wrong number
     assert sum(bool(set("░▒▓█") & set(line)) for line in run.lines) == 2  # the head's line, and the legend

@@ -30,10 +30,9 @@ def test_the_list_wraps_between_words(columns: int) -> None:
         assert set(topic.summary.split()) <= set(run.text.split())
 
 
-@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (40, 24), (120, 40), (80, 12)])
-def test_the_list_fits_a_terminal_and_names_every_page(columns: int, rows: int) -> None:
-    run = attn("guide", terminal=True, env={"COLUMNS": str(columns), "LINES": str(rows)})
-    assert len(run.lines) < rows
+@pytest.mark.parametrize("columns", [40, 80, 120])
+def test_the_list_names_every_page(columns: int) -> None:
+    run = attn("guide", terminal=True, env={"COLUMNS": str(columns)})
     assert max(map(cell_len, run.lines)) <= columns
     assert set(PAGES) <= set(run.text.replace(",", " ").split())
     assert "attn guide tour" in " ".join(run.text.split())

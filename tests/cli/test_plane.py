@@ -117,7 +117,7 @@ def test_bad_questions_are_refused() -> None:
 
 
 def test_words_and_points_are_brighter_than_their_frame() -> None:
-    run = attn("plane", "river bank money", env={"COLUMNS": "80", "FORCE_COLOR": "1", "LINES": "24"}, terminal=True)
+    run = attn("plane", "river bank money", env={"COLUMNS": "80", "FORCE_COLOR": "1"}, terminal=True)
     dim = re.findall(r"\x1b\[[0-9;]*2m([^\x1b]*)\x1b", run.text.partition("layer 0")[0])
     assert any("│" in part for part in dim)
     assert not any(word in part for part in dim for word in ("river", "bank", "money", "•"))

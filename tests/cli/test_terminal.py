@@ -1,5 +1,6 @@
 """A real terminal: what a person sees, in colour and in width, and what happens at Ctrl-C and when a reader leaves."""
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -56,21 +57,32 @@ def test_a_bright_cell_for_the_largest_weight_and_a_dark_one_for_the_smallest() 
 
 def test_a_page_taller_than_the_terminal_is_leafed_through() -> None:
     """In the person's pager, here one that writes capitals; a shorter one is printed."""
-    pager = {"PAGER": "tr a-z A-Z", "MANPAGER": ""}
+    pager = {"ATTN_PAGER": "tr a-z A-Z"}
     assert any("A little of everything" in line for line in lines(shown(80, "guide", "tour", rows=1000, **pager)))
     tall = open_terminal(80, "guide", "tour", rows=24, LINES="24", **pager)
     tall.expect("A LITTLE OF EVERYTHING")
     tall.expect(pexpect.EOF)
 
 
-def test_notes_above_a_screen_are_lines_of_it() -> None:
-    screen = shown(80, "compute", "the cat sat on the mat", "-m", "toy:the-cat-sat", rows=24, LINES="24")
-    assert lines(screen)[0].startswith("attn: not in the table the-cat-sat")
-    assert lines(screen)[-1] == ""
+@pytest.mark.skipif(shutil.which("less") is None, reason="needs less")
+def test_an_answer_taller_than_the_terminal_is_leafed_through_in_less() -> None:
+    """Ctrl-C is the pager's while it is open; the next page comes when it is asked for, and q ends with exit code 0."""
+    text = "he sat on the river bank and the bank lent him money for a house"
+    tall = open_terminal(80, "top", text, rows=24, ATTN_PAGER="less", LESS="FRX")
+    tall.expect(text)
+    tall.expect_exact("head 0")
+    tall.sendintr()
+    tall.send(" ")
+    tall.expect_exact("head 2")
+    tall.send("q")
+    tall.expect(pexpect.EOF)
+    tall.close()
+    assert (tall.exitstatus, tall.signalstatus) == (0, None)
+    assert b"head 3" not in tall.before
 
 
 def test_help_taller_than_the_terminal_begins_at_its_first_line_in_the_pager() -> None:
-    pager = {"PAGER": "tr a-z A-Z", "MANPAGER": "", "LINES": "24"}
+    pager = {"ATTN_PAGER": "tr a-z A-Z", "LINES": "24"}
     for command in (("--help",), ("heads", "--help"), ("heads", "-h")):
         tall = open_terminal(80, *command, rows=24, **pager)
         tall.expect("USAGE: ATTN")

@@ -36,7 +36,6 @@ class Terminal:
         self.flags = 0
         words = command or program(*arguments)
         variables = environment(**({"TERM": "xterm-256color", "COLORTERM": "truecolor"} | (env or {})))
-        del variables["LINES"]
         self.process = pexpect.spawn(
             words[0], words[1:], dimensions=(lines, columns), env=variables, timeout=SHORT, preexec_fn=heeding_signals
         )

@@ -25,9 +25,9 @@ class Tmux:
     def run(self, *words: str) -> str:
         """The output of a command of tmux."""
         command = ["tmux", "-S", str(self.socket), "-f", "/dev/null", *words]
-        variables = environment()
-        del variables["LINES"]
-        return subprocess.run(command, capture_output=True, text=True, timeout=SHORT, env=variables, check=False).stdout
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=SHORT, env=environment(), check=False
+        ).stdout
 
     def start(self, **variables: str) -> None:
         """The explorer between two lines of a shell, which then waits."""

@@ -6,7 +6,6 @@ from collections.abc import Callable
 import pytest
 from rich.cells import cell_len
 
-from attn_cli import head_kinds, open_source
 from attn_cli.intervention import HeadPlace, NoiseFloor, Outcome, Target
 from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.answers.knock import Knock, KnockedHead
@@ -15,7 +14,6 @@ from attn_cli.summaries.parts.hidden import HiddenParts
 from attn_cli.summaries.parts.reading import ReadPart, ReadSink, TextReading
 from attn_cli.summaries.parts.text_parts import TextPart
 from attn_cli.summaries.report import Report
-from attn_cli.views.answers.kind_map import draw
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.terminal import render
 from tests.program import attn
@@ -70,18 +68,6 @@ def test_to_the_byte(golden: Callable[[str, str], None], command: str, width: in
     text = render(made, Screen(width, "truecolor"))
     assert max(cell_len(re.sub(r"\x1b\[[0-9;]*m", "", line)) for line in text.splitlines()) <= width
     golden(f"{command}-{width}.txt", text)
-
-
-def test_on_a_low_screen_the_grid_of_kinds_is_cut_and_not_what_it_comes_to() -> None:
-    """The named heads and their counts come before the grid where both don't fit."""
-    kinds = head_kinds(open_source("toy:minilm"))
-    whole, low = (
-        [str(line) for line in draw(kinds, Report("heads", SOURCE, ()), Screen(80, height=height))]
-        for height in (23, 3)
-    )
-    assert sorted(whole) == sorted(low)
-    assert whole[1].startswith("layer") and "digit:" in whole[-1]
-    assert low[-2].startswith("layer") and "digit:" in low[-3]
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)

@@ -1,4 +1,4 @@
-"""Answers and parts on a screen, each by the file of its name; an overview, of several kinds of parts, by its own.
+"""Answers and parts on a screen, each by the file of its name; what to ask after an overview has its own.
 
 draw(part, summary, report, screen)   a part of one attention call; with `part.together`, of all calls at once
 draw(answer, report, screen)          an answer that is not one part per attention call
@@ -29,8 +29,6 @@ def draw_answer(report: Report, screen: Screen) -> Iterator[RenderableType]:
     """The report's answer, or the parts of its summaries, with their footnotes."""
     if report.answer is not None:
         yield from drawer(report.answer.name)(report.answer, report, screen)
-    elif report.is_overview:
-        yield from _file("overview").draw_overview(report, screen)
     else:
         yield from draw_parts(report, screen)
     for footnote in dict.fromkeys(part.footnote for summary in report.summaries for part in summary.parts):

@@ -13,7 +13,7 @@ from attn_cli.summaries.answers.check import Check, HeadCheck
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted
-from attn_cli.views.drawing.cells import fit, line_count, packed_text
+from attn_cli.views.drawing.cells import fit, packed_text
 from attn_cli.views.drawing.labels import place_prefix
 from attn_cli.views.drawing.palette import ASCII_SHADES, SHADES
 from attn_cli.views.drawing.screen import Screen
@@ -25,14 +25,13 @@ _RIGHT = Style(bold=True, color="green")
 _WRONG = Style(bold=True, color="red")
 _WIDE = 60  # from so many columns on, the largest error stands beside its relative size
 _MOST_CAUSES = 3
-_LINES_AROUND = 6  # of the map: a blank, title, ruler and legend, on narrow screens more
 
 
 class _Line(NamedTuple):
-    """A line of the map: one head of one batch entry, or several next to each other."""
+    """A line of the map: one head of one batch entry."""
 
     label: str
-    checks: tuple[HeadCheck, ...]
+    check: HeadCheck
 
 
 def draw(check: Check, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
@@ -40,19 +39,18 @@ def draw(check: Check, summary: Summary, report: Report, screen: Screen) -> Iter
     entries = list(report.parts_of(Check))
     checks = [head for _, part in entries for head in part.heads]
     parts = [part for _, part in entries]
-    above = [Text(""), *_verdict(parts, checks, screen)]
+    yield ""
+    yield from _verdict(parts, checks, screen)
     wrong = [part for part in parts if not part.right]
     if wrong:
-        above += [*_causes(wrong, screen), *_first(entries, report, screen)]
+        yield from _causes(wrong, screen)
+        yield from _first(entries, report, screen)
     nan_rows = sum(head.nan_rows for head in checks)
     if nan_rows:
-        above.append(Text(f"{counted(nan_rows, 'row')} with NaN or Inf"))
-    yield from above
+        yield Text(f"{counted(nan_rows, 'row')} with NaN or Inf")
     if wrong:
         yield ""
-        lines = _lines(entries, report)
-        most = len(lines) if screen.height is None else screen.height - line_count(above) - _LINES_AROUND
-        yield from _map(_together(lines, max(most, 1)), screen)
+        yield from _map(_lines(entries, report), screen)
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
@@ -118,45 +116,30 @@ def _lines(entries: list[tuple[Summary, Check]], report: Report) -> list[_Line]:
         entry = place_prefix(summary, report).removesuffix(" · ").removeprefix("batch ")
         for head in part.heads:
             name = head.what if head.head is None else f"{head.what} {head.head}"
-            lines.append(_Line(f"{entry} {name}".strip(), (head,)))
+            lines.append(_Line(f"{entry} {name}".strip(), head))
     return lines
-
-
-def _together(lines: list[_Line], most: int) -> list[_Line]:
-    """At most so many lines: heads next to each other share one, which is labelled as its first head is."""
-    step = -(-len(lines) // most)
-    groups = [lines[at : at + step] for at in range(0, len(lines), step)]
-    return [
-        _Line(group[0].label + (f" +{len(group) - 1}" if len(group) > 1 else ""),
-              tuple(check for line in group for check in line.checks))
-        for group in groups
-    ]  # fmt: skip
 
 
 def _map(lines: list[_Line], screen: Screen) -> Iterator[Text]:
     """A line per head, a cell per block of rows: how many of its numbers are wrong."""
-    n = max(len(head.bad_by_row) for line in lines for head in line.checks)
+    n = max(len(line.check.bad_by_row) for line in lines)
     label_width = min(max(len(line.label) for line in lines), max(10, screen.width // 3)) + 1
     wide = screen.width >= _WIDE
     room = screen.width - label_width - (20 if wide else 10)
     block = -(-n // max(room, 1))
     cells = -(-n // block)
-    heads = len(lines[0].checks)
-    of = "a head" if heads == 1 else f"{heads} heads, the worst of them"
-    title = ["where it is wrong", f"a cell: {counted(block, 'row')} of {of}"]
+    title = ["where it is wrong", f"a cell: {counted(block, 'row')} of a head"]
     yield packed_text(title, screen, BOLD)
     ruler = f"0{n - 1:>{max(cells - 1, 1)}}" if cells > len(str(n)) + 1 else "0"
     largest = f"{'largest':>11}" if wide else ""
     yield Text(f"{'rows':<{label_width}}{fit(ruler, cells)}{largest}{'relative':>9}".rstrip(), DIM)
     shades = ASCII_SHADES if screen.ascii_only else SHADES
     for line in lines:
-        shares = np.max([_shares(head, block) for head in line.checks], axis=0)
         text = Text(fit(line.label, label_width))
-        for share in shares.tolist():
+        for share in _shares(line.check, block).tolist():
             text.append(_mark(share, shades), _WRONG if share > 0 else DIM)
-        worst = max(line.checks, key=lambda head: head.worst_relative)
-        largest = f"{worst.worst_absolute:>11.3g}" if wide else ""
-        text.append(f"{largest}{worst.worst_relative:>9.2g}", DIM)
+        largest = f"{line.check.worst_absolute:>11.3g}" if wide else ""
+        text.append(f"{largest}{line.check.worst_relative:>9.2g}", DIM)
         yield text
     some, every = _mark(0.01, shades), _mark(1.0, shades)
     meanings = [f"{_mark(0.0, shades)} right", f"{some} a few numbers wrong", f"{every} all"]

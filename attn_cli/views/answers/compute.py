@@ -7,11 +7,9 @@ from rich.console import RenderableType
 from attn_cli.summaries.answers.compute import Computation
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.matrix import Matrix
-from attn_cli.summaries.reducers.output import Outputs
 from attn_cli.summaries.report import Report
 from attn_cli.views.answers import drawer
 from attn_cli.views.answers.matrices import matrix_maps
-from attn_cli.views.answers.outputs import output_maps
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.side_by_side import arranged
 from attn_cli.views.invocation import Invocation
@@ -30,14 +28,10 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
 
 
 def _entry(summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """Scores and weights, side by side where a screen has no room for them one below the other; then the rest."""
+    """Scores and weights, side by side where a terminal is wide enough; then the rest."""
     matrices = [part for part in summary.parts if isinstance(part, Matrix)]
-    outputs = summary.part(Outputs)
-    below = 0
-    if outputs is not None and screen.height is not None:
-        below = sum(each.height + 1 for each in output_maps(outputs, summary, report, screen))
     maps = [each for matrix in matrices for each in matrix_maps(matrix, summary, report, screen)]
-    yield from arranged(maps, screen, below)
+    yield from arranged(maps, screen)
     for part in summary.parts:
         if not isinstance(part, Matrix):
             yield from drawer(part.name)(part, summary, report, screen)

@@ -1,4 +1,4 @@
-"""An installation as one screen: a section a subject, and as many cached models as fit."""
+"""An installation as one screen: a section a subject, the cached models last."""
 
 from collections.abc import Iterator, Sequence
 
@@ -15,38 +15,28 @@ from attn_cli.views.drawing.styles import BOLD
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import EXAMPLE
 
-_LINES = 24  # of a screen, its header included
-_FEWEST_MODELS = 3  # lines about them, however much else there is
-_MOST_DEVICES = 4  # lines
-_MOST_SETTINGS = 3  # lines
-_MOST_VARIABLES = 5  # lines
 _SIZE = 10  # columns of a model's size
 _DEPTHS = {"truecolor": "true colour", "256": "256 colours", "16": "16 colours", "none": "no colour"}
 
 
 def draw(installation: Installation, report: Report, screen: Screen) -> Iterator[Text | str]:
-    """Versions, devices, extras, standard output, variables, and the models in what is left of the screen."""
+    """Versions, devices, extras, standard output, variables, and the models."""
     sections = {
         "attn": _lines(
             [__version__, f"Python {installation.python}", installation.platform, _compiled(installation)], screen
         ),
         "packages": _lines([f"{name} {number or 'missing'}" for name, number in installation.packages.items()], screen),
-        "devices": _shortened(
-            [line for row in installation.devices for line in _lines(_device(row), screen)] or ["unknown"],
-            _MOST_DEVICES,
-        ),
+        "devices": [line for row in installation.devices for line in _lines(_device(row), screen)] or ["unknown"],
         "extras": _lines(_extras(installation, screen), screen),
         "output": _lines(_output(installation.stdout), screen),
-        "settings": _shortened(_lines(_settings(installation), screen), _MOST_SETTINGS),
-        "variables": _shortened(
-            _lines([_variable(name, value) for name, value in installation.variables.items()] or ["none"], screen),
-            _MOST_VARIABLES,
+        "settings": _lines(_settings(installation), screen),
+        "variables": _lines(
+            [_variable(name, value) for name, value in installation.variables.items()] or ["none"], screen
         ),
         "cache": _lines(["unknown" if installation.cache is None else installation.cache], screen),
     }
-    left = _LINES - 1 - sum(map(len, sections.values()))
     if installation.cache is not None:
-        sections["cache"] += _models(installation, screen, max(left, _FEWEST_MODELS))
+        sections["cache"] += _models(installation, screen)
     for name, lines in sections.items():
         for number, line in enumerate(lines):
             yield Text.assemble((fit("" if number else name, _label(screen)), BOLD), line)
@@ -69,11 +59,6 @@ def _lines(parts: Sequence[str], screen: Screen) -> list[str]:
 
 def _safe(text: str, screen: Screen) -> str:
     return ascii_visible(text) if screen.ascii_only else visible(text)
-
-
-def _shortened(lines: list[str], most: int) -> list[str]:
-    """At most that many lines, the last of which then says how many there are more."""
-    return lines if len(lines) <= most else [*lines[: most - 1], f"and {len(lines) - most + 1} lines more: --json"]
 
 
 def _compiled(installation: Installation) -> str:
@@ -122,16 +107,11 @@ def _variable(name: str, value: str | None) -> str:
     return f"{name} is set" if value is None else f"{name}={value}"
 
 
-def _models(installation: Installation, screen: Screen, most: int) -> list[str]:
-    """At most that many lines: the models and their sizes, how many there are more, and how many can't be read."""
-    models = list(installation.models.items())
-    broken = [f"{installation.broken} can't be read"] if installation.broken else []
-    fitting = len(models) if len(models) + len(broken) <= most else most - 1
-    more = [f"and {len(models) - fitting:,} more"] if len(models) > fitting else []
-    total = [f"{decimal_bytes(sum(installation.models.values()))} in all"] if more else []
-    names = [_safe(name, screen) for name, _ in models[:fitting]]
+def _models(installation: Installation, screen: Screen) -> list[str]:
+    """The models and their sizes, and how many can't be read."""
+    names = [_safe(name, screen) for name in installation.models]
     width = min(max(map(cell_len, names), default=0), screen.width - _label(screen) - _SIZE)
-    sizes = [f"{decimal_bytes(size):>{_SIZE}}" for _, size in models[:fitting]]
+    sizes = [f"{decimal_bytes(size):>{_SIZE}}" for size in installation.models.values()]
     lines = [fit(name, width) + size for name, size in zip(names, sizes, strict=True)]
-    lines += _lines([*more, *total, *broken], screen)
+    lines += _lines([f"{installation.broken} can't be read"], screen) if installation.broken else []
     return lines or ["no models"]

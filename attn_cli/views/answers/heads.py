@@ -1,7 +1,6 @@
 """Per-head statistics as a table: a line per head, a column per statistic."""
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from textwrap import wrap
 from typing import NamedTuple
 
@@ -19,7 +18,6 @@ from attn_cli.summaries.report import Report
 from attn_cli.text import counted
 from attn_cli.views.answers.kinds import any_judged, kind_parts, too_few
 from attn_cli.views.drawing.cells import packed_text
-from attn_cli.views.drawing.fitting import Section, Version, fitted, shorter, whole
 from attn_cli.views.drawing.palette import Ramp, background
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
@@ -27,8 +25,7 @@ from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import matrix_of_head
 
 _MANY_HEADS = 24  # an overview with more heads shows only this many of the sharpest
-_SHARPEST, _FEW_SHARPEST = 8, 4
-_NO_CAPTION_RANK = 4
+_SHARPEST = 8
 
 
 class HeadRow(NamedTuple):
@@ -40,38 +37,24 @@ class HeadRow(NamedTuple):
 
 
 def draw(heads: Heads, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """All heads of all layers, in the order that was asked for."""
-    hints = () if report.ranking else ("--sort entropy: lowest first",)
-    yield from fitted(sections(report, screen), screen, *hints)
+    """A table of all heads of all layers, in the order that was asked for.
 
-
-def sections(report: Report, screen: Screen) -> list[Section]:
-    """A table of all heads; of many, in an overview of those alone that look most sharply past the sinks.
-
-    None of them where an overview draws their kinds.
+    In an overview of many only those that look most sharply past the sinks, and none where their kinds are drawn.
     """
     rows, ranking = head_rows(report.summaries), report.ranking
     masked = sum(int(part.masked_rows.max(initial=0)) for _, part in report.parts_of(Heads))
     note = [Text(f"{masked} rows are fully masked: left out of the means", DIM)] if masked else []
     if report.is_overview and len(rows) > _MANY_HEADS:
-        if any_judged(report.summaries):
-            return []
-        counts = ((_SHARPEST, 0), (_FEW_SHARPEST, 1))
-        return [
-            [Version(partial(_sharpest, rows, count, report, screen), rank) for count, rank in counts],
-            whole(*note),
-        ]
-    above: list[RenderableType] = [""]
+        if not any_judged(report.summaries):
+            yield from _sharpest(rows, _SHARPEST, report, screen)
+            yield from note
+        return
+    yield ""
     if ranking is not None:
-        above.append(Text(_ranking_title(rows, ranking), BOLD))
+        yield Text(_ranking_title(rows, ranking), BOLD)
         rows = _ranked(rows, ranking)
-
-    def table(count: int, unit: str | None = report.unit) -> Iterator[Table | Text]:
-        return heads_table(rows[:count], screen, unit=unit, kept=ranking.column if ranking else "")
-
-    tables = shorter(table, len(rows), _SHARPEST, screen, "head")
-    least = Version(lambda: table(_SHARPEST, None), _NO_CAPTION_RANK, tables[-1].left_out)
-    return [whole(*above), [*tables, least], whole(*note)]
+    yield from heads_table(rows, screen, unit=report.unit, kept=ranking.column if ranking else "")
+    yield from note
 
 
 def _sharpest(rows: Sequence[HeadRow], count: int, report: Report, screen: Screen) -> Iterator[RenderableType]:
@@ -122,12 +105,10 @@ def sharpest(rows: Sequence[HeadRow], count: int) -> list[HeadRow]:
     return sorted(rows, key=order)[:count]
 
 
-def heads_table(
-    rows: Sequence[HeadRow], screen: Screen, unit: str | None = "token", kept: str = ""
-) -> Iterator[Table | Text]:
+def heads_table(rows: Sequence[HeadRow], screen: Screen, unit: str = "token", kept: str = "") -> Iterator[Table | Text]:
     """One line per head, and what its columns mean; columns without information or room are left out.
 
-    unit  what a query and a key are: a token, or a word; None: what columns mean is left out
+    unit  what a query and a key are: a token, or a word
     kept  the name of a statistic whose column stays in any case
     """
     grouped = any(row.summary.place.heads != row.summary.place.groups for row in rows)
@@ -160,6 +141,5 @@ def heads_table(
     legend = "left: weight on keys that are not hidden · " if "left" in lead else ""
     if missing:
         yield packed_text(["no room for:", *reversed(missing)], screen, DIM, between=" ")
-    if unit is not None:
-        means = legend + "means over queries: " + ", ".join(column.caption for column in columns).format(unit=unit)
-        yield Text("\n".join(wrap(means, screen.width, break_on_hyphens=False)), DIM)
+    means = legend + "means over queries: " + ", ".join(column.caption for column in columns).format(unit=unit)
+    yield Text("\n".join(wrap(means, screen.width, break_on_hyphens=False)), DIM)

@@ -1,7 +1,6 @@
 """attn heads --kinds: what was read, then the grid of kinds, then the sinks of a text."""
 
 from collections.abc import Iterator
-from functools import partial
 
 from rich.console import RenderableType
 
@@ -9,7 +8,6 @@ from attn_cli.summaries.answers.kinds import KindMap
 from attn_cli.summaries.report import Report
 from attn_cli.views.answers.kinds import draw_kinds, sink_lines
 from attn_cli.views.drawing.cells import packed_text
-from attn_cli.views.drawing.fitting import Version, fitted, whole
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import DIM
 from attn_cli.views.invocation import Invocation
@@ -17,17 +15,12 @@ from attn_cli.views.same_input import MODEL, matrix_of_head, on_same_input
 
 
 def draw(kinds: KindMap, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """What was read, the grid of every stream, its legend, and the sinks of a text.
-
-    Where the screen is too low for all of it the grid comes last: what it says of single heads is left out first.
-    """
-    read, sinks = list(_read(kinds)), list(sink_lines(kinds.sinks, screen))
-    last = partial(draw_kinds, kinds.parts, screen, ("named", "legend", "grid"))
-    above = [packed_text(read, screen, DIM)] if read else []
-    yield from fitted([
-        whole(*above),
-        [Version(lambda: (*draw_kinds(kinds.parts, screen), *sinks)), Version(lambda: (*sinks, *last()), 1)],
-    ], screen)  # fmt: skip
+    """What was read, the grid of every stream, its legend, and the sinks of a text."""
+    read = list(_read(kinds))
+    if read:
+        yield packed_text(read, screen, DIM)
+    yield from draw_kinds(kinds.parts, screen)
+    yield from sink_lines(kinds.sinks, screen)
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -20,7 +19,6 @@ from attn_cli.summaries.reducers.kinds.kind_sums import FEW_ROWS, LEAST_OF_FEW, 
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted
 from attn_cli.views.drawing.cells import packed_text
-from attn_cli.views.drawing.fitting import Section, Version, fitted, whole
 from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
@@ -30,7 +28,6 @@ _MOST_CELLS = 24  # heads of a layer whose cells have a digit, too
 _STRONG = 0.4  # below it a letter alone is small
 _FEW_LINES = 16  # of a grid: with more layers they stand side by side, where there is room
 _BETWEEN = "   "
-_GRID_RANK = 3  # the grid of an overview goes last
 _MOST_SINKS = 4
 
 
@@ -51,18 +48,11 @@ class GridRow:
 
 
 def draw(part: HeadKinds, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """The heads that stand out by name, the grid and its legend."""
-    yield from fitted(sections(report, screen), screen)
-
-
-def sections(report: Report, screen: Screen) -> list[Section]:
-    """In the overview: the heads that stand out by name, the grid and its legend; nothing where heads aren't judged."""
-    parts = kind_parts(report.summaries)
-    if not any_judged(report.summaries):
-        return []
-    title = Text("what heads do · attn heads --kinds", BOLD)
-    versions = ((("named", "grid", "legend"), 0), (("named", "legend"), _GRID_RANK))
-    return [whole("", title), [Version(partial(draw_kinds, parts, screen, order), rank) for order, rank in versions]]
+    """The heads that stand out by name, the grid and its legend; nothing where heads aren't judged."""
+    if any_judged(report.summaries):
+        yield ""
+        yield Text("what heads do · attn heads --kinds", BOLD)
+        yield from draw_kinds(kind_parts(report.summaries), screen, ("named", "grid", "legend"))
 
 
 def kind_parts(summaries: Sequence[Summary]) -> list[tuple[Summary, HeadKinds]]:

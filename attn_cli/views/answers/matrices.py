@@ -1,7 +1,6 @@
 """Scores and weights as heat maps, or on an image as maps of its patches."""
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 
 import numpy as np
 from rich.console import RenderableType
@@ -12,7 +11,6 @@ from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.cells import packed_text
-from attn_cli.views.drawing.fitting import Section, Version, whole
 from attn_cli.views.drawing.heatmap import HeatMap, kind_of
 from attn_cli.views.drawing.image import query_maps
 from attn_cli.views.drawing.labels import (
@@ -30,31 +28,21 @@ from attn_cli.views.drawing.text_figure import ColoredText
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import on_same_input
 
-_MAP_RANK = 2  # in an overview: the line on what to ask next shows it, too
-
 
 def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """A map per head of queries and keys; of picked queries that attend to an image, a map of the image."""
+    """A map per head of queries and keys; of picked queries that attend to an image, a map of the image.
+
+    In an overview first why its head is worth a look.
+    """
+    if matrix.reason:
+        place = f"{summary.place.layer}.{matrix.head_names(summary)[0]}{stream_suffix(summary)}"
+        yield ""
+        yield packed_text(["most interesting head", place, matrix.reason], screen, BOLD)
     grid = patch_grid(summary.keys) if matrix.rows is not None and matrix.block == (1, 1) else None
     if grid is not None:
         yield from query_maps(summary, matrix, grid, place_prefix(summary, report), screen, report.scale)
     else:
         yield from arranged(list(matrix_maps(matrix, summary, report, screen)), screen)
-
-
-def sections(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> list[Section]:
-    """In the overview: why its head is worth a look, and its map; on a low screen two rows to a line, or without it."""
-    if not matrix.reason:
-        return [whole(*draw(matrix, summary, report, screen))]
-    head = matrix.head_names(summary)[0]
-    words = ["most interesting head", f"{summary.place.layer}.{head}{stream_suffix(summary)}", matrix.reason]
-    lower = screen.below((screen.height or 0) // 2)
-    return [
-        whole("", packed_text(words, screen, BOLD)),
-        [Version(partial(draw, matrix, summary, report, screen)),
-         Version(partial(draw, matrix, summary, report, lower), _MAP_RANK),
-         Version(lambda: [], _MAP_RANK)],
-    ]  # fmt: skip
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:

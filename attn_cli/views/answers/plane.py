@@ -18,9 +18,7 @@ from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import on_given_texts
 
 _TEXT_STYLES = tuple(Style(color=name) for name in ("cyan", "yellow", "magenta", "green", "red", "blue"))
-_BESIDE = 100  # from so many columns on, the panels stand side by side ...
-_BESIDE_LOW = 76  # ... and from so many where the screen is too low for one below the other
-_AROUND = 8  # lines: title, frame, words without room, what the axes are
+_BESIDE = 100  # from so many columns on, the panels stand side by side
 _LONGEST_LABEL = 16
 _NAMED = 8  # at most this many of the words without room are named
 
@@ -30,11 +28,9 @@ def draw(plane: Plane, report: Report, screen: Screen) -> Iterator[Text | str]:
     yield ""
     several = len(set(plane.texts)) > 1
     gap = 2
-    low = screen.height is not None and screen.height < screen.width // 2 + 2 * _AROUND
-    beside = screen.width >= (_BESIDE_LOW if low else _BESIDE)
+    beside = screen.width >= _BESIDE
     width = (screen.width - gap) // 2 if beside else screen.width
-    tallest = None if screen.height is None else max(screen.height // (1 if beside else 2) - _AROUND, 3)
-    grid = _Grid(np.concatenate([plane.before, plane.after]), width - 2, tallest)
+    grid = _Grid(np.concatenate([plane.before, plane.after]), width - 2)
     styles = [_TEXT_STYLES[text % len(_TEXT_STYLES)] if several else PLAIN for text in plane.texts]
     marks = [str(text + 1) if several else "•" for text in plane.texts]
     words = _names(plane)
@@ -112,12 +108,12 @@ def _unlabelled(missing: Sequence[str], width: int) -> list[Text]:
 class _Grid:
     """Maps points to cells, with rows such that both axes have one scale (a cell is twice as high as wide)."""
 
-    def __init__(self, points: np.ndarray, columns: int, highest: int | None = None) -> None:
+    def __init__(self, points: np.ndarray, columns: int) -> None:
         low, high = points.min(axis=0), points.max(axis=0)
         spread = np.maximum(high - low, 1e-12)
         self.low, self.columns = low, columns
         point_columns = max(columns - 1 - min(_LONGEST_LABEL, columns // 4), 1)  # labels stand right of their points
-        tallest = min(max(8, columns // 4), columns if highest is None else highest)
+        tallest = max(8, columns // 4)
         self.unit = max(spread[0] / point_columns, spread[1] / (2 * (tallest - 1)))
         self.rows = max(3, round(spread[1] / (2 * self.unit)) + 1)
 

@@ -1,7 +1,6 @@
 """attn scan show --against: the numbers of heads that differ beyond chance, with their intervals."""
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from textwrap import wrap
 
 from rich.console import RenderableType
@@ -13,26 +12,22 @@ from attn_cli.summaries.scanned.differences import LEVEL, HeadDifference, ScanDi
 from attn_cli.text import counted, visible
 from attn_cli.views.answers.scan_heads import corpus_lines
 from attn_cli.views.drawing.cells import packed, packed_text
-from attn_cli.views.drawing.fitting import Version, fitted, whole
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import scanned_head
 
-_FEWEST, _FIRST = 4, 20
-_MOST_RENAMED, _FEWEST_RENAMED, _LOW = 5, 3, 40  # lines of heads, the fewer on low screens
+_FIRST = 20  # differences, where no number of them is asked for
+_MOST_RENAMED = 5  # lines of heads
 _STATISTICS = {statistic.name: statistic for statistic in STATISTICS}
 
 
 def draw(answer: ScanDifferences, report: Report, screen: Screen) -> Iterator[RenderableType]:
     """How many numbers were compared and differ, those that differ most, and heads of another kind."""
     listed = answer.differences[: answer.shown] if answer.shown is not None else answer.beyond_chance
-    lines = partial(_listed, listed, screen=screen)
-    rows = whole(*lines(len(listed)))
-    if answer.shown is None:  # files have as many as a large screen
-        most = _FIRST if screen.height is None else max(screen.height, _FEWEST)
-        rows = [Version(partial(lines, count), count < most) for count in range(most, _FEWEST - 1, -1)]
-    yield from fitted([whole(*_above(answer, screen)), rows, whole(*_below(answer, screen))], screen)
+    yield from _above(answer, screen)
+    yield from _listed(listed, _FIRST if answer.shown is None else len(listed), screen)
+    yield from _below(answer, screen)
 
 
 def _listed(differences: Sequence[HeadDifference], count: int, screen: Screen) -> Iterator[Text]:
@@ -98,5 +93,4 @@ def _renamed(answer: ScanDifferences, screen: Screen) -> Iterator[Text]:
     if answer.renamed:
         words = [f"{place.label} {one} → {two}" for place, one, two in answer.renamed]
         lines = packed([f"{counted(len(words), 'head')} of another kind:", *words], screen.width, "  ")
-        most = _MOST_RENAMED if screen.height is None or screen.height > _LOW else _FEWEST_RENAMED
-        yield Text("\n".join(lines if len(lines) <= most else [*lines[: most - 1], "  …"]))
+        yield Text("\n".join(lines if len(lines) <= _MOST_RENAMED else [*lines[: _MOST_RENAMED - 1], "  …"]))

@@ -1,7 +1,6 @@
 """The strongest examples of a head of a scan: each text with query and key marked, and the line that opens it."""
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 
 from rich.cells import cell_len
 from rich.console import RenderableType
@@ -9,10 +8,9 @@ from rich.style import Style
 from rich.text import Text
 
 from attn_cli.summaries.scanned.head import ScanExample, ScanHead
-from attn_cli.text import counted, cut, visible
-from attn_cli.views.drawing.cells import packed, packed_text
+from attn_cli.text import cut, visible
+from attn_cli.views.drawing.cells import packed_text
 from attn_cli.views.drawing.console import UnbrokenLine
-from attn_cli.views.drawing.fitting import Version
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
 from attn_cli.views.shell_words import command_line
@@ -21,56 +19,38 @@ _MOST_EXAMPLES = 3
 _QUERY, _KEY = Style(bold=True, underline=True), Style(bold=True, reverse=True)
 
 
-def example_versions(answer: ScanHead, screen: Screen, tight: int) -> list[Version]:
-    """The strongest examples of the head's kind, or of any: three, two, one, and at rank `tight` one in fewer lines."""
+def draw_examples(answer: ScanHead, screen: Screen) -> Iterator[RenderableType]:
+    """The strongest examples of the head's kind, or of any: each with query and key marked, and the line to open it."""
     kind = answer.head.kind_name
     examples = [example for example in answer.examples if example.kind == kind]
     if not examples:
         kind, examples = "any", [example for example in answer.examples if example.kind == "any"]
     if not examples:
-        return [Version(lambda: [])]
-    examples = examples[:_MOST_EXAMPLES]
-
-    def version(count: int, rank: int, *, spaced: bool = True) -> Version:
-        left = len(examples) - count
-        draw = partial(_examples, kind, examples[:count], answer, screen, spaced=spaced)
-        return Version(draw, rank, counted(left, "example") if left else "")
-
-    ranks = enumerate((0, 2, 3)[: len(examples)])
-    return [*(version(len(examples) - at, rank) for at, rank in ranks), version(1, tight, spaced=False)]
-
-
-def _examples(
-    kind: str, examples: Sequence[ScanExample], answer: ScanHead, screen: Screen, *, spaced: bool
-) -> Iterator[RenderableType]:
-    """The text of each with query and key marked, and the line that opens it."""
+        return
     of = "past sinks" if kind == "any" else f"of {kind}"
-    words = [f"strongest examples {of}:", "query in [ ], key in { }"]
-    yield from [""] * spaced
-    yield packed_text(words if spaced else [f"strongest {of}:", "[query], {key}"], screen, BOLD, between=" ")
-    for example in examples:
+    yield ""
+    yield packed_text([f"strongest examples {of}:", "query in [ ], key in { }"], screen, BOLD, between=" ")
+    for example in examples[:_MOST_EXAMPLES]:
         place = f"{example.file}:{example.record}"
         words = [f"{example.weight:.3f}  {visible(example.query_token)} → {visible(example.key_token)}",
                  f"row {example.query}, key {example.key}", cut(visible(place), 40)]  # fmt: skip
-        yield Text("\n".join(packed(words, screen.width)[: None if spaced else 1]))
+        yield packed_text(words, screen)
         yield _marked(example, screen.width - 2)
-        line = opening_line(example, answer, None if spaced else 2 * screen.width)
+        line = opening_line(example, answer)
         if visible(line) == line:
             yield UnbrokenLine(line, DIM)
 
 
-def opening_line(example: ScanExample, answer: ScanHead, longest: int | None = None) -> str:
+def opening_line(example: ScanExample, answer: ScanHead) -> str:
     """The command that shows the head's matrix on the example: its text as an argument, or printed into a pipe.
 
-    In a pipe it is where no shell would hand it over as it is, and where the line would be longer than `longest`.
+    In a pipe it is where no shell would hand it over as it is.
     """
     place = answer.head.place
     options = ["-m", answer.model, "-H", f"{place.layer}.{place.head}"]
     if example.whole and "\n" not in example.text and visible(example.text) == example.text:
         dash = ["--"] if example.text.startswith("-") else []
-        line = command_line(["matrix", *options, *dash, example.text] if dash else ["matrix", example.text, *options])
-        if longest is None or cell_len(line) <= longest:
-            return line
+        return command_line(["matrix", *options, *dash, example.text] if dash else ["matrix", example.text, *options])
     number = f"{example.document}.{example.piece}" if example.piece else str(example.document)
     return (
         f"{command_line(['scan', 'show', answer.folder, '--text', number])} | {command_line(['matrix', '-', *options])}"

@@ -14,41 +14,31 @@ from attn_cli.summaries.report import Report
 from attn_cli.summaries.scanned.corpus import Estimate
 from attn_cli.summaries.scanned.head import ScanHead, TokenCount
 from attn_cli.text import visible
-from attn_cli.views.answers.scan_examples import example_versions
+from attn_cli.views.answers.scan_examples import draw_examples
 from attn_cli.views.answers.scan_heads import apart, corpus_lines, half, interval
-from attn_cli.views.answers.scan_ranges import bars_of_ranges, joined, with_weight, words_of_ranges
+from attn_cli.views.answers.scan_ranges import bars_of_ranges, with_weight
 from attn_cli.views.drawing.bars import bar
 from attn_cli.views.drawing.cells import fit, packed, packed_text
-from attn_cli.views.drawing.fitting import Version, fitted, whole
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
 from attn_cli.views.invocation import Invocation
 
-_NARROW = 60
-_MOST_RANGES, _MANY_RANGES, _SOME_RANGES = 20, 10, 6  # where some are joined: at first, before examples go, with spaces
-_TIGHT, _PACKED = 5, 6  # ranks: sections without spaces between, and in fewer words
 _MOST_KINDS = 3
 
 
 def draw(answer: ScanHead, report: Report, screen: Screen) -> Iterator[RenderableType]:
     """What it is, its numbers, its strongest examples, where it looks, and from which tokens to which."""
-    yield from fitted([
-        whole(*corpus_lines(answer.corpus, screen)),
-        _spaced([packed_text(list(_names(answer)), screen, BOLD)]),
-        [Version(lambda: _statistics(answer, screen)),
-         Version(lambda: _packed_statistics(answer, screen), _PACKED, "quantiles")],
-        [Version(lambda: _kinds(answer, screen)), Version(lambda: _kinds(answer, screen, chances=False), _TIGHT)],
-        example_versions(answer, screen, _TIGHT),
-        _ranges(answer, screen),
-        *(_tokens(words, tokens, screen) for words, tokens in (("attends most to", answer.received),
-                                                               ("attends past sinks from", answer.sent))),
-        [Version(lambda: _parts(answer, screen)), Version(lambda: [], _TIGHT, "parts" if answer.parts else "")],
-    ], screen)  # fmt: skip
-
-
-def _spaced(drawn: list[RenderableType]) -> list[Version]:
-    """A section below an empty line, and without that."""
-    return [Version(lambda: ["", *drawn]), Version(lambda: drawn, _TIGHT)] if drawn else [Version(lambda: [])]
+    yield from corpus_lines(answer.corpus, screen)
+    yield ""
+    yield packed_text(list(_names(answer)), screen, BOLD)
+    yield from _statistics(answer, screen)
+    yield from _kinds(answer, screen)
+    yield from draw_examples(answer, screen)
+    if some := with_weight(answer.distances[::-1]):
+        yield from bars_of_ranges(some, screen)
+    yield from _tokens("attends most to", answer.received, screen)
+    yield from _tokens("attends past sinks from", answer.sent, screen)
+    yield from _parts(answer, screen)
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
@@ -93,24 +83,15 @@ def _statistics(answer: ScanHead, screen: Screen) -> Iterator[Text]:
         yield Text(line[: screen.width])
 
 
-def _packed_statistics(answer: ScanHead, screen: Screen) -> Iterator[Text]:
-    """As many statistics to a line as fit."""
-    words = [
-        f"{statistic.heading} {estimate.mean:.{statistic.digits + 1}f} ±{apart(estimate, statistic.digits + 1)}"
-        for statistic, estimate in _estimates(answer)
-    ]
-    yield packed_text(words, screen, between="  ")
-
-
-def _kinds(answer: ScanHead, screen: Screen, *, chances: bool = True) -> Iterator[Text]:
+def _kinds(answer: ScanHead, screen: Screen) -> Iterator[Text]:
     """The kinds whose targets get most, against what even attention would give them."""
     kinds = sorted(
         (kind for kind in answer.kinds if not isnan(kind.share)), key=lambda kind: -kind.share / _chance(kind.baseline)
     )
-    words, tight = [], not chances and screen.width < _NARROW
+    words = []
     for kind in kinds[:_MOST_KINDS]:
         width = (kind.share_high - kind.share_low) / 2
-        chance = "" if isnan(kind.baseline) or tight else f", baseline {kind.baseline:.2f}"
+        chance = "" if isnan(kind.baseline) else f", baseline {kind.baseline:.2f}"
         words.append(f"{kind.kind} {kind.share:.2f}{'' if isnan(width) else f' ±{half(width)}'}{chance}")
     if words:
         first, room = f"targets get: {words[0]}", screen.width - 2
@@ -122,38 +103,16 @@ def _chance(chance: float) -> float:
     return 1.0 if isnan(chance) or chance <= 0 else chance
 
 
-def _ranges(answer: ScanHead, screen: Screen) -> list[Version]:
-    """Bars over distances, fewer where neighbours with little weight are joined, then in a line of words."""
-    some = with_weight(answer.distances[::-1])
-    if not some:
-        return [Version(lambda: [])]
-
-    def version(count: int, rank: int, *, spaced: bool) -> Version:
-        joins = f"{len(some)} ranges" if count < len(some) else ""
-        return Version(lambda: bars_of_ranges(joined(list(some), count), screen, spaced=spaced), rank, joins)
-
-    many = range(min(len(some) - 1, _MOST_RANGES), _SOME_RANGES - 1, -1)
-    few = range(min(len(some), _SOME_RANGES), 2, -1)
-    return [
-        version(len(some), 0, spaced=True),
-        *(version(count, 1 if count >= _MANY_RANGES else 4, spaced=True) for count in many),
-        *(version(count, _TIGHT if count == few[0] else _PACKED + 1, spaced=False) for count in few),
-        Version(lambda: words_of_ranges(joined(list(some), 3), screen), _PACKED + 2, f"{len(some)} ranges"),
-    ]
-
-
-def _tokens(words: str, tokens: Sequence[TokenCount], screen: Screen) -> list[Version]:
-    """The tokens, each with how often: on two lines, on one, or none."""
+def _tokens(words: str, tokens: Sequence[TokenCount], screen: Screen) -> Iterator[Text | str]:
+    """The tokens, each with how often, on two lines."""
+    if not tokens:
+        return
     kept = [f"{visible(token.token)} {token.times:,}" for token in tokens]
-    lines = packed([f"{words}:", *kept], screen.width, "  ")
-    drawn: list[RenderableType] = ["", Text("\n".join(lines[:2]))]
+    yield ""
+    yield Text("\n".join(packed([f"{words}:", *kept], screen.width, "  ")[:2]))
     if not all(token.exact for token in tokens):
         note = wrap("counted among the first tokens that came, others left out", screen.width)
-        drawn.append(Text("\n".join(note), DIM))
-    if not tokens:
-        return [Version(lambda: [])]
-    return [Version(lambda: drawn), Version(lambda: [Text(lines[0])], _TIGHT, "tokens" * (len(lines) > 1)),
-            Version(lambda: [], _PACKED + 3, "tokens")]  # fmt: skip
+        yield Text("\n".join(note), DIM)
 
 
 def _parts(answer: ScanHead, screen: Screen) -> Iterator[Text | str]:

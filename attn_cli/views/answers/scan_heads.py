@@ -18,13 +18,11 @@ from attn_cli.text import counted
 from attn_cli.views.answers.kinds import GridRow, counts_in_words, grid, named_heads
 from attn_cli.views.drawing.bars import bar
 from attn_cli.views.drawing.cells import fit, packed_text
-from attn_cli.views.drawing.fitting import Section, Version, fitted, shorter, whole
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import scanned_head
 
-_FEWEST = 6
 _PLACES = {kind.name: at for at, kind in enumerate(KINDS)} | {"none": NOTHING, "not judged": NOT_JUDGED}
 _DIGITS = {statistic.name: statistic.digits for statistic in STATISTICS}
 _CONTENT = tuple(kind.name for kind in KINDS if kind.rank == CONTENT)
@@ -33,16 +31,13 @@ _BAR = 12
 
 def draw(answer: ScanHeads, report: Report, screen: Screen) -> Iterator[RenderableType]:
     """The corpus; then a grid of kinds, the heads of one kind, or the heads in an order."""
-    corpus = whole(*corpus_lines(answer.corpus, screen))
+    yield from corpus_lines(answer.corpus, screen)
+    yield ""
     if answer.ranking is None and answer.kind is None:
-        digits = packed_text(["digit: tenths of non-sink attention", "± 95 % over documents"], screen, DIM)
-        none = Version(lambda: [])
-        yield from fitted(
-            [corpus, [*whole(""), none], whole(*_streams(answer, screen)), [*whole(digits), none]], screen
-        )
+        yield from _streams(answer, screen)
+        yield packed_text(["digit: tenths of non-sink attention", "± 95 % over documents"], screen, DIM)
     else:
-        rows = _ranked(answer, screen) if answer.ranking is not None else _of_kind(answer, screen)
-        yield from fitted([corpus, whole(""), *rows], screen)
+        yield from _ranked(answer, screen) if answer.ranking is not None else _of_kind(answer, screen)
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
@@ -120,60 +115,52 @@ def _counts(heads: Sequence[ScannedHead], screen: Screen) -> Iterator[Text]:
         yield Text("\n".join(wrap(text, screen.width)), DIM)
 
 
-def _ranked(answer: ScanHeads, screen: Screen) -> list[Section]:
+def _ranked(answer: ScanHeads, screen: Screen) -> Iterator[Text]:
     """A line per head: mean, interval, quantiles, kind and a bar."""
     ranking = answer.ranking
     assert ranking is not None
     column, digits = ranking.column, _DIGITS[ranking.column] + 1
     rows = [(head, head.statistics[column]) for head in answer.heads if head.statistics.get(column) is not None]
     if not rows:
-        return [whole(Text(f"no head has a number for {ranking.heading} here", BOLD))]
-    about = wrap("mean, and p5, p50, p95 (percentiles), over documents", screen.width)
-
-    def table(count: int) -> Iterator[Text]:
-        shown = rows[:count]
-        yield Text(fit(f"{_some(count, answer.total)} {ranking.words}", screen.width).rstrip(), BOLD)
-        name = max(5, *(len(head.place.label) for head, _ in shown))
-        kinds = max(4, *(len(_kind(head)) for head, _ in shown))
-        largest = max(abs(estimate.mean) for _, estimate in shown)
-        yield Text(f"{'head':>{name}}  {'mean':>6}  {'95 % interval':>15}{_quantile_heads(screen)}  kind", BOLD)
-        for head, estimate in shown:
-            line = f"{head.place.label:>{name}}  {estimate.mean:>6.{digits}f}  {interval(estimate, digits):>15}"
-            line += f"{_quantiles(estimate, digits, screen)}  {_kind(head):<{kinds}}  "
-            width = min(_BAR, screen.width - len(line))
-            length = bar(abs(estimate.mean), width, largest) if width >= 4 else ""
-            yield Text(fit(line + length, screen.width).rstrip() if width < 4 else line + length)
-
-    return [shorter(table, len(rows), _FEWEST, screen, "head"), whole(Text("\n".join(about), DIM))]
+        yield Text(f"no head has a number for {ranking.heading} here", BOLD)
+        return
+    yield Text(fit(f"{_some(len(rows), answer.total)} {ranking.words}", screen.width).rstrip(), BOLD)
+    name = max(5, *(len(head.place.label) for head, _ in rows))
+    kinds = max(4, *(len(_kind(head)) for head, _ in rows))
+    largest = max(abs(estimate.mean) for _, estimate in rows)
+    yield Text(f"{'head':>{name}}  {'mean':>6}  {'95 % interval':>15}{_quantile_heads(screen)}  kind", BOLD)
+    for head, estimate in rows:
+        line = f"{head.place.label:>{name}}  {estimate.mean:>6.{digits}f}  {interval(estimate, digits):>15}"
+        line += f"{_quantiles(estimate, digits, screen)}  {_kind(head):<{kinds}}  "
+        width = min(_BAR, screen.width - len(line))
+        length = bar(abs(estimate.mean), width, largest) if width >= 4 else ""
+        yield Text(fit(line + length, screen.width).rstrip() if width < 4 else line + length)
+    yield Text("\n".join(wrap("mean, and p5, p50, p95 (percentiles), over documents", screen.width)), DIM)
 
 
-def _of_kind(answer: ScanHeads, screen: Screen) -> list[Section]:
+def _of_kind(answer: ScanHeads, screen: Screen) -> Iterator[Text]:
     """The heads of a kind by their share, with what it is held against and how certain its name is."""
     if not answer.heads:
-        return [whole(Text(f"no head is of the kind {answer.kind}", BOLD))]
+        yield Text(f"no head is of the kind {answer.kind}", BOLD)
+        return
     text = "share: non-sink attention on the kind's targets; certain: probability that the mean suffices for the name"
-
-    def table(count: int) -> Iterator[Text]:
-        shown = answer.heads[:count]
-        yield Text(f"{_some(count, answer.total)} of the kind {answer.kind}", BOLD)
-        name = max(5, *(len(head.place.label) for head in shown))
-        wide = screen.width >= 70
-        more = "  weight  baseline  control" if wide else ""
-        yield Text(f"{'head':>{name}}  {'share':>6}  {'95 % interval':>13}{more}  certain", BOLD)
-        for head in shown:
-            kind = head.kind
-            assert kind is not None
-            line = f"{head.place.label:>{name}}  {kind.share:>6.2f}  {kind.share_low:>5.2f} to {kind.share_high:.2f}"
-            if wide:
-                control = "-" if kind.control is None else f"{kind.control:.3f}"
-                line += f"  {kind.weight:>7.2f}  {kind.baseline:>8.3f}  {control:>7}"
-            sure = "-" if isnan(kind.certainty) else f"{kind.certainty:.0%}"
-            line += f"  {sure:>7}"
-            width = min(_BAR, screen.width - len(line) - 2)
-            yield Text(f"{line}  {bar(kind.share, width) if width >= 4 else ''}".rstrip())
-
-    caption = whole(Text("\n".join(wrap(text, screen.width)), DIM))
-    return [shorter(table, len(answer.heads), _FEWEST, screen, "head"), caption]
+    yield Text(f"{_some(len(answer.heads), answer.total)} of the kind {answer.kind}", BOLD)
+    name = max(5, *(len(head.place.label) for head in answer.heads))
+    wide = screen.width >= 70
+    more = "  weight  baseline  control" if wide else ""
+    yield Text(f"{'head':>{name}}  {'share':>6}  {'95 % interval':>13}{more}  certain", BOLD)
+    for head in answer.heads:
+        kind = head.kind
+        assert kind is not None
+        line = f"{head.place.label:>{name}}  {kind.share:>6.2f}  {kind.share_low:>5.2f} to {kind.share_high:.2f}"
+        if wide:
+            control = "-" if kind.control is None else f"{kind.control:.3f}"
+            line += f"  {kind.weight:>7.2f}  {kind.baseline:>8.3f}  {control:>7}"
+        sure = "-" if isnan(kind.certainty) else f"{kind.certainty:.0%}"
+        line += f"  {sure:>7}"
+        width = min(_BAR, screen.width - len(line) - 2)
+        yield Text(f"{line}  {bar(kind.share, width) if width >= 4 else ''}".rstrip())
+    yield Text("\n".join(wrap(text, screen.width)), DIM)
 
 
 def half(width: float) -> str:

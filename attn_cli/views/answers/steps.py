@@ -1,7 +1,6 @@
 """The walk through attention: for one query as sums that can be followed with a pencil, else a map for every stage."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 from rich.cells import cell_len
@@ -14,7 +13,6 @@ from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
 from attn_cli.text import visible
 from attn_cli.views.drawing.cells import fit, packed_text
-from attn_cli.views.drawing.fitting import Section, Version, fitted, shorter
 from attn_cli.views.drawing.heatmap import HeatMap, kind_of
 from attn_cli.views.drawing.labels import text_with_mark
 from attn_cli.views.drawing.palette import Ramp, background
@@ -28,8 +26,6 @@ _STAGE = 9  # the width of a stage's column, and of a number in it
 _MOST_KEYS = 16  # of more keys, only the heaviest are shown
 _FEW_KEYS = 8  # the most terms of a readable sum
 _BETWEEN = ("scores", "scaled", "capped", "biased", "masked", "shifted", "exp", "weights")
-_FEWEST_KEYS = 3  # on the lowest screen
-_LATER_RANK, _TIGHT_RANK, _ROWS_RANK, _TERMS_RANK, _OUTPUT_RANK, _KEYS_RANK = range(1, 7)
 _MEANING = {"x": "the vector of {}", "q": "the query of {}", "k": "a key for each of {} tokens", "v": "their values"}
 
 
@@ -95,19 +91,16 @@ def _sums(summary: Summary, steps: Steps, screen: Screen) -> Iterator[Text]:
 
 
 def _one_query(summary: Summary, steps: Steps, screen: Screen) -> Iterator[RenderableType]:
-    """Vectors as lines of numbers, scores to weights as a table with a line per key, the output as a sum.
-
-    On a screen the walk of the first head as far as there is room: its weights in any case.
-    """
+    """Vectors as lines of numbers, scores to weights as a table with a line per key, the output as a sum."""
     walk = _Walk(summary, steps, screen)
-    heads = range(1, len(summary.place.heads))
-    later = shorter(lambda count: walk.whole_heads(heads[:count]), len(heads), 0, screen, "head", _LATER_RANK)
-    sections = [*walk.of_all(("x", "context")), *walk.of_head(0), later, *walk.of_all(("joined", "projected"))]
-    yield from fitted(sections, screen)
+    yield from walk.of_all(("x", "context"))
+    for at in range(len(summary.place.heads)):
+        yield from walk.of_head(at)
+    yield from walk.of_all(("joined", "projected"))
 
 
 class _Walk:
-    """The walk of one query, in sections that can be shorter."""
+    """The walk of one query."""
 
     def __init__(self, summary: Summary, steps: Steps, screen: Screen) -> None:
         self.summary, self.steps, self.screen = summary, steps, screen
@@ -115,49 +108,26 @@ class _Walk:
         self.name = visible(query.text) if query.text != str(query.index) else f"row {query.index}"
         self.numbers = {stage.name: number for number, stage in enumerate(steps.stages, 1)}
 
-    def of_all(self, names: Collection[str]) -> list[Section]:
+    def of_all(self, names: Collection[str]) -> Iterator[Text]:
         """The vectors that all heads have in common."""
-        stages = [stage for stage in self.steps.stages if stage.axes[0] != "heads" and stage.name in names]
-        return [self._vectors(stage, stage.values, "") for stage in stages]
+        for stage in self.steps.stages:
+            if stage.axes[0] != "heads" and stage.name in names:
+                yield from self._vectors(stage, stage.values, "")
 
-    def whole_heads(self, heads: Iterable[int]) -> Iterator[RenderableType]:
-        """The walks of heads, with all their lines."""
-        for section in (section for at in heads for section in self.of_head(at)):
-            yield from section[0].draw()
-
-    def of_head(self, at: int) -> list[Section]:
+    def of_head(self, at: int) -> Iterator[Text]:
         """From the query, keys and values of one head to its output."""
         place = self.summary.place
         head = f" · head {place.heads[at]}" if len(place.heads) > 1 else ""
         group = sorted(set(place.groups)).index(place.groups[at])
         stages = [stage for stage in self.steps.stages if stage.name in ("q", "k", "v")]
         values = [stage.values[at if len(stage.values) == len(place.heads) else group] for stage in stages]
-        every = min(len(self.summary.keys), _MOST_KEYS)
-        fewer = range(every - 1, min(_FEWEST_KEYS, every) - 1, -1)
-        soft, mixing = partial(self._softening, at, head), partial(self._mixing, at, head)
-        return [
-            *(self._vectors(stage, each, head) for stage, each in zip(stages, values, strict=True)),
-            [Version(partial(soft, every, spaced=True)), Version(partial(soft, every, spaced=False), _TIGHT_RANK),
-             *(Version(partial(soft, count, spaced=False), _KEYS_RANK, "keys") for count in fewer)],
-            [Version(partial(mixing, every, spaced=True)), Version(partial(mixing, every, spaced=False), _TIGHT_RANK),
-             Version(partial(mixing, 0, spaced=False), _TERMS_RANK, "weighted values"),
-             Version(lambda: [], _OUTPUT_RANK, "the output")],
-        ]  # fmt: skip
+        for stage, each in zip(stages, values, strict=True):
+            yield from self._vectors(stage, each, head)
+        yield from self._softening(at, head)
+        yield from self._mixing(at, head)
 
-    def _vectors(self, stage: Stage, values: np.ndarray, head: str) -> Section:
-        """A heading, then a line of numbers for every row: of keys and values fewer."""
-        every = min(len(self.summary.keys), _MOST_KEYS) if stage.axes[-2] == "keys" else 1
-        draw = partial(self._vector_lines, stage, values, head)
-        none = [Version(lambda: [], _OUTPUT_RANK, "the output")] if stage.name in ("joined", "projected") else []
-        return [
-            Version(partial(draw, every, spaced=True)),
-            Version(partial(draw, every, spaced=False), _TIGHT_RANK),
-            *(Version(partial(draw, count, spaced=False), _ROWS_RANK, "rows") for count in range(every - 1, 0, -1)),
-            *none,
-        ]
-
-    def _vector_lines(self, stage: Stage, values: np.ndarray, head: str, rows: int, *, spaced: bool) -> Iterator[Text]:
-        """A heading, then a line of numbers for every row."""
+    def _vectors(self, stage: Stage, values: np.ndarray, head: str) -> Iterator[Text]:
+        """A heading, then a line of numbers for every row; of more than 16 keys the first."""
         summary, screen = self.summary, self.screen
         of_keys = stage.axes[-2] == "keys"
         shape = " x ".join(str(size) for size in (values.shape if of_keys else values.shape[-1:]))
@@ -165,16 +135,13 @@ class _Walk:
         if stage.name in ("q", "k", "v") and " " in stage.formula:  # computed from x, not an input
             meaning += f" = {stage.formula}"
         labels = [visible(text_with_mark(token)) for token in summary.keys] if of_keys else [self.name]
-        more = len(labels) - rows
-        if spaced:
-            yield Text("")
-        title = [f"{self.numbers[stage.name]} {stage.name}{head}", f"{meaning} [{shape}]"]
-        yield _title([*title, f"{more} more"] if more > 0 and not spaced else title, screen)
-        yield from (_line(labels[row], values[row], screen) for row in range(min(len(labels), rows)))
-        if more > 0 and spaced:
-            yield Text(f"  … {more} more", DIM)
+        yield Text("")
+        yield _title([f"{self.numbers[stage.name]} {stage.name}{head}", f"{meaning} [{shape}]"], screen)
+        yield from (_line(labels[row], values[row], screen) for row in range(min(len(labels), _MOST_KEYS)))
+        if len(labels) > _MOST_KEYS:
+            yield Text(f"  … {len(labels) - _MOST_KEYS} more", DIM)
 
-    def _softening(self, at: int, head: str, most: int, *, spaced: bool) -> Iterator[Text]:
+    def _softening(self, at: int, head: str) -> Iterator[Text]:
         """From the scores to the weights, a column for every stage and a line for every key."""
         summary, steps, numbers, screen = self.summary, self.steps, self.numbers, self.screen
         stages = [stage for stage in steps.stages if stage.name in _BETWEEN]
@@ -183,10 +150,9 @@ class _Walk:
         signed = kind_of("weights", weights) == "change"
         ramp = Ramp(-most_weight if signed else 0.0, most_weight, diverging=signed, light=screen.light)
         levels = ramp.levels(weights[None])[0]
-        keys = np.sort(np.argsort(-np.abs(weights), kind="stable")[:most])
+        keys = np.sort(np.argsort(-np.abs(weights), kind="stable")[:_MOST_KEYS])
         first, last = numbers[stages[0].name], numbers["weights"]
-        if spaced:
-            yield Text("")
+        yield Text("")
         yield Text(f"{first}-{last} scores to weights{head} [{len(weights)}]", BOLD)
         label_width, cell = _label_width(screen), _STAGE
         per_line = _per_line(screen)
@@ -210,7 +176,7 @@ class _Walk:
             rest_weight = weights.sum() - weights[keys].sum()
             yield Text(f"  the {len(keys)} heaviest of {len(weights)} keys; the others hold {rest_weight:.3f}", DIM)
 
-    def _mixing(self, at: int, head: str, terms: int, *, spaced: bool) -> Iterator[Text]:
+    def _mixing(self, at: int, head: str) -> Iterator[Text]:
         """The output as the weighted sum of values, written out and then added up."""
         summary, steps, screen = self.summary, self.steps, self.screen
         weights, v, output = (steps.stage(name) for name in ("weights", "v", "output"))
@@ -218,13 +184,12 @@ class _Walk:
         row = weights.values[at, 0]
         groups = summary.place.groups
         values = v.values[at if len(v.values) == len(groups) else sorted(set(groups)).index(groups[at])]
-        if spaced:
-            yield Text("")
+        yield Text("")
         yield _title(
             [f"{self.numbers['output']} output{head}", f"the values, weighted and added [{values.shape[-1]}]"], screen
         )
         yield from _wrapped(f"  {steps.sum_as_text(summary, at, 0)}", screen)
-        heavy = np.sort(np.argsort(-np.abs(row), kind="stable")[:terms])
+        heavy = np.sort(np.argsort(-np.abs(row), kind="stable")[:_MOST_KEYS])
         for key in (key for key in heavy if row[key] != 0):
             label = f"{row[key]:.2f} {visible(summary.keys[key].text)}"
             yield _line(label, row[key] * values[key], screen, style=DIM)

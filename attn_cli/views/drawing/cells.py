@@ -92,8 +92,3 @@ def height_of(renderable: object, screen: Screen) -> int:
     if rows is not None:
         return int(rows) + 1
     return sum(max(-(-cell_len(line) // screen.width), 1) for line in str(renderable).split("\n"))
-
-
-def line_count(texts: Iterable[Text | str]) -> int:
-    """The lines of texts that are printed one after the other, none of them wider than the screen."""
-    return sum(str(text).count("\n") + 1 for text in texts)

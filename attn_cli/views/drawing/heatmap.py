@@ -29,7 +29,6 @@ from attn_cli.views.drawing.screen import TALLEST, Screen, label_columns
 from attn_cli.views.drawing.styles import BOLD, DIM
 
 _ZEROS_MARKED = ("weights", "change")  # kinds of which a 0 is a mark, so that the other numbers stand out
-_AROUND_CELLS = 7  # lines: a blank one, title, column labels, legend, hint
 _FEW_KEYS = 4  # with so few keys, one with half of the weight is no sink
 _FEW_PATCHES = 8  # an image with at most this many columns may have numbers in its cells
 
@@ -127,9 +126,7 @@ class HeatMap:
         columns = self.screen.width - label_columns(self.screen) - 1
         rows = self.values.shape[0]
         tall = self.image or rows > TALLEST
-        lines = self.screen.height
-        high = not self.image and lines is not None and rows > max(lines - _AROUND_CELLS, 4)
-        return self.screen.halves and (high or (tall and self.values.shape[1] * 2 > columns))
+        return self.screen.halves and tall and self.values.shape[1] * 2 > columns
 
     @property
     def height(self) -> int:
@@ -144,11 +141,9 @@ class HeatMap:
         return len(self._heading())
 
     @property
-    def widths(self) -> tuple[int, int]:
-        """The columns that it takes as it is drawn, and with the narrowest cells that can be read as its kind is."""
-        label, m = self._label_width + 1, self.values.shape[1]
-        narrowest = self._cell[0] if self._halves or not self._cell[1] else 3 if self.kind == "weights" else 2
-        return m * self._cell[0] + label, m * narrowest + label
+    def width(self) -> int:
+        """The columns that its cells and row labels take."""
+        return self.values.shape[1] * self._cell[0] + self._label_width + 1
 
     @property
     def _has_ramp(self) -> bool:

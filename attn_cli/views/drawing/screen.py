@@ -2,12 +2,11 @@
 
 import os
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TextIO
 
 DEPTHS = ("truecolor", "256", "16", "none")
 _MOST_DIGITS = 8  # of COLUMNS; a longer number is no width
-_AROUND_A_MAP = 11  # lines: header of the report, title, column labels, legend, hint, what to ask next
 TALLEST = 40  # more rows than this are drawn two to a line, or pooled
 
 
@@ -19,7 +18,8 @@ class Screen:
     depth       of colour, one of `DEPTHS`
     ascii_only  whether other characters can't be shown
     light       whether its background is light
-    height      the lines that a person sees at once, less one for the prompt; None for pipes and files, which get all
+    height      the lines that a person sees at once, less one for the prompt: longer answers open in the pager; None
+                for pipes and files
     """
 
     width: int = 80
@@ -27,10 +27,6 @@ class Screen:
     ascii_only: bool = False
     height: int | None = None
     light: bool = False
-
-    def below(self, lines: int) -> "Screen":
-        """What is left of the screen under so many lines."""
-        return self if self.height is None else replace(self, height=max(self.height - lines, 1))
 
     @property
     def halves(self) -> bool:
@@ -65,17 +61,10 @@ def _is_light() -> bool:
 def largest_map(screen: Screen) -> tuple[int, int]:
     """The rows and keys of the largest heat map: a key to a column beside the row labels, and rows to match.
 
-    With colours two rows share a line, and cells look square. Without, rows stop at 40 or at half the keys, so that a
-    map fits a screen; and they stop at what the screen's height has room for.
+    With colours two rows share a line, and cells look square. Without, rows stop at 40 or at half the keys.
     """
     keys = max(8, screen.width - label_columns(screen) - 1)
-    rows = keys if screen.halves else max(TALLEST, keys // 2)
-    return min(rows, most_rows(screen) * (2 if screen.halves else 1)), keys
-
-
-def most_rows(screen: Screen) -> int:
-    """The lines that the cells of a map may take, with everything around them on the screen; without a height, many."""
-    return 10**6 if screen.height is None else max(screen.height - _AROUND_A_MAP, 4)
+    return keys if screen.halves else max(TALLEST, keys // 2), keys
 
 
 def label_columns(screen: Screen) -> int:

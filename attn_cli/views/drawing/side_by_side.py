@@ -16,18 +16,17 @@ _GAP = 3  # columns between two maps
 _NARROWEST = 30  # columns of a map's title, in lines that break between its parts
 
 
-def arranged(maps: Sequence[HeatMap], screen: Screen, below: int = 0) -> Iterator[RenderableType]:
+def arranged(maps: Sequence[HeatMap], screen: Screen) -> Iterator[RenderableType]:
     """Maps with an empty line above each: in files and pipes one below the other, on a terminal side by side.
 
-    Maps of one size stand in a row, as many as the width takes; more of them with narrower cells, where the screen's
-    height has no room for all and for the `below` lines that follow.
+    Maps of one size stand in a row, as many as the width takes.
     """
     if screen.height is None:
         yield from (part for each in maps for part in ("", each))
         return
     for _, group in groupby(maps, key=lambda each: each.values.shape):
         alike = list(group)
-        across = _across(alike, screen, screen.height - below)
+        across = _across(alike, screen)
         narrow = replace(screen, width=(screen.width - _GAP * (across - 1)) // across)
         for start in range(0, len(alike), across):
             yield ""
@@ -35,12 +34,10 @@ def arranged(maps: Sequence[HeatMap], screen: Screen, below: int = 0) -> Iterato
             yield row[0] if across == 1 else _Row(row, narrow.width)
 
 
-def _across(maps: Sequence[HeatMap], screen: Screen, height: int) -> int:
+def _across(maps: Sequence[HeatMap], screen: Screen) -> int:
     """How many maps stand in a row."""
-    most = [(screen.width + _GAP) // (max(width, _NARROWEST) + _GAP) for width in maps[0].widths]
-    wide, narrow = (max(1, min(each, len(maps))) for each in most)
-    rows = -(-len(maps) // wide)
-    return wide if rows * (maps[0].height + 1) <= height else max(wide, narrow)
+    most = (screen.width + _GAP) // (max(maps[0].width, _NARROWEST) + _GAP)
+    return max(1, min(most, len(maps)))
 
 
 @dataclass(frozen=True)
@@ -49,12 +46,6 @@ class _Row:
 
     maps: Sequence[HeatMap]
     width: int
-
-    @property
-    def height(self) -> int:
-        """How many lines they take."""
-        deepest = max(each.title_lines for each in self.maps)
-        return max(deepest - each.title_lines + each.height for each in self.maps)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Their lines, side by side, with empty ones below shorter titles, so that cells stand at one height."""

@@ -7,7 +7,7 @@ from rich.cells import cell_len
 from attn_cli.summaries.report import Report
 from attn_cli.views.answers import next_words
 from attn_cli.views.drawing.screen import largest_map, screen_of
-from attn_cli.views.drawing.stderr_lines import taken
+from attn_cli.views.pager import is_leafed, leaf_through
 from attn_cli.views.shell_words import command_line
 from attn_cli.views.sink import Sink
 from attn_cli.views.terminal import render
@@ -17,7 +17,7 @@ _MOST_LINES = 4  # of a screen, that the command to ask next takes
 
 
 class TerminalView(View):
-    """Prints a report at a time, as soon as it is there."""
+    """Prints a report at a time, as soon as it is there; lines of texts without the pager, for they go on."""
 
     def __init__(self, sink: Sink, format: str, settings: ViewSettings) -> None:
         super().__init__(sink, format, settings)
@@ -26,9 +26,13 @@ class TerminalView(View):
         self.is_terminal = sink.path is None and sys.stdout.isatty()
 
     def show(self, report: Report) -> None:
-        """Print the report, after an empty line if it is not the first."""
-        above = taken() if self.is_terminal and sys.stderr is not None and sys.stderr.isatty() else 0
-        self.write_text(render(report, self.screen.below(above), self._last_line(report)))
+        """Print the report, after an empty line if it is not the first; one alone that is too tall in the pager."""
+        text = render(report, self.screen, self._last_line(report))
+        alone = self.settings.pager and report.index is None
+        if alone and self.is_terminal and is_leafed(text, self.screen.height):
+            leaf_through(text)
+        else:
+            self.write_text(text)
 
     def _last_line(self, report: Report) -> str | None:
         """`next: attn ...`, the command to ask next; None in pipes and files, and where it would take many lines."""

@@ -23,6 +23,7 @@ class OutputOptions:
     force: o.Force = False
     plain: o.Plain = False
     color: o.Color = "auto"
+    no_pager: o.NoPager = False
     quiet: o.Quiet = False
 
     @contextmanager
@@ -36,7 +37,7 @@ class OutputOptions:
         if self.plain and name is None and self.output in (None, "-"):
             name = "plain"
         invocation = None if self.quiet else current.get()
-        settings = replace(settings, color=self.color, invocation=invocation)
+        settings = replace(settings, color=self.color, invocation=invocation, pager=not self.no_pager)
         with open_view(name, self.output, settings, force=self.force) as view:
             yield view
 

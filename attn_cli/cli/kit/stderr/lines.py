@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from attn_cli.text import visible
-from attn_cli.views.drawing import stderr_lines
 
 _INDENT = " " * len("attn: ")
 _MOST_LINE_NOTES = 20  # a corpus has as many notes as lines
@@ -23,7 +22,6 @@ def print_line(line: str) -> None:
         width = shutil.get_terminal_size().columns if sys.stderr.isatty() else len(whole)
         lines = broken_between_words(whole, width)
         print("\n".join(lines), file=sys.stderr)
-        stderr_lines.add(len(lines))
 
 
 def broken_between_words(line: str, width: int) -> list[str]:
