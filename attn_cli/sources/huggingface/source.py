@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attn_cli.batch_call import BatchVisit
@@ -87,8 +88,7 @@ class ModelSource:
         self.about, self.batch_size = loaded.about, self.reader.batch_size
         self.module_places = ModulePlaces(loaded.model)
         self._projections_cache: Projections | None = None
-        # Whether passes with a selection may end with its last attention: all ran as often as they have places.
-        self._each_ran_once: dict[Selection, bool] = {}
+        self._usual_runs: dict[nn.Module, int] | None = None  # of attention modules in a whole pass, once one was run
         self._note: tuple[str, ...] | None = None  # of a comparison with eager attention, once made
         self._supports_packing: bool | None = None  # found out by the first batch
         # The modules that attend if they run.
@@ -182,7 +182,8 @@ class ModelSource:
             labels = BatchLabels(texts, others, encoder_decoder=self.reader.has_decoder)
             found = self._projections(arguments) if projections else None
             ledger = Ledger(self.loaded.model, selection, labels, self.module_places, found)
-            self._run(visit, arguments, ledger, end="after selection", rotations=rotations)
+            ledger.end_after_selection()
+            self._run(visit, arguments, ledger, rotations=rotations)
 
     def _run(self, visit: Visit, arguments: Mapping[str, Any], ledger: Ledger, **how: Any) -> None:
         """One captured pass; errors where a selected layer is missing. `how` is of `Capture`."""
@@ -337,11 +338,13 @@ class ModelSource:
         arguments = self._without_cache(arguments)
         if "logits_to_keep" in signature(model.forward).parameters:
             arguments["logits_to_keep"] = 1
-        end = {None: "whole", False: "after selection", True: "at once"}[self._each_ran_once.get(selection)]
         ledger = Ledger(model, selection, unlabelled(model), self.module_places)
+        if self._usual_runs is not None:
+            ledger.end_after_selection(self._usual_runs)
         with self._translating_errors(arguments), onednn_linear():
-            self._run(visit, arguments, ledger, end=end, row_of_texts=row)
-        self._each_ran_once.setdefault(selection, ledger.each_ran_once)
+            self._run(visit, arguments, ledger, row_of_texts=row)
+        if self._usual_runs is None:
+            self._usual_runs = ledger.runs
 
     def _row_of_texts(self, texts: Sequence[np.ndarray], padded: Mapping[str, torch.Tensor]) -> RowOfTexts | None:
         """Several texts in one row of tokens; None where the model doesn't read them so."""

@@ -168,8 +168,8 @@ def test_an_attention_that_cannot_be_seen_is_named() -> None:
     assert not reason("open", "hidden", layers=(0,))
 
 
-@pytest.mark.parametrize(("layers", "at_once"), [(None, False), ((1, 2), False), ((-2,), True)])
-def test_a_layer_that_does_not_ask_the_registry_is_named(layers: tuple[int, ...] | None, at_once: bool) -> None:
+@pytest.mark.parametrize(("layers", "is_known"), [(None, False), ((1, 2), False), ((-2,), True)])
+def test_a_layer_that_does_not_ask_the_registry_is_named(layers: tuple[int, ...] | None, is_known: bool) -> None:
     torch.manual_seed(0)
     sizes = {"vocab_size": 64, "hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4}
     model: Any = transformers.LlamaModel(transformers.LlamaConfig(**sizes, num_hidden_layers=3)).eval()
@@ -178,7 +178,7 @@ def test_a_layer_that_does_not_ask_the_registry_is_named(layers: tuple[int, ...]
         if is_wrong:
             model.layers[1].self_attn.forward = lambda hidden_states, **_: (hidden_states, None)
         with capture(model, _ignored, selection=selection) as ledger:
-            ledger.end_after_selection(at_once=at_once)
+            ledger.end_after_selection(dict.fromkeys(ledger.places.attention, 1) if is_known else None)
             model(**inputs)
         error = why_missing(model, ledger, selection, "it")
         assert (error is not None) == is_wrong

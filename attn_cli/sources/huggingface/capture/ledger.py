@@ -1,6 +1,6 @@
 """The records of an open capture: the place of each attention call, how often it ran, and what is selected."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
@@ -68,7 +68,7 @@ class Ledger:
         self._model = model
         self.places = places or ModulePlaces(model)
         self._runs_needed: dict[nn.Module, int] = {}
-        self._ends_at_once = False
+        self._ends_with_call = False
         self._calls_of_text: dict[tuple[str, int], int] = {}
 
     @property
@@ -76,33 +76,26 @@ class Ledger:
         """The number of attention calls recorded."""
         return sum(self.calls.values())
 
-    def end_after_selection(self, *, at_once: bool = False) -> None:
+    def end_after_selection(self, usual_runs: Mapping[nn.Module, int] | None = None) -> None:
         """From now on, end the forward pass once every selected module has run in all its places.
 
-        at_once  with the visit of the last selected call, where `each_ran_once` in a whole pass; otherwise before the
-                 next call, and without effect if all layers are selected
+        usual_runs  the `runs` of a whole pass of this model, if one is known. Where by these each selected module runs
+                    once in each of its places, the pass ends with the visit of the last selected call; otherwise it
+                    ends before the next call of another module, and is whole if all layers are selected.
 
         Without effect if the model's blocks run again after the last one.
         """
-        if type_of(self._model.config).repeats_blocks or (self.selection.layers is None and not at_once):
+        if type_of(self._model.config).repeats_blocks or (self.selection.layers is None and usual_runs is None):
             return
-        self._runs_needed, self._ends_at_once = self._runs_of_selected(), at_once
-
-    @property
-    def each_ran_once(self) -> bool:
-        """True if every selected module has run once in each of its places by now, and no more."""
-        needed = self._runs_of_selected()
-        return bool(needed) and all(self.runs.get(module) == places for module, places in needed.items())
+        places = {module: self.places.of(module) for module in self.places.attention}
+        selected = {module: len(of) for module, of in places.items() if any(self._selects(place) for place in of)}
+        self._runs_needed = selected
+        self._ends_with_call = usual_runs is not None and selected.items() <= usual_runs.items()
 
     @property
     def can_stop(self) -> bool:
         """True if the pass may stop with the call that was recorded last, whose output is then unused."""
-        return self._ends_at_once and self._is_done()
-
-    def _runs_of_selected(self) -> dict[nn.Module, int]:
-        """The number of runs of each selected attention module in a pass, in all its places."""
-        places = {module: self.places.of(module) for module in self.places.attention}
-        return {module: len(of) for module, of in places.items() if any(self._selects(place) for place in of)}
+        return bool(self._runs_needed) and self._ends_with_call and self._is_done()
 
     def record(self, module: nn.Module, way: str) -> tuple[Place, bool]:
         """Count one attention call of `module`; returns its place, and whether it is selected.

@@ -8,7 +8,7 @@ gets q and k (after rotary positions), v, the mask and the scale of every layer,
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import Any, Literal
+from typing import Any
 
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -27,10 +27,6 @@ from attn_cli.sources.huggingface.capture.registry import in_registry
 from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
 from attn_cli.sources.huggingface.rope.reader import RotationReader
 
-End = Literal["whole", "after selection", "at once"]
-"""Where a pass ends: whole; before the first call after those selected; with the last selected call, where every module
-has run as often as it has places in a whole pass before."""
-
 
 class Capture(AbstractContextManager[Ledger]):
     """The attention of every forward pass of a model, shown to a visitor while the pass runs.
@@ -40,8 +36,8 @@ class Capture(AbstractContextManager[Ledger]):
 
     model        its outputs stay what they were to within rounding; its configuration is put back at the end
     visit        gets each `AttentionCall` of the selected layers, text by text, or all texts at once if a `BatchVisit`
-    ledger       what is selected, the labels of the tokens, W_O; all layers and numbered tokens by default
-    end          where a pass ends; a pass that isn't whole gives no model output
+    ledger       what is selected, the labels of the tokens, W_O, and whether the pass ends after the selected calls, by
+                 which the model gives no output; all layers, numbered tokens and whole passes by default
     rotations    calls can say how rotary positions turned their queries and keys
     tap          a function through which every layer's output goes
     row_of_texts the texts of the pass, where they are in one row of tokens
@@ -57,15 +53,12 @@ class Capture(AbstractContextManager[Ledger]):
         visit: Visit,
         ledger: Ledger | None = None,
         *,
-        end: End = "whole",
         rotations: bool = False,
         tap: Tap | None = None,
         row_of_texts: RowOfTexts | None = None,
     ) -> None:
         self.model, self.tap = model, tap
         self.ledger = ledger or Ledger(model, ALL, unlabelled(model))
-        if end != "whole":
-            self.ledger.end_after_selection(at_once=end == "at once")
         self.visitor = BatchVisitor(
             visit, self.ledger, rotations=RotationReader() if rotations else None, row_of_texts=row_of_texts
         )

@@ -36,21 +36,18 @@ def test_a_pass_ends_before_the_first_module_after_the_selected_ones() -> None:
     assert ledger.total == 1
 
 
-def test_a_pass_in_which_modules_ran_once_may_end_with_the_last_of_them() -> None:
+@pytest.mark.parametrize("layers", [None, (1,)])
+def test_a_pass_in_which_modules_run_once_may_end_with_the_last_selected(layers: tuple[int, ...] | None) -> None:
     model = tiny("llama")
     first, second = attention_modules(model)
-    whole, again = (Ledger(model, Selection(), BatchLabels(None, None, encoder_decoder=False)) for _ in range(2))
-    usual = []
-    for module in (first, second, second):
-        whole.record(module, "registry")
-        usual.append((whole.each_ran_once, whole.can_stop))
-    assert usual == [(False, False), (True, False), (False, False)]
-    again.end_after_selection(at_once=True)
-    ends = []
-    for module in (first, second):
-        again.record(module, "registry")
-        ends.append(again.can_stop)
-    assert ends == [False, True]
+    for usual, expected in (({first: 1, second: 1}, True), ({first: 1, second: 2}, False), ({first: 1}, False)):
+        ledger = Ledger(model, Selection(layers=layers), BatchLabels(None, None, encoder_decoder=False))
+        ledger.end_after_selection(usual)
+        ends = []
+        for module in (first, second):
+            ledger.record(module, "registry")
+            ends.append(ledger.can_stop)
+        assert ends == [False, expected]
 
 
 def test_only_selected_modules_are_kept_as_unseen() -> None:
