@@ -11,14 +11,16 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from attn_cli.call import Call, Place
-from attn_cli.errors import LoadError
+from attn_cli.errors import InputError, LoadError
 from attn_cli.prompt import Token
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.failures import why_missing
-from attn_cli.sources.huggingface.load.checkpoint import load
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel, load
 from attn_cli.sources.huggingface.load.origin import OriginOptions, find
+from attn_cli.sources.huggingface.source import source_of
+from tests.architectures.tiny import tiny_model
 from tests.sources.huggingface.models import sentence, tiny
 from tests.sources.huggingface.runs import run_captured, run_plain
 
@@ -196,3 +198,13 @@ def test_an_attention_that_had_nothing_to_do_is_not_missed() -> None:
 def test_a_softmax_over_queries_is_no_attention() -> None:
     assert not reason("open", "other")
     assert reason("other") == "it (bert) has no softmax attention: it mixes tokens in another way"
+
+
+def test_a_text_tower_that_inherits_the_input_of_images_reads_text(minilm: LoadedModel) -> None:
+    model = tiny_model("sam3_lite_text_text_model", "tiny")
+    assert model.main_input_name == "pixel_values"
+    source = source_of(model, minilm.tokenizer)
+    assert [len(encoded.ids) for encoded in source.encode(["the river"])] == [4]
+    assert source.read(["the river"])[0].tokens[1].text.strip() == "the"
+    with pytest.raises(InputError, match="reads pixel_values, not text"):
+        source_of(tiny_model("vit", "tiny"), minilm.tokenizer).read(["the river"])

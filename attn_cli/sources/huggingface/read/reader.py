@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from inspect import signature
 from typing import Any, Protocol
 
 import numpy as np
@@ -91,8 +92,13 @@ class PromptReader:
 
     @property
     def _main_input(self) -> str:
-        """The argument of the model's forward that it can't do without."""
-        return str(getattr(self.loaded.model, "main_input_name", "input_ids"))
+        """The argument of the model's forward that it can't do without.
+
+        A class may inherit the name of another input than its forward has, as text towers of models for images do.
+        """
+        name = str(getattr(self.loaded.model, "main_input_name", "input_ids"))
+        parameters = signature(self.loaded.model.forward).parameters
+        return "input_ids" if name not in parameters and "input_ids" in parameters else name
 
     @property
     def _text_tokenizer(self) -> PreTrainedTokenizerBase | None:
