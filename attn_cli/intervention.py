@@ -67,12 +67,14 @@ class Outcome:
               of the experiment
     cosine_distance  of a model without a language-model head: 1 - cosine of the mean output vectors, hidden tokens left
               out of the mean; or of the first vectors (see `Experiment`)
+    token_bits  the bits of each target token, which sum to `bits`
     """
 
     bits: float | None = None
     kl_bits: float | None = None
     loss_bits: float | None = None
     cosine_distance: float | None = None
+    token_bits: tuple[float, ...] = ()
 
     @property
     def effect(self) -> float:

@@ -71,6 +71,20 @@ class Predicting(Source, Protocol):
     def has_lm_head(self) -> bool:
         """Whether the model has a language-model head. Of one without, the mean vector is compared, in all rows."""
 
+    def written(self, prompt: Prompt, most: int, *, one_sentence: bool = True) -> Prompt:
+        """The prompt with what the model writes after it, of `most` tokens or fewer.
+
+        one_sentence  whether it ends with its first sentence or line
+
+        The prompt as it is where no position is free. Raises LoadError for a model that generates in its own way.
+        """
+
+    def answered(self, prompt: Prompt, answer: str) -> Prompt:
+        """The prompt with `answer` after it, as if the model had written it.
+
+        Raises InputError for an answer without tokens and for a model with a decoder, LimitError for one too long.
+        """
+
     def experiment(
         self,
         prompt: Prompt,

@@ -16,9 +16,11 @@ from attn_cli.cli.kit.run.text_run import each_report
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.progress import Progress
-from attn_cli.errors import ExitCode, InputError, reason
+from attn_cli.cli.kit.stderr.status_line import StatusLine
+from attn_cli.errors import ExitCode, InputError, LoadError, reason
 from attn_cli.prompt import Prompt
 from attn_cli.source import Predicting, Source
+from attn_cli.sources import Generating, is_recording, is_table
 from attn_cli.summaries.calls.hidden_keys import HiddenWeight
 from attn_cli.summaries.parts.answer import read_parts
 from attn_cli.summaries.parts.hidden import runs_to_hide
@@ -36,6 +38,8 @@ from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.view import View
 
 _EXAMPLE = "a line of it: 0,31,introduction"
+_ANSWER_TOKENS = 32  # that a model writes to the end of a sentence or line
+_CITED_TOKENS = 128  # and in sentences that are traced one by one
 _MANY_PASSES = 15  # baseline runs; more are announced
 
 
@@ -48,6 +52,14 @@ def parts(
                      help="Split into lines, paragraphs, sentences, words, roles of a chat, or by a file."),
     ] = None,
     token: o.TokenPick = None,
+    answer: Annotated[
+        str | None,
+        typer.Option("--answer", metavar="TEXT", help="Trace TEXT in place of what the model writes."),
+    ] = None,
+    cite: Annotated[
+        bool,
+        typer.Option("--cite", help="Mark every sentence of the answer with the parts it needed."),
+    ] = False,
     everywhere: Annotated[
         bool,
         typer.Option("--everywhere", help="Mask the part for all later tokens, not only for the question."),
@@ -57,23 +69,30 @@ def parts(
 ) -> ExitCode:  # fmt: skip
     """Trace an answer to the parts of the text that it came from.
 
-    For every part: its share of attention from the last part, such as a question, and the change of the answer's
-    log2 p with the part masked, which tells whether it was used.
+    The answer is what the model writes after the text, to the end of its first sentence or line. For every part: its
+    share of attention from the rows that chose the answer, and the change of the answer's log2 p with the part masked,
+    which tells whether it was used.
 
     \b
     Examples:
       attn parts --file prompt.txt -m ./my-model
-      attn parts --file prompt.txt -m ./my-model --cut paragraphs --generate 20
+      attn parts --file prompt.txt -m ./my-model --cut paragraphs --cite
+      attn parts --file prompt.txt -m ./my-model --answer "in May"
       attn parts --file prompt.txt -m ./my-model --hide sink --rescale
       attn parts --messages chat.json -m ./my-model --json
     """
-    divided = _text_cut(cut)
+    divided, asked = _text_cut(cut), AskedAnswer(answer, cite=cite)
+    asked.check(options, picks_rows=token is not None)
 
     def report(source: Source, view: View, text: str, number: int | None) -> Report:
+        messages = _messages(options, text)
         prompt = source.read([text], options.pair)[0]
-        how, text_parts = divided.parts(prompt, _messages(options, text))
-        rows: list[int] | None = None
         notes: tuple[str, ...] = ()
+        if token is None and options.generate is None:
+            prompt, notes = asked.continued(source, prompt, messages, quiet=options.quiet)
+            messages = messages if prompt.generated is None else asked.before(messages)
+        how, text_parts = divided.parts(prompt, messages)
+        rows: list[int] | None = None
         if token is not None:
             rows, notes = picked_tokens(token, prompt.others.get("decoder", prompt.tokens), prompt.text)
         hiding.check(prompt, rows)
@@ -102,15 +121,15 @@ def parts(
         with Progress(
             layers + hiding_runs, 1, number or 0, quiet=options.quiet, verbose=options.verbose, noun="step", last=last
         ) as progress:
-            answer = read_parts(
+            read = read_parts(
                 source, prompt, text_parts, rows=rows, everywhere=everywhere, selection=options.selection,
                 hides=hides, step=progress.step,
             )  # fmt: skip
-        hidden.weight = HiddenWeight(1 - answer.read.left - answer.read.learned_share, 1)
-        answer = replace(answer, cut=how, rescaled=hiding.rescale)
-        obstacle = (f"no part can be hidden: {answer.obstacle}",) if answer.obstacle else ()
+        hidden.weight = HiddenWeight(1 - read.read.left - read.read.learned_share, 1)
+        read = replace(read, cut=how, rescaled=hiding.rescale, cites=cite)
+        obstacle = (f"no part can be hidden: {read.obstacle}",) if read.obstacle else ()
         warnings = (*prompt.warnings, *notes, *hiding.notes(hidden), *obstacle)
-        return Report("parts", source.about, (prompt,), answer.summaries, warnings, answer, number)
+        return Report("parts", source.about, (prompt,), read.summaries, warnings, read, number)
 
     return each_report(options, report)
 
@@ -122,6 +141,63 @@ def _messages(options: TextCommandOptions, text: str) -> list[tuple[str, str]] |
         return None
     messages = [(message["role"], message["content"]) for message in before]
     return [*messages, ("user", text)] if text else messages
+
+
+@dataclass(frozen=True)
+class AskedAnswer:
+    """The answer that is traced: a given one, else what the model writes after the text.
+
+    given  the text of --answer; None without
+    cite   whether each of several sentences is traced by itself
+    """
+
+    given: str | None
+    cite: bool = False
+
+    def check(self, options: TextCommandOptions, *, picks_rows: bool) -> None:
+        """InputError for options that contradict each other, or that a table or recording can't answer."""
+        asked = "--answer" if self.given is not None else "--cite" if self.cite else ""
+        if asked and (is_table(options.model) or is_recording(options.model)):
+            raise InputError(f"{asked} needs a model that writes text", "choose one with --model")
+        if asked and picks_rows:
+            raise InputError(f"{asked} and --token at once", "the rows of an answer are those that chose it")
+        if self.given is not None and options.generate is not None:
+            raise InputError("--answer and --generate at once", "an answer is given or generated")
+
+    def before(self, messages: list[tuple[str, str]] | None) -> list[tuple[str, str]] | None:
+        """The messages of a chat without a last one that is the answer."""
+        return messages[:-1] if messages and messages[-1][0] == "assistant" else messages
+
+    def continued(
+        self, source: Source, prompt: Prompt, messages: list[tuple[str, str]] | None, *, quiet: bool
+    ) -> tuple[Prompt, tuple[str, ...]]:
+        """The prompt with its answer after it, and notes; the prompt as it is where the model writes nothing.
+
+        InputError for a given answer where the model writes nothing.
+        """
+        if not isinstance(source, Predicting) or not source.has_lm_head:
+            if self.given is None and not self.cite:
+                return prompt, ()
+            option = "--cite" if self.given is None else "--answer"
+            raise InputError(f"{option} needs a model that writes text", "an encoder has no answer")
+        if self.given is not None:
+            end = len(prompt.text.rstrip())
+            start = end - len(self.given.strip())
+            if prompt.text[start:end] == self.given.strip() and start > 0:
+                return prompt.ending_with_answer(start, end), ()
+            return source.answered(prompt, self.given), ()
+        if self.before(messages) != messages and messages:
+            *_, (_, content) = messages
+            start = prompt.text.rindex(content.strip())
+            return prompt.ending_with_answer(start, start + len(content.strip())), ()
+        most = _CITED_TOKENS if self.cite else _ANSWER_TOKENS
+        with StatusLine(quiet=quiet) as line:
+            if isinstance(source, Generating):
+                source.on_token(lambda count: line.set(f"writing token {count} of up to {most}"))
+            try:
+                return source.written(prompt, most, one_sentence=not self.cite), ()
+            except LoadError as error:
+                return prompt, (f"the answer is the likeliest next token: {error.message}",)
 
 
 @dataclass(frozen=True)

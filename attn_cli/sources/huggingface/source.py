@@ -37,6 +37,7 @@ from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
 from attn_cli.sources.huggingface.capture.session import Capture, unlabelled
 from attn_cli.sources.huggingface.compat import TESTED_TRANSFORMERS, TRANSFORMERS, is_newer_than_tested
 from attn_cli.sources.huggingface.failures import why_failed, why_missing
+from attn_cli.sources.huggingface.generate.prompts import TextGenerator, answered
 from attn_cli.sources.huggingface.intervene.experiment import ModelExperiment
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.checks import check_layer_numbers
@@ -259,6 +260,16 @@ class ModelSource:
     def has_lm_head(self) -> bool:
         """True if the model was loaded with its language-model head."""
         return self.loaded.generating is not None
+
+    def written(self, prompt: Prompt, most: int, *, one_sentence: bool = True) -> Prompt:
+        """The prompt with what the model writes after it, as for `Predicting`."""
+        return self.reader.continued(prompt, most, lambda free: TextGenerator(self.loaded, free, one_sentence))
+
+    def answered(self, prompt: Prompt, answer: str) -> Prompt:
+        """The prompt with `answer` after it, as for `Predicting`."""
+        if self.reader.has_decoder:
+            raise InputError("--answer is for models that continue their text", "give the answer as --decoder-text")
+        return answered(self.loaded, prompt, answer)
 
     def experiment(
         self,

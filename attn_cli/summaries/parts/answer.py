@@ -14,10 +14,11 @@ from attn_cli.selection import ALL, Selection
 from attn_cli.source import Predicting, Source
 from attn_cli.summaries.calls.hidden_keys import HiddenKeys, HiddenWeight
 from attn_cli.summaries.calls.memo import memoised
-from attn_cli.summaries.parts.hidden import HiddenParts, hide_parts, rows_after
+from attn_cli.summaries.parts.citations import Citation, citation_of, citations
+from attn_cli.summaries.parts.hidden import Context, HiddenParts, hide_parts, rows_after
 from attn_cli.summaries.parts.reading import ReadPart, TextReading, shares_read
 from attn_cli.summaries.parts.shares import SharesOfParts
-from attn_cli.summaries.parts.text_parts import TextPart, rows_of_last
+from attn_cli.summaries.parts.text_parts import TextPart, question_of, rows_of_last
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.sinks import HeadSinksReducer
 from attn_cli.summaries.report import Answer
@@ -34,8 +35,8 @@ def _hides_nothing(_: Call) -> Sequence[int]:
 class PartsRead(Answer):
     """The parts of a text, those first that the answer needed most, else those that the rows gave most, sinks aside.
 
-    The first is one that was given and has none of the rows, if there is one: that a question needs itself, or a chat
-    its template, is no news.
+    The first is one that was given before the question, if there is one: that a question needs itself, or a chat its
+    template, is no news.
 
     queries_from  which rows read: "last part", "generated" for those that chose what was generated, "picked", "all"
     hidden     what hiding each part changes; None where nothing can be hidden, as in a table
@@ -43,6 +44,7 @@ class PartsRead(Answer):
     cut        how the text was divided: lines, paragraphs, sentences, words, roles, or the name of a file
     rescaled   whether a screen divides shares by what the rows give to tokens that are not left out
     summaries  of the attention calls that read the text
+    cites      whether each sentence of the answer is traced by itself
     """
 
     name: ClassVar[str] = "parts"
@@ -55,6 +57,7 @@ class PartsRead(Answer):
     cut: str = "parts"
     rescaled: bool = False
     summaries: tuple[Summary, ...] = ()
+    cites: bool = False
 
     @property
     def effects(self) -> list[float]:
@@ -69,7 +72,32 @@ class PartsRead(Answer):
         first = next((at for at, read in enumerate(order) if self._can_lead(read)), 0)
         return [order[first], *order[:first], *order[first + 1 :]]
 
+    @property
+    def context(self) -> list[int]:
+        """The numbers of the parts that an answer may come from: those given before the question."""
+        return list(_context(self.prompt, [read.part for read in self.read.parts], self.read.rows).parts)
+
+    @property
+    def citation(self) -> Citation | None:
+        """What the answer as a whole needed; None where there is no answer, or nothing can be hidden."""
+        if self.hidden is None or self.hidden.target is None:
+            return None
+        text = "".join(token.text for token in self.hidden.target.tokens)
+        generated = self.prompt.generated
+        if generated is not None and self.hidden.target.generated:
+            text = generated.text
+        return citation_of(self.hidden, self.context, text)
+
+    @property
+    def citations(self) -> list[Citation]:
+        """What each sentence of the answer needed."""
+        if self.hidden is None or self.hidden.target is None:
+            return []
+        return citations(self.hidden, self.context, self.prompt)
+
     def _can_lead(self, read: ReadPart) -> bool:
+        if self.citation is not None and self.context:
+            return read.number in self.context
         return read.part.kind != "other" and (self.queries_from == "all" or not self.has_queries(read))
 
     def has_queries(self, read: ReadPart) -> bool:
@@ -95,11 +123,19 @@ class PartsRead(Answer):
             }
 
     def document(self) -> dict[str, Any]:
-        """How the text was cut, the rows, the answer and the sinks, then the parts."""
+        """How the text was cut, the rows, the answer, what it needed, the sinks, then the parts."""
+        context = set(self.context)
         parts = [
-            row | {"kind": read.part.kind, "has_queries": self.has_queries(read), "indices": list(read.part.tokens)}
+            row
+            | {
+                "kind": read.part.kind,
+                "has_queries": self.has_queries(read),
+                "is_context": read.number in context,
+                "indices": list(read.part.tokens),
+            }
             for row, read in zip(self.records(), self.order, strict=True)
         ]
+        cited = self.citations if self.cites else [self.citation] if self.citation else []
         sinks = [
             {"key": sink.token.index, "key_token": sink.token.text, "heads": sink.heads, "share": sink.share}
             for sink in self.read.sinks
@@ -110,6 +146,7 @@ class PartsRead(Answer):
             "queries_from": self.queries_from,
             "rows": list(self.read.rows),
             "target": None if self.hidden is None else _target(self.hidden.target),
+            "citations": [_citation(citation) for citation in cited],
             "hidden": None if self.hidden is None else _hidden(self.hidden),
             "sinks": sinks,
             "learned_sink": self.read.learned_share,
@@ -148,6 +185,16 @@ def _target(target: Target | None) -> dict[str, Any] | None:
         "probability": target.probability,
         "rows": list(target.rows),
         "generated": target.generated,
+    }
+
+
+def _citation(citation: Citation) -> dict[str, Any]:
+    """What a piece of the answer needed, as JSON."""
+    return {
+        "text": citation.text,
+        "needed": [{"part": part, "bits": bits} for part, bits in citation.needed],
+        "either": list(citation.either),
+        "context_bits": citation.bits,
     }
 
 
@@ -194,14 +241,29 @@ def read_parts(
     if experiment is None or not experiment.visited:
         watcher.forget()
         source.each([prompt], selection, watcher.visit)
+    read = shares_read(prompt, watcher.summaries, watcher.hidden)
     hidden = None
     if experiment is not None:
+        decodes = experiment.target is not None and read.stream == "self"
+        sinks = [sink.token.index for sink in read.sinks] if decodes else ()
+        context = _context(prompt, watcher.parts, reading, sinks)
         try:
-            hidden = hide_parts(experiment, prompt, watcher.parts, selection, everywhere=everywhere, step=step)
+            hidden = hide_parts(
+                experiment, prompt, watcher.parts, selection, everywhere=everywhere, step=step, context=context
+            )
         except LoadError as error:
             obstacle = error.message
-    read = shares_read(prompt, watcher.summaries, watcher.hidden)
     return PartsRead(asked, prompt, read, hidden, obstacle, summaries=tuple(watcher.summaries))
+
+
+def _context(prompt: Prompt, parts: Sequence[TextPart], rows: Sequence[int], sinks: Sequence[int] = ()) -> Context:
+    """What an answer of these rows may come from: the parts given before the question that the rows are not of."""
+    asks, own = question_of(prompt, parts), set(rows)
+    numbers = (number for number, part in enumerate(parts) if part.kind == "given" and part.tokens)
+    return Context(
+        tuple(number for number in numbers if number not in asks and own.isdisjoint(parts[number].tokens)),
+        frozenset(sinks),
+    )
 
 
 def _rows(source: Source, prompt: Prompt, parts: Sequence[TextPart]) -> tuple[str, tuple[int, ...]]:

@@ -1,6 +1,5 @@
 """Parts of a text: its lines, paragraphs, sentences, words or messages, or spans of one's own, as sets of tokens."""
 
-import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,21 +8,11 @@ from typing import Literal, NamedTuple
 
 from attn_cli.errors import InputError
 from attn_cli.prompt import Prompt, Token
+from attn_cli.sentences import piece_starts
 
 CUTS = ("lines", "paragraphs", "sentences", "words")
 
-_ENDS = {
-    "lines": re.compile(r"\r\n?|\n"),
-    "paragraphs": re.compile(r"(?:\r\n?|\n)(?:[ \t]*(?:\r\n?|\n))+"),
-    # a mark that ends a sentence with what closes it and the space after, unless a small letter follows; a blank line
-    "sentences": re.compile(
-        r"""[.!?…]+["'”’)\]]*\s+(?![a-z])|[。！？]+[”’」』）]*\s*|(?:\r\n?|\n)(?:[ \t]*(?:\r\n?|\n))+"""
-    ),
-}
-# words that end with a full stop and no sentence, before which nothing of a longer word stands
-_ABBREVIATION = re.compile(r"(?:^|[\s(\[\"'“‘])(?:Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|Fig|Eq|vs|etc|cf|e\.g|i\.e|[A-Z])\.$")
-_LONGEST = 8  # characters of an abbreviation with what stands before it
-
+_NEAR = 3  # parts at the end of a text among which its question stands
 
 Kind = Literal["given", "generated", "other"]
 
@@ -124,6 +113,23 @@ def rows_of_last(prompt: Prompt, parts: Sequence[TextPart]) -> tuple[int, ...]:
     return tuple(token.index for token in prompt.tokens if token.index >= first and not token.generated)
 
 
+def question_of(prompt: Prompt, parts: Sequence[TextPart]) -> frozenset[int]:
+    """The numbers of the parts that ask: the last one given, from the last that ends in a question mark if it is near.
+
+    >>> text = "It is red. What is red? Answer:"
+    >>> cut = [(0, 11), (11, 24), (24, 31)]
+    >>> question_of(Prompt(text, ()), [TextPart("", (span,), (at,)) for at, span in enumerate(cut)])
+    frozenset({1, 2})
+    """
+    given = [number for number, part in enumerate(parts) if part.kind == "given" and part.tokens]
+    near = given[-_NEAR:]
+    asks = [
+        number for number in near if parts[number].text(prompt.text).rstrip("\"'”’»)] \t\r\n").endswith(("?", "？"))
+    ]
+    first = asks[-1] if asks else given[-1] if given else 0
+    return frozenset(number for number in given if number >= first)
+
+
 def _read_end(prompt: Prompt) -> int:
     """One past the last character that the model did not generate itself."""
     generated = prompt.generated
@@ -132,7 +138,7 @@ def _read_end(prompt: Prompt) -> int:
 
 def _pieces(prompt: Prompt, cut: str, start: int, end: int) -> list[tuple[int, int]]:
     """The pieces of characters start:end, each with the white space after it, the first with that before it."""
-    borders = _word_starts(prompt, start, end) if cut == "words" else _piece_starts(prompt.text, cut, start, end)
+    borders = _word_starts(prompt, start, end) if cut == "words" else piece_starts(prompt.text, cut, start, end)
     pieces: list[tuple[int, int]] = []
     for first, last in pairwise([start, *borders, end]):
         blank = not prompt.text[first:last].strip()
@@ -141,17 +147,6 @@ def _pieces(prompt: Prompt, cut: str, start: int, end: int) -> list[tuple[int, i
         elif last > first:
             pieces.append((first, last))
     return pieces
-
-
-def _piece_starts(text: str, cut: str, start: int, end: int) -> list[int]:
-    """Where all lines, paragraphs or sentences but the first begin."""
-    ends = _ENDS[cut].finditer(text, start, end)
-    return [match.end() for match in ends if cut != "sentences" or not _is_abbreviation(text, match.start())]
-
-
-def _is_abbreviation(text: str, at: int) -> bool:
-    """Whether the full stop at that character ends an abbreviation and no sentence."""
-    return _ABBREVIATION.search(text, max(0, at - _LONGEST), at + 1) is not None
 
 
 def _word_starts(prompt: Prompt, start: int, end: int) -> list[int]:

@@ -13,28 +13,32 @@ from attn_cli.selection import ranges
 from attn_cli.summaries.parts.answer import PartsRead
 from attn_cli.summaries.parts.hidden import HiddenParts
 from attn_cli.summaries.parts.reading import ReadPart
-from attn_cli.summaries.parts.text_parts import CUTS
+from attn_cli.summaries.parts.text_parts import CUTS, question_of
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted, visible
+from attn_cli.views.answers.cited_parts import cited_lines, verdict_lines
 from attn_cli.views.drawing.bars import bar
 from attn_cli.views.drawing.cells import fit, packed_text
 from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.screen import Screen
-from attn_cli.views.drawing.styles import BOLD, DIM
+from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import on_same_input
 
 _MOST = 12  # parts on a screen; the rest is counted
 _LONGEST = 400  # characters of a part that a line could show
 _SINKS = 4  # named in the legend
-_ROWS = {"last part": ", the last part", "generated": ", which predict it", "picked": "", "all": ", all"}
+_ROWS = {"last part": ", the last part", "generated": ", which chose it", "picked": "", "all": ", all"}
 _NARROW = 60  # columns below which there are no bars, and no column of size
 
 
 def draw(answer: PartsRead, report: Report, screen: Screen) -> Iterator[RenderableType]:
     """What was asked, a line for each of the first parts, one for the rest, and what the columns mean."""
     yield ""
-    yield packed_text(_titles(answer), screen, BOLD)
+    yield from (Text(line, BOLD) for line in verdict_lines(answer, screen.width))
+    if answer.cites:
+        yield from cited_lines(answer, screen.width)
+    yield packed_text(_titles(answer), screen, PLAIN if answer.citation else BOLD)
     table = _Table(answer, screen)
     yield Text(table.heading, DIM)
     order = answer.order
@@ -71,13 +75,14 @@ def _target(hidden: HiddenParts | None) -> list[str]:
     if hidden.target is None:
         return ["the mean vector"]
     if hidden.target.generated:
-        return [f"generated text, log2 p {log2(hidden.target.probability):.2f}"]
+        probability = hidden.target.probability
+        return [f"the answer's log2 p {log2(probability):.2f}" if probability else "the answer's log2 p below -1,000"]
     return [f"likeliest next: {_word(hidden.target)} {hidden.target.probability:.3f}"]
 
 
 def _word(target: Target) -> str:
     """The answer in a word."""
-    return "generated" if target.generated else visible(target.tokens[0].text) or "␣"
+    return "answer" if target.generated else visible(target.tokens[0].text) or "␣"
 
 
 def _legend(answer: PartsRead) -> str:
@@ -102,6 +107,7 @@ class _Table:
 
     def __init__(self, answer: PartsRead, screen: Screen) -> None:
         self.answer, self.wide = answer, screen.width >= _NARROW
+        self.asks = question_of(answer.prompt, [read.part for read in answer.read.parts]) if answer.context else ()
         self.effects = None if answer.hidden is None else answer.hidden.effects
         self.is_bits = answer.hidden is not None and answer.hidden.target is not None
         self.whole = (answer.read.left or 1.0) if answer.rescaled else 1.0
@@ -149,7 +155,11 @@ class _Table:
 
     def _marks(self, read: ReadPart) -> str:
         """What stands after the numbers: a bar, and whether the part holds a sink."""
-        marks = [bar(-self.answer.effects[read.number], self.bar, self.most), "sink" if read.sinks else ""]
+        marks = [
+            bar(-self.answer.effects[read.number], self.bar, self.most),
+            "question" if read.number in self.asks else "",
+            "sink" if read.sinks else "",
+        ]
         return "".join(f"  {mark}" for mark in marks if mark)
 
     def _label(self, read: ReadPart) -> str:

@@ -51,6 +51,12 @@ def hidden_mask(rows: Sequence[int], keys: Sequence[int], n: int, window: int = 
     return mask.clamp(min=torch.finfo(torch.float32).min)[None, None]
 
 
+def hidden_keys(answer: PartsRead, part: TextPart) -> list[int]:
+    """The tokens of a part that are hidden: all but sinks, of a part of sinks alone all."""
+    sinks = {sink.token.index for sink in answer.read.sinks}
+    return [token for token in part.tokens if token not in sinks] or list(part.tokens)
+
+
 def masked_log2_p(source: ModelSource, prompt: Prompt, rows: Sequence[int], keys: Sequence[int]) -> torch.Tensor:
     """log2 p of all words after the last row, in a whole pass of the model's own attention under that mask."""
     model, n = source.loaded.generating, len(prompt.tokens)
@@ -97,7 +103,7 @@ def test_what_is_hidden_equals_whole_passes_with_a_written_mask(kind: str, every
     assert best == answer.hidden.target.tokens[0].id
     for part, effect in zip(PARTS, answer.hidden.effects, strict=True):
         after = [row for row in range(n) if part.tokens and row > part.tokens[0] and row not in part.tokens]
-        hidden = masked_log2_p(source, prompt, after if everywhere else ROWS, part.tokens)
+        hidden = masked_log2_p(source, prompt, after if everywhere else ROWS, hidden_keys(answer, part))
         assert effect == pytest.approx(float(hidden[best] - plain[best]), abs=1e-4), part.name
     assert answer.hidden.effects[1] == 0
     assert answer.hidden.run_mode == "cache" and answer.hidden.no_cache_reason == ""
@@ -114,7 +120,7 @@ def test_hidden_from_attention_beside_other_mixers_and_under_alibi(kind: str, at
     best = answer.hidden.target.tokens[0].id
     plain = log2_p(model, source.reader.arguments([prompt]))[-1]
     for part, effect in zip(PARTS, answer.hidden.effects, strict=True):
-        with Masked(model, attention, hidden_mask(ROWS, part.tokens, n)):
+        with Masked(model, attention, hidden_mask(ROWS, hidden_keys(answer, part), n)):
             hidden = log2_p(model, source.reader.arguments([prompt]))[-1]
         assert effect == pytest.approx(float(hidden[best] - plain[best]), abs=1e-4), part.name
     assert max(map(abs, answer.hidden.effects)) > 0.01
@@ -131,7 +137,7 @@ def test_parts_of_many_rows_are_hidden_from_all_that_follow(kind: str) -> None:
     assert answer.hidden is not None and answer.hidden.target is not None
     plain, best = masked_log2_p(source, prompt, (), ()), answer.hidden.target.tokens[0].id
     for part, effect in zip(parts, answer.hidden.effects, strict=True):
-        hidden = masked_log2_p(source, prompt, range(part.tokens[-1] + 1, n), part.tokens)
+        hidden = masked_log2_p(source, prompt, range(part.tokens[-1] + 1, n), hidden_keys(answer, part))
         assert effect == pytest.approx(float(hidden[best] - plain[best]), abs=1e-4), part.name
     assert answer.hidden.run_mode == "cache"
     some = read_parts(source, prompt, parts, everywhere=True, selection=Selection((1,), (0, 2)))

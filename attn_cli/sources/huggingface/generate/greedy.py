@@ -1,6 +1,6 @@
 """Generating after a text: greedily, by the model's own `generate`, before its attention is looked at."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -43,12 +43,14 @@ def generate(
     most: int,
     start: int | None = None,
     on_token: Callable[[int], None] | None = None,
+    is_enough: Callable[[Sequence[int]], bool] = lambda ids: False,
 ) -> Generation:
     """Up to `most` tokens after one text, the likeliest each time.
 
     arguments  of the model's forward for that text
     start      the id of the decoder's start token, for models whose generation config lacks it
     on_token   called with the count of every generated token
+    is_enough  whether generation stops after these generated ids
 
     Raises InputError for arguments that the model can't continue, LoadError for a model with its own way of
     generating, in which the tokens before each generated one are unknown; MemoryError where there is too little memory.
@@ -56,7 +58,7 @@ def generate(
     model = loaded.generating
     assert model is not None, "loaded without its head"
     description = f"{loaded.about['model']} ({loaded.about['type']})"
-    settings, recorder = _settings(model, most, start), _Recorder(on_token)
+    settings, recorder = _settings(model, most, start), _Recorder(on_token, is_enough)
     with fused(model), _replaced_settings(model, settings), torch.no_grad():
         try:
             model.generate(**arguments, generation_config=settings, stopping_criteria=StoppingCriteriaList([recorder]))
@@ -82,16 +84,16 @@ def generate(
 
 
 class _Recorder:
-    """A stopping criterion that stops nothing and records the ids `[1, n]` after every generated token.
+    """A stopping criterion that records the ids `[1, n]` after every generated token.
 
     The return value of `generate` differs from model to model; the arguments of a stopping criterion don't.
 
     first  the index of the first generated token
     """
 
-    def __init__(self, on_token: Callable[[int], None] | None = None) -> None:
+    def __init__(self, on_token: Callable[[int], None] | None, is_enough: Callable[[Sequence[int]], bool]) -> None:
         self.first = 0
-        self.on_token = on_token
+        self.on_token, self.is_enough = on_token, is_enough
         self.last: torch.Tensor | None = None
 
     def __call__(self, input_ids: torch.Tensor, scores: Any, **_: Any) -> torch.Tensor:
@@ -100,7 +102,8 @@ class _Recorder:
         self.last = input_ids
         if self.on_token is not None:
             self.on_token(input_ids.shape[1] - self.first)
-        return torch.zeros(input_ids.shape[0], dtype=torch.bool, device=input_ids.device)
+        stops = self.is_enough(self.ids[self.first :])
+        return torch.full((input_ids.shape[0],), stops, dtype=torch.bool, device=input_ids.device)
 
     @property
     def ids(self) -> tuple[int, ...]:

@@ -1,6 +1,6 @@
-"""Prompts continued by generated tokens; the result is read by the model like any other prompt."""
+"""Prompts continued by generated tokens or a given answer; the result is read by the model like any other prompt."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
 from typing import Any
@@ -9,6 +9,7 @@ import torch
 
 from attn_cli.errors import InputError, LimitError
 from attn_cli.prompt import Generated, Prompt, Token
+from attn_cli.sentences import first_end
 from attn_cli.sources.huggingface.generate.detokenize import detokenize
 from attn_cli.sources.huggingface.generate.greedy import generate
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
@@ -22,11 +23,13 @@ from attn_cli.sources.huggingface.read.tokenize import labels
 class TextGenerator:
     """Continues prompts by the tokens that a model generates.
 
-    most  how many, at most
+    most          how many, at most
+    one_sentence  whether the continuation ends with its first sentence or line
     """
 
     loaded: LoadedModel
     most: int
+    one_sentence: bool = False
 
     def continue_text(self, prompt: Prompt, on_token: Callable[[int], None] | None = None) -> Prompt:
         """The prompt with the tokens that the model generates after it; `on_token` is called with each one's count.
@@ -41,14 +44,13 @@ class TextGenerator:
         prompt = without_end(loaded.tokenizer, prompt)
         count = len(prompt.tokens)
         self._check_limit(count, position_count(loaded.model.config))
-        generation = generate(loaded, _arguments(loaded, prompt), self.most, on_token=on_token)
-        text, new_tokens = detokenize(loaded.tokenizer, generation.before, generation.ids, prompt.text)
-        tokens = (*prompt.tokens, *_numbered(new_tokens, count))
-        generated = Generated(text[len(prompt.text) :], len(new_tokens), generation.ended, len(prompt.text))
-        longer = replace(prompt, text=text, tokens=tokens, generated=generated)
-        return (
-            replace(longer, arrays=longer.longer_arrays(generation.ids)) if isinstance(longer, ArrayPrompt) else longer
-        )
+        before = [token.id or 0 for token in prompt.tokens]
+        generation = generate(
+            loaded, _arguments(loaded, prompt), self.most, on_token=on_token,
+            is_enough=lambda ids: self.one_sentence and self._of_first_sentence(before, ids) is not None,
+        )  # fmt: skip
+        ids = generation.ids[: self._of_first_sentence(before, generation.ids)] if self.one_sentence else generation.ids
+        return _continued(loaded, prompt, generation.before, ids, ended=generation.ended and ids == generation.ids)
 
     def continue_decoder(
         self, prompt: Prompt, decoder: tuple[Token, ...], on_token: Callable[[int], None] | None = None
@@ -65,14 +67,28 @@ class TextGenerator:
         start = [token.id for token in decoder]
         if len(start) > 1:
             arguments["decoder_input_ids"] = torch.tensor([start], device=loaded.model.device)
-        generation = generate(loaded, arguments, self.most, start[0], on_token)
+        generation = generate(
+            loaded, arguments, self.most, start[0], on_token,
+            is_enough=lambda ids: self.one_sentence and self._of_first_sentence((), ids) is not None,
+        )  # fmt: skip
+        ids = generation.ids[: self._of_first_sentence((), generation.ids)] if self.one_sentence else generation.ids
         if generation.before != tuple(start):
             decoder = labels(loaded.tokenizer, torch.tensor([generation.before]))
-        text, new_tokens = detokenize(loaded.tokenizer, generation.before, generation.ids)
+        text, new_tokens = detokenize(loaded.tokenizer, generation.before, ids)
         # Their offsets would refer to the generated text, not to the prompt's.
         placeless = tuple(replace(token, start=None, end=None) for token in _numbered(new_tokens, len(decoder)))
         others = {**prompt.others, "decoder": (*decoder, *placeless)}
-        return replace(prompt, others=others, generated=Generated(text, len(new_tokens), generation.ended))
+        return replace(
+            prompt,
+            others=others,
+            generated=Generated(text, len(new_tokens), generation.ended and ids == generation.ids),
+        )
+
+    def _of_first_sentence(self, before: Sequence[int], ids: Sequence[int]) -> int | None:
+        """How many of the generated ids belong to the first sentence or line; None while it may go on."""
+        text, tokens = detokenize(self.loaded.tokenizer, before, ids)
+        end = first_end(text)
+        return None if end is None else sum(token.start is None or token.start < end for token in tokens)
 
     def _check_limit(self, read: int, limit: int | None) -> None:
         """Raise LimitError if `read` tokens of the prompt and the generated ones exceed the `limit` of positions."""
@@ -81,6 +97,43 @@ class TextGenerator:
                 f"--generate {self.most:,} is too many: of the model's {limit:,} positions {limit - read:,} are free",
                 f"--generate {limit - read} at most" if limit > read else "shorten the text",
             )
+
+
+def answered(loaded: LoadedModel, prompt: Prompt, answer: str) -> Prompt:
+    """The prompt with `answer` after it, as if the model had generated it.
+
+    A word after a word is set apart by a space, unless the prompt is a chat's.
+
+    Raises InputError for an answer without tokens and for a prompt without a text, LimitError for more tokens than the
+    model has positions.
+    """
+    tokenizer, model = loaded.tokenizer, loaded.about["model"]
+    if tokenizer is None or (isinstance(prompt, ArrayPrompt) and "input_ids" not in prompt.arrays):
+        raise InputError(f"{model} answers a text, and got none", "leave out --answer")
+    prompt = without_end(tokenizer, prompt)
+    last = prompt.tokens[-1] if prompt.tokens else None
+    is_within_text = last is not None and not last.special and prompt.text[-1:].strip() and answer[:1].isalnum()
+    ids = tokenizer(f" {answer}" if is_within_text else answer, add_special_tokens=False)["input_ids"]
+    if not ids:
+        raise InputError("the answer has no tokens", "give --answer some words")
+    limit = position_count(loaded.model.config)
+    if limit is not None and len(prompt.tokens) + len(ids) > limit:
+        length = len(prompt.tokens) + len(ids)
+        raise LimitError(f"text and answer are {length:,} tokens, the model has {limit:,} positions", "shorten them")
+    longer = _continued(loaded, prompt, [token.id or 0 for token in prompt.tokens], ids, ended=False)
+    assert longer.generated is not None
+    return replace(longer, generated=replace(longer.generated, given=True))
+
+
+def _continued(
+    loaded: LoadedModel, prompt: Prompt, before: Sequence[int], ids: Sequence[int], *, ended: bool
+) -> Prompt:
+    """The prompt with the tokens `ids` after it; `before` are the ids that its text ends with."""
+    text, new_tokens = detokenize(loaded.tokenizer, before, ids, prompt.text)
+    tokens = (*prompt.tokens, *_numbered(new_tokens, len(prompt.tokens)))
+    generated = Generated(text[len(prompt.text) :], len(new_tokens), ended, len(prompt.text))
+    longer = replace(prompt, text=text, tokens=tokens, generated=generated)
+    return replace(longer, arrays=longer.longer_arrays(tuple(ids))) if isinstance(longer, ArrayPrompt) else longer
 
 
 def _arguments(loaded: LoadedModel, prompt: Prompt) -> dict[str, Any]:

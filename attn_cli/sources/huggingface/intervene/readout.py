@@ -31,14 +31,19 @@ class Readout:
 class LogProbs:
     """Log-probabilities of S runs, natural logarithms.
 
-    target  log p of all target tokens in a row `[S]`
+    targets log p of each target token after those before it `[S, targets]`
     last    log p of every word in the row whose distribution is compared `[S, words]`
     text    the mean log p of the text's own tokens `[S]`; None if not requested
     """
 
-    target: torch.Tensor
+    targets: torch.Tensor
     last: torch.Tensor
     text: torch.Tensor | None
+
+    @property
+    def target(self) -> torch.Tensor:
+        """Log p of all target tokens in a row `[S]`."""
+        return self.targets.sum(-1)
 
 
 def read_logits(logits: torch.Tensor, readout: Readout, first: int, *, with_loss: bool) -> LogProbs:
@@ -48,7 +53,7 @@ def read_logits(logits: torch.Tensor, readout: Readout, first: int, *, with_loss
     """
     places = [row - first for row in readout.rows]
     chosen = logits[:, places].float().log_softmax(-1)  # [S, targets, words]
-    target = chosen[:, range(len(places)), list(readout.ids)].double().sum(-1)
+    targets = chosen[:, range(len(places)), list(readout.ids)].double()
     is_among = readout.last in readout.rows
     last = (
         chosen[:, readout.rows.index(readout.last)]
@@ -60,20 +65,22 @@ def read_logits(logits: torch.Tensor, readout: Readout, first: int, *, with_loss
         ids = torch.tensor(readout.text[1:], device=logits.device)
         losses = [cross_entropy(run[:-1].float(), ids, reduction="none") for run in logits]
         text = torch.stack([-loss.double().mean() for loss in losses])
-    return LogProbs(target, last, text)
+    return LogProbs(targets, last, text)
 
 
 def outcomes_of_logits(baseline: LogProbs, changed: LogProbs) -> list[Outcome]:
     """The effects of S runs against the baseline, in bits."""
-    bits = (changed.target - baseline.target) / log(2)
+    bits = (changed.targets - baseline.targets) / log(2)
     kl = (baseline.last.exp() * (baseline.last - changed.last)).sum(-1).clamp(min=0) / log(2)
     if baseline.text is None or changed.text is None:
-        return [Outcome(bits=a, kl_bits=b) for a, b in zip(bits.tolist(), kl.tolist(), strict=True)]
+        return [_outcome(a, b) for a, b in zip(bits, kl.tolist(), strict=True)]
     loss = (baseline.text - changed.text) / log(2)
-    return [
-        Outcome(bits=a, kl_bits=b, loss_bits=c)
-        for a, b, c in zip(bits.tolist(), kl.tolist(), loss.tolist(), strict=True)
-    ]
+    return [_outcome(a, b, c) for a, b, c in zip(bits, kl.tolist(), loss.tolist(), strict=True)]
+
+
+def _outcome(bits: torch.Tensor, kl_bits: float, loss_bits: float | None = None) -> Outcome:
+    """The outcome of one run whose target tokens changed by `bits` `[targets]`."""
+    return Outcome(float(bits.sum()), kl_bits, loss_bits, token_bits=tuple(bits.tolist()))
 
 
 def outcomes_of_vectors(

@@ -33,6 +33,8 @@ from attn_cli.sources.huggingface.read.processor import Processor, arrays_for_fo
 from attn_cli.sources.huggingface.read.random_tokens import repeated_tokens
 from attn_cli.sources.huggingface.read.tokenize import aligned, encode, tokenize
 
+_START_TOKEN_ALONE = "the decoder read its start token alone; --decoder-text or --generate N gives it more"
+
 
 class Generator(Protocol):
     """Continues prompts by generated tokens; `on_token` is called with the count of each."""
@@ -137,7 +139,7 @@ class PromptReader:
         if self.generator is not None:
             return [self.generator.continue_decoder(prompt, tokens, self.on_token) for prompt in prompts]
         decoder = {"decoder": tokens}
-        warnings = ("the decoder read its start token alone; --decoder-text or --generate N gives it more",)
+        warnings = (_START_TOKEN_ALONE,)
         return [
             replace(
                 prompt,
@@ -146,6 +148,21 @@ class PromptReader:
             )
             for prompt in prompts
         ]
+
+    def continued(self, prompt: Prompt, most: int, generator: Callable[[int], Generator]) -> Prompt:
+        """A prompt that was read without a generator, continued by `most` tokens or as many as positions are free.
+
+        generator  makes a generator of that many tokens
+        """
+        decoder = prompt.others.get("decoder")
+        limit = position_count(self.loaded.model.config, decoder=decoder is not None)
+        free = most if limit is None else min(most, limit - len(prompt.tokens if decoder is None else decoder))
+        if free <= 0:
+            return prompt
+        if decoder is None:
+            return generator(free).continue_text(prompt, self.on_token)
+        alone = replace(prompt, warnings=tuple(note for note in prompt.warnings if note != _START_TOKEN_ALONE))
+        return generator(free).continue_decoder(alone, decoder, self.on_token)
 
     def tokens_of(self, text: str) -> tuple[Token, ...]:
         """The tokens of a text of any length, one that the model can't read at once too."""

@@ -1,0 +1,53 @@
+"""Where the lines, paragraphs and sentences of a text begin and end."""
+
+import re
+
+_ENDS = {
+    "lines": re.compile(r"\r\n?|\n"),
+    "paragraphs": re.compile(r"(?:\r\n?|\n)(?:[ \t]*(?:\r\n?|\n))+"),
+    # a mark that ends a sentence with what closes it and the space after, unless a small letter follows; a blank line
+    "sentences": re.compile(
+        r"""[.!?…]+["'”’)\]]*\s+(?![a-z])|[。！？]+[”’」』）]*\s*|(?:\r\n?|\n)(?:[ \t]*(?:\r\n?|\n))+"""
+    ),
+}
+# words that end with a full stop and no sentence, before which nothing of a longer word stands
+_ABBREVIATION = re.compile(r"(?:^|[\s(\[\"'“‘])(?:Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|Fig|Eq|vs|etc|cf|e\.g|i\.e|[A-Z])\.$")
+_LONGEST = 8  # characters of an abbreviation with what stands before it
+_LIST_NUMBER = re.compile(r"\s*\d{1,2}[.)]\s*")
+
+
+def piece_starts(text: str, cut: str, start: int, end: int) -> list[int]:
+    """The first characters of all lines, paragraphs or sentences of text[start:end] but the first.
+
+    cut  "lines", "paragraphs" or "sentences"
+    """
+    ends = _ENDS[cut].finditer(text, start, end)
+    return [match.end() for match in ends if cut != "sentences" or not _is_abbreviation(text, match.start())]
+
+
+def first_end(text: str) -> int | None:
+    r"""One past the last character of the first sentence or line with words in it; None while it may go on.
+
+    A number of a list is no sentence.
+
+    >>> first_end("\nThe code is 7402. It")
+    18
+    >>> first_end("1. Take the ferry\n2.")
+    17
+    >>> first_end("The code is 7402.") is None
+    True
+    """
+    begins = len(text) - len(text.lstrip())
+    starts = sorted(
+        {*piece_starts(text, "sentences", begins, len(text)), *piece_starts(text, "lines", begins, len(text))}
+    )
+    for start in starts:
+        piece = text[begins:start]
+        if piece.strip() and not _LIST_NUMBER.fullmatch(piece):
+            return begins + len(piece.rstrip())
+    return None
+
+
+def _is_abbreviation(text: str, at: int) -> bool:
+    """Whether the full stop at that character ends an abbreviation and no sentence."""
+    return _ABBREVIATION.search(text, max(0, at - _LONGEST), at + 1) is not None

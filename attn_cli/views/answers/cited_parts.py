@@ -1,0 +1,105 @@
+"""Where an answer came from, in a sentence; and an answer whose sentences have marks of the parts that they needed."""
+
+from collections.abc import Iterator
+from textwrap import wrap
+
+from rich.text import Text
+
+from attn_cli.summaries.parts.answer import PartsRead
+from attn_cli.summaries.parts.citations import Citation
+from attn_cli.text import counted, cut, visible
+from attn_cli.views.drawing.styles import BOLD, DIM
+
+_ANSWER, _PART = 48, 40  # characters of an answer, and of a part's text, in a sentence
+_OTHERS = 3  # parts that a sentence names beside the first
+_MUCH = 0.1  # share of non-sink attention from which a part that wasn't needed was read all the same
+
+
+def verdict_lines(answer: PartsRead, width: int) -> Iterator[str]:
+    """One sentence on what the answer needed, with its number; none where there is nothing that it could need."""
+    citation = answer.citation
+    if citation is not None and answer.context:
+        yield from wrap(_verdict(answer, citation), width)
+
+
+def cited_lines(answer: PartsRead, width: int) -> Iterator[Text]:
+    """The answer's sentences with their marks, then what the marks mean, then what was read and not needed."""
+    citations = answer.citations
+    marked = "".join(_marked(citation) for citation in citations)
+    yield from (Text(line) for line in wrap(visible(marked.strip().replace("\n", " ")), width))
+    bits: dict[int, float] = {}
+    for citation in citations:
+        for part, value in () if citation.either else citation.needed:
+            bits[part] = min(value, bits.get(part, 0.0))
+        for part in citation.either:
+            bits.setdefault(part, 0.0)
+    for part in sorted(bits, key=lambda at: bits[at]):
+        effect = f"{bits[part]:+.1f} bits" if bits[part] else "enough by itself"
+        yield Text(f"  [{part + 1}] ", BOLD).append(cut(f"{_named(answer, part)}  {effect}", width - 8))
+    unneeded = [
+        f"[{part + 1}] {answer.read.parts[part].non_sink_share:.2f}"
+        for part in answer.context
+        if part not in bits and answer.read.parts[part].non_sink_share >= _MUCH
+    ]
+    if unneeded:
+        yield Text(f"  read and not needed, with the share of non-sink attention: {'  '.join(unneeded)}", DIM)
+    yield Text("")
+
+
+def _verdict(answer: PartsRead, citation: Citation) -> str:
+    said = f'"{visible(cut(" ".join(citation.text.split()), _ANSWER))}"'
+    if citation.either:
+        names = " and ".join(_named(answer, part) for part in citation.either[:_OTHERS])
+        without = _times(citation.bits or 0.0)
+        return f"{said} comes from {names}: each is enough by itself; without the context it is {without} less likely"
+    if citation.needed:
+        (first, bits), *others = citation.needed
+        verb = "rests on" if answer.cut == "words" else "comes from"
+        sentence = f"{said} {verb} {_named(answer, first)}: hidden, it makes the answer {_times(bits)} less likely"
+        more = [f"{_short(answer, part)} {_times(value)}" for part, value in others[:_OTHERS]]
+        more += [counted(len(others) - _OTHERS, "more part")] if len(others) > _OTHERS else []
+        return sentence + (f"; {', '.join(more)}" if more else "")
+    if citation.bits is None:
+        return f"{said} needs no part before the question"
+    if citation.bits > -1:
+        return (
+            f"{said} needs none of the parts: with all of them hidden its log2 p changes by {citation.bits:+.2f}. "
+            "It rests on the question, or on what the model learned"
+        )
+    together = _times(citation.bits)
+    return f"{said} needs several parts together: all hidden, it is {together} less likely; one by one, at most 2 times"
+
+
+def _marked(citation: Citation) -> str:
+    """A sentence with its marks before the white space at its end."""
+    text = citation.text.rstrip()
+    parts = list(citation.either) or [part for part, _ in citation.needed]
+    none = "[question or memory]" if citation.bits is None or citation.bits > -1 else "[several together]"
+    marks = "".join(f"[{part + 1}]" for part in parts) or none
+    return f"{text} {marks} "
+
+
+def _named(answer: PartsRead, number: int) -> str:
+    """The part's name and the beginning of its text; a word is its own name."""
+    part = answer.read.parts[number].part
+    text = visible(cut(" ".join(part.text(answer.prompt.text).split()), _PART))
+    return f'"{text}"' if answer.cut == "words" else f'{part.name} ("{text}")'
+
+
+def _short(answer: PartsRead, number: int) -> str:
+    return _named(answer, number) if answer.cut == "words" else visible(answer.read.parts[number].part.name)
+
+
+def _times(bits: float) -> str:
+    """How many times less likely a change of log2 p makes something.
+
+    >>> _times(-12.2), _times(-1.5), _times(-21.5)
+    ('4,700 times', '2.8 times', '3 million times')
+    """
+    if bits <= -100:
+        return f"2^{-bits:.0f} times"
+    times = 2.0**-bits
+    for unit, name in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
+        if times >= unit:
+            return f"{float(f'{times / unit:.2g}'):g} {name} times"
+    return f"{times:.1f} times" if times < 10 else f"{float(f'{times:.2g}'):,.0f} times"
