@@ -15,7 +15,7 @@ from attn_cli.source import Predicting, Source
 from attn_cli.summaries.calls.hidden_keys import HiddenKeys, HiddenWeight
 from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.parts.citations import Citation, citation_of, citations
-from attn_cli.summaries.parts.hidden import Context, HiddenParts, hide_parts, rows_after
+from attn_cli.summaries.parts.hidden import AnswerContext, HiddenParts, hide_parts, rows_after
 from attn_cli.summaries.parts.reading import ReadPart, TextReading, shares_read
 from attn_cli.summaries.parts.shares import SharesOfParts
 from attn_cli.summaries.parts.text_parts import TextPart, question_of, rows_of_last
@@ -256,11 +256,13 @@ def read_parts(
     return PartsRead(asked, prompt, read, hidden, obstacle, summaries=tuple(watcher.summaries))
 
 
-def _context(prompt: Prompt, parts: Sequence[TextPart], rows: Sequence[int], sinks: Sequence[int] = ()) -> Context:
+def _context(
+    prompt: Prompt, parts: Sequence[TextPart], rows: Sequence[int], sinks: Sequence[int] = ()
+) -> AnswerContext:
     """What an answer of these rows may come from: the parts given before the question that the rows are not of."""
     asks, own = question_of(prompt, parts), set(rows)
     numbers = (number for number, part in enumerate(parts) if part.kind == "given" and part.tokens)
-    return Context(
+    return AnswerContext(
         tuple(number for number in numbers if number not in asks and own.isdisjoint(parts[number].tokens)),
         frozenset(sinks),
     )

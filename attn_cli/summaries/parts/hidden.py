@@ -42,7 +42,7 @@ class HiddenParts:
 
 
 @dataclass(frozen=True)
-class Context:
+class AnswerContext:
     """What an answer may come from: the parts before the question.
 
     parts  their numbers, ascending
@@ -61,7 +61,7 @@ def hide_parts(
     *,
     everywhere: bool,
     step: Callable[[], None],
-    context: Context = Context(),
+    context: AnswerContext = AnswerContext(),
 ) -> HiddenParts:
     """Hide each part in turn, then the context; a part of no tokens, and what is rounding, has an effect of 0.
 
