@@ -5,7 +5,9 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
-from attn_cli.arrays import Array
+import numpy as np
+
+from attn_cli.arrays import Array, indices, to_numpy
 from attn_cli.kernel.bands.band import Band
 from attn_cli.kernel.bands.bands import bands
 from attn_cli.kernel.bands.plan import Planner, plan_of
@@ -118,6 +120,28 @@ class Call(ABC):
     def e(self) -> int:
         """The width of a value; 0 without values."""
         return 0
+
+    @property
+    def is_causal(self) -> bool:
+        """Whether no query may attend to a key after itself; the last query stands at the last key."""
+        if self.n == 0 or self._looks_ahead(0):
+            return self.n == 0
+        queries = np.arange(1, self.n)
+        seen = self.rule.mask.interval(queries, self.m)
+        if seen is None:
+            return not any(map(self._looks_ahead, range(1, self.n)))
+        return bool((np.minimum(seen.last, self.m) <= np.maximum(self._after(queries), seen.first)).all())
+
+    def _looks_ahead(self, query: int) -> bool:
+        mask, after = self.rule.mask, int(self._after(query))
+        if mask.span(query, query + 1, self.m).last <= after:
+            return False
+        i, j = indices(query, query + 1, self.like), indices(after, self.m, self.like)
+        return bool(to_numpy(mask.allowed(i[:, None], j[None])).any())
+
+    def _after(self, query: Any) -> Any:
+        """The first key after each query; of more queries than keys query 0 stands at key 0."""
+        return query + max(self.m - self.n, 0) + 1
 
     @property
     def shows_scores(self) -> bool:

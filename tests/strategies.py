@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from attn_cli.kernel.bands.plan import Plan, Planner, plan_of
 from attn_cli.kernel.definition.bias import Alibi, BiasSum, GivenBias
+from attn_cli.kernel.definition.mask import Intervals, Mask
 from attn_cli.kernel.definition.masks import (
     Causal,
     Dilated,
     Given,
     Intersection,
     Keys,
-    Mask,
     MaskFunction,
     Open,
     Prefix,
@@ -73,6 +73,7 @@ def problems(draw: st.DrawFn, *, raw: bool = False) -> Problem:
                 Given(rng.random((n, m)) < 0.6),
                 Given(rng.random((heads, n, m)) < 0.6),
                 MaskFunction(lambda i, j: (i + j) % 3 != 0),
+                Intervals(*rng.integers(-1, m + 2, (2, n))),
             ]
         )
     )

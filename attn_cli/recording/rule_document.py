@@ -8,7 +8,8 @@ import numpy as np
 
 from attn_cli.kernel.definition import masks
 from attn_cli.kernel.definition.bias import Alibi, BiasSum, GivenBias
-from attn_cli.kernel.definition.masks import Given, Intersection, Keys, Mask, Submask
+from attn_cli.kernel.definition.mask import Mask
+from attn_cli.kernel.definition.masks import Given, Intersection, Keys, Submask
 from attn_cli.kernel.definition.rule import Rule, UnknownRule
 
 Put = Callable[[np.ndarray], str]

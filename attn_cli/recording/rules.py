@@ -7,7 +7,8 @@ import numpy as np
 from attn_cli.arrays import at_least_float32, to_numpy
 from attn_cli.call import Call
 from attn_cli.kernel.definition.bias import Alibi, Bias, BiasSum, GivenBias
-from attn_cli.kernel.definition.masks import Given, Intersection, Keys, Mask, MaskFunction, Submask, dense
+from attn_cli.kernel.definition.mask import Intervals, Mask, dense
+from attn_cli.kernel.definition.masks import Given, Intersection, Keys, MaskFunction, Submask
 from attn_cli.kernel.definition.rule import Rule
 
 
@@ -50,7 +51,7 @@ def _mask(mask: Mask, call: Call, n: int, m: int) -> Mask:
             return Intersection(tuple(_mask(part, call, n, m) for part in masks))
         case Submask(mask=inner, rows=rows, columns=columns, keys=keys):
             return replace(mask, mask=_mask(inner, call, rows + n, columns + keys))
-        case MaskFunction():
+        case MaskFunction() | Intervals():
             return Given(to_numpy(dense(mask, n, m, like=call.like)), str(mask))
     return mask
 

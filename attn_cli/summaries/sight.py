@@ -6,8 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from attn_cli.arrays import Array, indices, to_numpy
-from attn_cli.kernel.definition.masks import Mask
-from attn_cli.kernel.stats.intervals import Intervals, intervals
+from attn_cli.kernel.definition.mask import Intervals, Mask, intervals
 
 _CELLS = 2**22  # of a mask at a time
 

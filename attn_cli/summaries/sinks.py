@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attn_cli.arrays import indices, to_numpy
 from attn_cli.call import Call
 from attn_cli.prompt import Token
 from attn_cli.summaries.calls.memo import memoised
@@ -31,18 +30,9 @@ def expected_sinks(call: Call) -> np.ndarray:
     Key 0 where the first query sees nothing after itself, so in causal self-attention; elsewhere the special tokens,
     such as [CLS] and [SEP]. They are known before a model has run: no second pass is needed to hide them.
     """
-    if call.place.stream != "cross" and not _first_looks_ahead(call):
+    if call.place.stream != "cross" and call.is_causal:
         return np.zeros(min(1, call.m), dtype=np.int64)
     return special_places(call.keys)
-
-
-def _first_looks_ahead(call: Call) -> bool:
-    """Whether query 0 may attend to a key after itself."""
-    own = max(call.m - call.n, 0)
-    if call.rule.mask.span(0, 1, call.m).last <= own + 1:
-        return False
-    i, j = indices(0, 1, call.like), indices(own + 1, call.m, call.like)
-    return bool(to_numpy(call.rule.mask.allowed(i[:, None], j[None])).any())
 
 
 @memoised

@@ -5,7 +5,8 @@ from functools import cache
 import numpy as np
 
 from attn_cli.call import AttentionCall, Place
-from attn_cli.kernel.definition.masks import Causal, Mask, Open
+from attn_cli.kernel.definition.mask import Mask
+from attn_cli.kernel.definition.masks import Causal, Open
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Generated, Prompt, Token, Word
 from attn_cli.recording import Recording

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from attn_cli.call import Call
 from attn_cli.explore.grids import Difference, Grid, HeadGrid, MeanGrid, WithoutSinks, WordGrid, hidden_keys
-from attn_cli.kernel.definition.masks import dense
+from attn_cli.kernel.definition.mask import dense
 from attn_cli.summaries.against.alignment import aligned_tokens
 from attn_cli.summaries.calls.in_words import InWords
 from attn_cli.summaries.reduce import reduce

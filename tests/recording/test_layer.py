@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from attn_cli.call import AttentionCall, Place
 from attn_cli.kernel.definition.dense import attend
-from attn_cli.kernel.definition.masks import dense as dense_mask
+from attn_cli.kernel.definition.mask import dense as dense_mask
 from attn_cli.prompt import Token
 from attn_cli.recording import LEVELS, MASKED, RecordedLayer
 from attn_cli.summaries.answers.record import recorded

@@ -8,7 +8,7 @@ import numpy as np
 from attn_cli.arrays import Array, is_torch
 from attn_cli.kernel.bands.masked_cells import MaskedCells, with_infinities
 from attn_cli.kernel.bands.matmul import Product
-from attn_cli.kernel.definition.masks import Span
+from attn_cli.kernel.definition.mask import Span
 from attn_cli.kernel.definition.rule import Rule
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attn_cli.arrays import Array, indices, is_torch, namespace, zeros
-from attn_cli.kernel.definition.masks import Mask, Span
+from attn_cli.kernel.definition.mask import Mask, Span
 
 
 class MaskedCells(NamedTuple):

@@ -16,7 +16,7 @@ from attn_cli.kernel.bands.band import Executor
 from attn_cli.kernel.bands.matmul import Product, batched, by_onednn, onednn_is_wider
 from attn_cli.kernel.bands.passes import SAFE_SCORE, in_passes
 from attn_cli.kernel.bands.threads import cores
-from attn_cli.kernel.definition.masks import Span
+from attn_cli.kernel.definition.mask import Span
 from attn_cli.kernel.definition.rule import Rule
 
 CACHE_BYTES = 3 * 2**20  # one band of scores; measured best between 1.5 and 3 MiB on processors with 1 MiB of L2 a core

@@ -16,7 +16,7 @@ from attn_cli.kernel.cpu.c_library import library
 from attn_cli.kernel.cpu.c_structs import AttentionStruct
 from attn_cli.kernel.cpu.c_threads import pool, team
 from attn_cli.kernel.cpu.gaps import Gaps
-from attn_cli.kernel.stats.intervals import Intervals
+from attn_cli.kernel.definition.mask import Intervals
 from attn_cli.kernel.stats.one_walk import NOTED_MOMENTS, OneWalk, RowScatter, WalkStats
 
 _PANEL = 64  # keys lie in panels of so many, on any processor

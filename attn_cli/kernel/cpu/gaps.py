@@ -5,8 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attn_cli.arrays import Array, indices, to_numpy
-from attn_cli.kernel.definition.masks import Mask
-from attn_cli.kernel.stats.intervals import Intervals, ends_of
+from attn_cli.kernel.definition.mask import Intervals, Mask, ends_of
 
 _CELLS = 2**21  # of the mask that are looked at together
 _MOST = 2**21  # gaps: 16 MiB
@@ -32,8 +31,8 @@ def intervals_and_gaps(mask: Mask, n: int, m: int, like: Array) -> tuple[Interva
     like  an array of the library and device of the mask
 
     >>> from attn_cli.kernel.definition.masks import Dilated
-    >>> (first, last), gaps = intervals_and_gaps(Dilated(2, 2), 3, 3, np.empty(0))
-    >>> first.tolist(), last.tolist(), gaps.rows.tolist(), gaps.keys.tolist()
+    >>> seen, gaps = intervals_and_gaps(Dilated(2, 2), 3, 3, np.empty(0))
+    >>> seen.first.tolist(), seen.last.tolist(), gaps.rows.tolist(), gaps.keys.tolist()
     ([0, 1, 0], [3, 2, 3], [0, 1, 1, 2], [[1, 2], [1, 2]])
     """
     first, last, count = np.zeros(n, np.int32), np.zeros(n, np.int32), 0

@@ -10,8 +10,8 @@ import numpy as np
 from attn_cli.arrays import Array, at_least_float32, is_torch, itemsize, namespace, to_numpy
 from attn_cli.kernel.cpu.gaps import intervals_and_gaps
 from attn_cli.kernel.definition.bias import Bias, GivenBias
+from attn_cli.kernel.definition.mask import intervals
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.stats.intervals import Intervals, intervals
 from attn_cli.kernel.stats.one_walk import MOST_TOP, NOTED_MOMENTS, OneWalk, WalkStats
 from attn_cli.kernel.stats.wanted import Pool
 
@@ -69,13 +69,11 @@ def row_stats(
     wanted: OneWalk,
     output: Array | None,
     *,
-    span: Intervals | None = None,
     vectors: int | None = None,
 ) -> WalkStats | None:
     """What is asked of every row of a call that `suits`; its output is written into `output`, if that isn't None.
 
-    q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, output `[h, n, e]`; `span` holds the keys of every row, in place of the
-    rule's mask; `vectors` forces narrower ones than the widest.
+    q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, output `[h, n, e]`; `vectors` forces narrower ones than the widest.
     None for a mask of too many holes, and for values that are not finite, since masked ones must not matter.
     """
     # Here: most commands start without it.
@@ -84,7 +82,7 @@ def row_stats(
 
     if wanted.top > MOST_TOP:
         return None
-    span, gaps = intervals(rule.mask, q.shape[1], k.shape[1]) if span is None else span, None
+    span, gaps = intervals(rule.mask, q.shape[1], k.shape[1]), None
     if span is None:
         found = intervals_and_gaps(rule.mask, q.shape[1], k.shape[1], q)
         if found is None:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from attn_cli.arrays import Array, at_least_float32, namespace
 from attn_cli.display import drawing
 from attn_cli.kernel.definition.heads import expand_groups
-from attn_cli.kernel.definition.masks import dense as dense_mask
+from attn_cli.kernel.definition.mask import dense as dense_mask
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.definition.softmax import softmax, unnormalised
 

@@ -1,67 +1,39 @@
-"""Masks: may query i attend to key j? Computed cell by cell, so that no n x m mask is ever stored.
-
-`allowed` takes index arrays i `[b, 1]` and j `[1, c]` and returns booleans `[b, c]` or `[h, b, c]`, True where query i
-may attend to key j. `span` says which keys a run of queries can see at all, so that a band stops at the diagonal.
-"""
+"""The masks that there are: causal, windows, padding, given cells, and what is made of several."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
-from typing import NamedTuple, Protocol
 
-from attn_cli.arrays import Array, indices, namespace
+import numpy as np
 
-
-class Span(NamedTuple):
-    """The keys that a run of queries can see.
-
-    Keys outside `first:last` are masked for every one of the queries; keys in `open_first:open_last` are allowed
-    for every one of them, so that `allowed` is needed for the rest of `first:last` only.
-    """
-
-    first: int
-    open_first: int
-    open_last: int
-    last: int
-
-
-class Mask(Protocol):
-    """The interface of masks; shapes are in the module's docstring."""
-
-    def allowed(self, i: Array, j: Array) -> Array:
-        """True if query i may attend to key j."""
-
-    def span(self, start: int, stop: int, m: int) -> Span:
-        """The keys, of m, that queries start .. stop - 1 may attend to."""
-
-    def __str__(self) -> str:
-        """A few words for headers, such as "causal"."""
+from attn_cli.arrays import Array, to_numpy
+from attn_cli.kernel.definition.mask import Ends, Mask, Span, ends_of
 
 
 @dataclass(frozen=True)
-class Open:
+class Open(Mask):
     """Every query may attend to every key."""
 
     def allowed(self, i: Array, j: Array) -> Array:
         """True everywhere."""
         return (i == i) & (j == j)
 
-    def span(self, start: int, stop: int, m: int) -> Span:
-        """All keys, all open."""
-        return Span(0, 0, m, m)
+    def interval(self, i: np.ndarray, m: int) -> Ends:
+        """All keys."""
+        return Ends(np.zeros_like(i), np.full_like(i, m))
 
     def __str__(self) -> str:
         return "no mask"
 
 
 @dataclass(frozen=True)
-class Causal:
+class Causal(Mask):
     """Query i may attend to keys 0 .. i + offset.
 
     `offset` 0 aligns the first query with the first key (top-left); m - n aligns the last with the last
     (bottom-right), which is what decoding with a cache of m - n past keys means.
 
-    >>> import numpy as np
+    >>> from attn_cli.kernel.definition.mask import dense
     >>> dense(Causal(), 3, 3, like=np.empty(0)).astype(int).tolist()
     [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
     """
@@ -72,22 +44,21 @@ class Causal:
         """Where j is not after i + offset."""
         return j <= i + self.offset
 
-    def span(self, start: int, stop: int, m: int) -> Span:
-        """Up to the diagonal; open below it."""
-        last = min(max(stop + self.offset, 0), m)
-        return Span(0, 0, min(max(start + self.offset + 1, 0), last), last)
+    def interval(self, i: np.ndarray, m: int) -> Ends:
+        """Up to the diagonal."""
+        return Ends(np.zeros_like(i), i + self.offset + 1)
 
     def __str__(self) -> str:
         return "causal" if self.offset == 0 else f"causal, offset {self.offset}"
 
 
 @dataclass(frozen=True)
-class Window:
+class Window(Mask):
     """Query i sees the `size` keys that end at i + offset, itself included (and, if `both_sides`, as many after it).
 
     The one-sided form is the usual sliding window once it is combined with `Causal`: i + offset - size < j.
 
-    >>> import numpy as np
+    >>> from attn_cli.kernel.definition.mask import dense
     >>> dense(Window(2), 3, 3, like=np.empty(0)).astype(int).tolist()
     [[1, 1, 1], [1, 1, 1], [0, 1, 1]]
     """
@@ -101,28 +72,23 @@ class Window:
         near = j > i + (self.offset - self.size)
         return near & (j < i + (self.offset + self.size)) if self.both_sides else near
 
-    def span(self, start: int, stop: int, m: int) -> Span:
-        """From the edge of the first query's window."""
-        first = _within(start + self.offset - self.size + 1, 0, m)
-        open_first = _within(stop + self.offset - self.size, first, m)
-        if not self.both_sides:
-            return Span(first, open_first, m, m)
-        last = _within(stop + self.offset + self.size - 1, first, m)
-        open_last = _within(start + self.offset + self.size, open_first, last)
-        return Span(first, min(open_first, open_last), open_last, last)
+    def interval(self, i: np.ndarray, m: int) -> Ends:
+        """From the edge of each query's window."""
+        last = i + self.offset + self.size if self.both_sides else np.full_like(i, m)
+        return Ends(i + self.offset - self.size + 1, last)
 
     def __str__(self) -> str:
         return f"window {self.size}" + (" on both sides" if self.both_sides else "")
 
 
 @dataclass(frozen=True)
-class Dilated:
+class Dilated(Mask):
     """Query i sees `size` keys before and `size` after it, itself counted in both, each `gap` keys from the next.
 
     That is i + offset - t * gap for t from -(size - 1) to size - 1: a window on both sides with holes, as Longformer
     has (Beltagy et al. 2020, section 3.1). With gap 1 it is a window; combined with `Causal`, the keys before remain.
 
-    >>> import numpy as np
+    >>> from attn_cli.kernel.definition.mask import dense
     >>> dense(Dilated(2, 2), 4, 4, like=np.empty(0)).astype(int).tolist()
     [[1, 0, 1, 0], [0, 1, 0, 1], [1, 0, 1, 0], [0, 1, 0, 1]]
     """
@@ -162,10 +128,10 @@ class Dilated:
 
 
 @dataclass(frozen=True)
-class Prefix:
+class Prefix(Mask):
     """The first `length` keys are open to every query, the others causally (prefix LM, Raffel et al. 2020).
 
-    >>> import numpy as np
+    >>> from attn_cli.kernel.definition.mask import dense
     >>> dense(Prefix(2), 3, 4, like=np.empty(0)).astype(int).tolist()
     [[1, 1, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0]]
     """
@@ -177,17 +143,16 @@ class Prefix:
         """Where j is in the prefix, or not after i + offset."""
         return (j < self.length) | (j <= i + self.offset)
 
-    def span(self, start: int, stop: int, m: int) -> Span:
+    def interval(self, i: np.ndarray, m: int) -> Ends:
         """Up to the diagonal or the end of the prefix, whichever is further."""
-        last = _within(max(stop + self.offset, self.length), 0, m)
-        return Span(0, 0, _within(max(start + self.offset + 1, self.length), 0, last), last)
+        return Ends(np.zeros_like(i), np.maximum(i + self.offset + 1, self.length))
 
     def __str__(self) -> str:
         return f"prefix {self.length}" + (f", offset {self.offset}" if self.offset else "")
 
 
 @dataclass(frozen=True, eq=False)
-class Keys:
+class Keys(Mask):
     """Only some keys are real: booleans `real [m]`, False at padding."""
 
     real: Array
@@ -196,22 +161,29 @@ class Keys:
         """Where key j is real."""
         return self.real[j[0, :]][None, :] & (i == i)
 
+    def interval(self, i: np.ndarray, m: int) -> Ends | None:
+        """From the first real key to the last; None if not all keys between them are real."""
+        first, last, solid = self._ends()
+        return Ends(np.full_like(i, first), np.full_like(i, last)) if solid else None
+
     def span(self, start: int, stop: int, m: int) -> Span:
         """From the first real key to the last; open if all keys between them are real, too."""
-        xp = namespace(self.real)
-        where = xp.nonzero(self.real)[0]
-        if where.shape[0] == 0:
-            return Span(0, 0, 0, 0)
-        first, last = int(where[0]), int(where[-1]) + 1
-        solid = int(where.shape[0]) == last - first
+        first, last, solid = self._ends()
         return Span(first, first, last if solid else first, last)
+
+    def _ends(self) -> tuple[int, int, bool]:
+        places = np.flatnonzero(to_numpy(self.real))
+        if len(places) == 0:
+            return 0, 0, True
+        first, last = int(places[0]), int(places[-1]) + 1
+        return first, last, last - first == len(places)
 
     def __str__(self) -> str:
         return "padding"
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class Given(Mask):
     """A mask given as booleans `[n, m]` or `[h, n, m]`, True where attending is allowed."""
 
     cells: Array
@@ -221,16 +193,27 @@ class Given:
         """The booleans of these cells."""
         return self.cells[..., _places(i[:, 0]), :][..., _places(j[0, :])]
 
-    def span(self, start: int, stop: int, m: int) -> Span:
-        """All keys, none known to be open: the mask is small enough to be read cell by cell."""
-        return Span(0, 0, 0, m)
+    def interval(self, i: np.ndarray, m: int) -> Ends | None:
+        """The ends of the rows, where none has holes and they are the same for all heads."""
+        cells = self.cells
+        if (
+            len(i) == 0
+            or i[0] < 0
+            or i[-1] >= cells.shape[-2]
+            or 0 in cells.shape
+            or cells.shape[:-2] not in ((), (1,))
+        ):
+            return None
+        rows = to_numpy(cells[0, ...] if cells.ndim == 3 else cells)[i[0] : i[-1] + 1]
+        ends = ends_of(rows)
+        return ends if bool((ends.last - ends.first == np.count_nonzero(rows, axis=-1)).all()) else None
 
     def __str__(self) -> str:
         return self.words
 
 
 @dataclass(frozen=True, eq=False)
-class MaskFunction:
+class MaskFunction(Mask):
     """A mask that is any elementwise function of (i, j), as flex attention and transformers write them."""
 
     function: Callable[[Array, Array], Array]
@@ -240,16 +223,12 @@ class MaskFunction:
         """The values of the function, broadcast to all cells."""
         return self.function(i, j) & (i == i) & (j == j)
 
-    def span(self, start: int, stop: int, m: int) -> Span:
-        """All keys, none known to be open: only every cell's value tells where a function is True."""
-        return Span(0, 0, 0, m)
-
     def __str__(self) -> str:
         return self.words
 
 
 @dataclass(frozen=True)
-class Intersection:
+class Intersection(Mask):
     """Several masks at once: a cell is allowed if every one of them allows it."""
 
     masks: tuple[Mask, ...]
@@ -257,6 +236,14 @@ class Intersection:
     def allowed(self, i: Array, j: Array) -> Array:
         """Where all masks allow it."""
         return reduce(lambda a, b: a & b, [mask.allowed(i, j) for mask in self.masks])
+
+    def interval(self, i: np.ndarray, m: int) -> Ends | None:
+        """Where the intervals overlap."""
+        parts = [mask.interval(i, m) for mask in self.masks]
+        known = [part for part in parts if part is not None]
+        if len(known) < len(parts):
+            return None
+        return Ends(np.maximum.reduce([part.first for part in known]), np.minimum.reduce([part.last for part in known]))
 
     def span(self, start: int, stop: int, m: int) -> Span:
         """Where the spans overlap."""
@@ -272,7 +259,7 @@ class Intersection:
 
 
 @dataclass(frozen=True)
-class Submask:
+class Submask(Mask):
     """The part of a mask from row `rows` and column `columns` on, with `keys` columns: one text of a padded batch."""
 
     mask: Mask
@@ -283,6 +270,11 @@ class Submask:
     def allowed(self, i: Array, j: Array) -> Array:
         """The whole mask, `rows` further down and `columns` further right."""
         return self.mask.allowed(i + self.rows, j + self.columns)
+
+    def interval(self, i: np.ndarray, m: int) -> Ends | None:
+        """The whole mask's intervals, counted from column `columns`."""
+        ends = self.mask.interval(i + self.rows, m + self.columns)
+        return None if ends is None else Ends(ends.first - self.columns, ends.last - self.columns)
 
     def span(self, start: int, stop: int, m: int) -> Span:
         """The whole mask's span, counted from column `columns`."""
@@ -304,11 +296,6 @@ def all_of(*masks: Mask) -> Mask:
     if not parts:
         return Open()
     return parts[0] if len(parts) == 1 else Intersection(tuple(parts))
-
-
-def dense(mask: Mask, n: int, m: int, *, like: Array) -> Array:
-    """The whole mask as booleans `[n, m]` or `[h, n, m]`: the definition, for small matrices."""
-    return mask.allowed(indices(0, n, like)[:, None], indices(0, m, like)[None, :])
 
 
 def _places(numbers: Array) -> Array | slice:

@@ -5,7 +5,8 @@ from typing import Any
 
 from attn_cli.arrays import Array, namespace
 from attn_cli.kernel.definition.bias import Bias
-from attn_cli.kernel.definition.masks import Mask, Open
+from attn_cli.kernel.definition.mask import Mask
+from attn_cli.kernel.definition.masks import Open
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,8 +18,8 @@ import numpy as np
 
 from attn_cli.arrays import Array, is_torch, namespace, to_numpy, zeros
 from attn_cli.kernel.definition.bias import Alibi, GivenBias
+from attn_cli.kernel.definition.mask import Intervals, intervals
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.stats.intervals import Intervals, intervals
 from attn_cli.kernel.stats.one_walk import MOST_TOP, NOTED_MOMENTS, OneWalk, WalkStats
 from attn_cli.kernel.stats.wanted import Pool
 
@@ -68,16 +68,14 @@ def row_stats(
     wanted: OneWalk,
     output: Array | None,
     *,
-    span: Intervals | None = None,
     tile: KernelTile | None = None,
 ) -> WalkStats | None:
     """What is asked of every row of a call that `suits`; its output is written into `output`, if that isn't None.
 
-    q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, output `[h, n, e]`; `span` holds the keys of every row, in place of the
-    rule's mask; `tile` in place of the one chosen by d and type.
+    q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, output `[h, n, e]`; `tile` in place of the one chosen by d and type.
     None for a mask whose rows are no intervals, and for values that are not finite, since masked ones must not matter.
     """
-    span = intervals(rule.mask, q.shape[1], k.shape[1]) if span is None else span
+    span = intervals(rule.mask, q.shape[1], k.shape[1])
     if (
         span is None
         or wanted.top > MOST_TOP
@@ -181,7 +179,7 @@ class _Walk:
     def _rows_that_see(self, keys: int) -> tuple[np.ndarray, np.ndarray]:
         """For every so many keys the first row of those that may see them, and the end of the last; to a tile."""
         _, n, m = self.sizes
-        first, last = self.span
+        first, last = self.span.first, self.span.last
         live, tiles = first < last, np.arange(0, n, self.tile.rows)
         least = np.minimum.reduceat(np.where(live, first, m), tiles)
         largest = np.maximum.reduceat(np.where(live, last, 0), tiles)
@@ -275,7 +273,7 @@ class _Walk:
     def _call(self) -> tuple[Any, ...]:
         """Arguments of every kernel: q, k, the keys that each row may see, sizes, and the rule."""
         h, n, m = self.sizes
-        rows = (self._moved(np.ascontiguousarray(x, dtype=np.int32)) for x in self.span)
+        rows = (self._moved(np.ascontiguousarray(x, dtype=np.int32)) for x in (self.span.first, self.span.last))
         sizes = (h // self.k.shape[0], n, m, self.q.shape[2])
         slopes, offset, bias = self.q, 0, self.rule.bias
         if isinstance(bias, Alibi):

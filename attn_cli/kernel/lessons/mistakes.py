@@ -9,7 +9,8 @@ import numpy as np
 
 from attn_cli.kernel.definition.dense import attend, scores
 from attn_cli.kernel.definition.heads import expand_groups, join_heads
-from attn_cli.kernel.definition.masks import Causal, Given, Intersection, Mask, Open, Prefix, Window, all_of
+from attn_cli.kernel.definition.mask import Mask
+from attn_cli.kernel.definition.masks import Causal, Given, Intersection, Open, Prefix, Window, all_of
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.definition.softmax import softmax, unnormalised
 

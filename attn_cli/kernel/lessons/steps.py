@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 from attn_cli.arrays import Array, at_least_float32, namespace
 from attn_cli.kernel.definition.heads import expand_groups
+from attn_cli.kernel.definition.mask import dense as dense_mask
 from attn_cli.kernel.definition.masks import Open
-from attn_cli.kernel.definition.masks import dense as dense_mask
 from attn_cli.kernel.definition.rule import Rule
 
 

@@ -6,7 +6,6 @@ from attn_cli.arrays import Array
 from attn_cli.kernel.cpu import walk as cpu
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.gpu import walk as gpu
-from attn_cli.kernel.stats.intervals import Intervals
 from attn_cli.kernel.stats.one_walk import OneWalk, WalkStats
 
 
@@ -21,13 +20,8 @@ class CompiledWalk(Protocol):
         rule: Rule,
         wanted: OneWalk,
         output: Array | None,
-        *,
-        span: Intervals | None = None,
     ) -> WalkStats | None:
-        """What is asked of every row, with the output `[h, n, e]` written into `output`; None if it can't.
-
-        span  the keys of every row, in place of the rule's mask
-        """
+        """What is asked of every row, with the output `[h, n, e]` written into `output`; None if it can't."""
 
 
 def compiled_walk(q: Array, k: Array, v: Array, rule: Rule) -> CompiledWalk | None:

@@ -13,7 +13,6 @@ import numpy as np
 from attn_cli.arrays import Array
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.at_once import compiled_walk
-from attn_cli.kernel.stats.intervals import Intervals
 from attn_cli.kernel.stats.one_walk import MOST_TOP, OneWalk, WalkStats
 from attn_cli.kernel.stats.wanted import ColumnSums, Pool, RankedKeys, Rows, RowStats, TopK, Wanted
 
@@ -21,20 +20,17 @@ Notes = Callable[[OneWalk, Array | None], WalkStats | None]
 """Notes numbers of all rows of a call in one walk, which fills the output; None if it can't."""
 
 
-def compiled_stats(
-    q: Array, k: Array, v: Array, rule: Rule, wanted: Wanted, output: Array | None, *, span: Intervals | None = None
-) -> RowStats | None:
+def compiled_stats(q: Array, k: Array, v: Array, rule: Rule, wanted: Wanted, output: Array | None) -> RowStats | None:
     """What is wanted of a call with q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`; None where no compiled code suits.
 
     output  `[h, n, e]`, is filled, if it isn't None
-    span    the keys of every row, in place of the rule's mask
     """
     walk = compiled_walk(q, k, v, rule)
     if walk is None:
         return None
 
     def notes(one: OneWalk, output: Array | None) -> WalkStats | None:
-        return walk.row_stats(q, k, v, rule, one, output, span=span)
+        return walk.row_stats(q, k, v, rule, one, output)
 
     return stats_of_walks(notes, wanted, k.shape[1], output)
 

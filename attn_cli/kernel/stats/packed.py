@@ -12,10 +12,10 @@ import numpy as np
 
 from attn_cli.arrays import Array, at_least_float32, row_dot, to_numpy
 from attn_cli.kernel.cpu import walk as cpu
+from attn_cli.kernel.definition.mask import Intervals
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.at_once import compiled_walk
 from attn_cli.kernel.stats.compiled import compiled_stats, stats_of_walks
-from attn_cli.kernel.stats.intervals import Intervals
 from attn_cli.kernel.stats.one_walk import OneWalk, WalkStats
 from attn_cli.kernel.stats.unpadded import Unpadded
 from attn_cli.kernel.stats.wanted import MOMENTS, RankedKeys, RowStats, Wanted
@@ -67,13 +67,13 @@ class PackedTexts:
 
         def notes(one: OneWalk, output: Array | None) -> WalkStats | None:
             one, span = replace(one, scatter=unpadded.noted), unpadded.span(self.span)
-            return cpu.row_stats(self.q, self.k, self.v, self.rule, one, output, span=span)
+            return cpu.row_stats(self.q, self.k, self.v, replace(self.rule, mask=span), one, output)
 
         stats = stats_of_walks(notes, unpadded.wanted(wanted), self.k.shape[1], self.output)
         return None if stats is None else unpadded.stats(stats, wanted)
 
     def _compiled(self, wanted: Wanted) -> RowStats | None:
-        return compiled_stats(self.q, self.k, self.v, self.rule, wanted, self.output, span=self.span)
+        return compiled_stats(self.q, self.k, self.v, replace(self.rule, mask=self.span), wanted, self.output)
 
     def with_padding(self) -> "PackedTexts":
         """The same with padding, and an output of its own."""
@@ -153,7 +153,7 @@ class PackedText:
         chosen = k[:, np.maximum(keys, 0)]  # [g, n, c, d]
         products = row_dot(q.reshape(g, h // g, n, 1, d), chosen[:, None])  # [g, h / g, n, c]
         scores = to_numpy(self.texts.rule.capped(products * self.texts.rule.scale)).reshape(h, n, -1)
-        first, last = (x[self.rows, None] - self.rows.start for x in self.texts.span)
+        first, last = (x[self.rows, None] - self.rows.start for x in (self.texts.span.first, self.texts.span.last))
         allowed = (keys >= first) & (keys < last)
         return np.exp(np.where(allowed, scores - logsumexp[..., None], -np.inf)).sum(axis=-1)
 

@@ -58,7 +58,7 @@ class _PaddedWalk:
         marks = np.moveaxis(np.stack(wanted.vectors).reshape(-1, count, self.n), 0, -1).astype(np.float32)
         of_marks = from_numpy(marks, v)[None].expand(g, -1, -1, -1)
         self.values = xp.concat([xp.reshape(v, (g, count, self.n, e)), of_marks], axis=-1)  # both in one product
-        self.first, self.last = (self._local(x) for x in texts.span)  # [texts, n]
+        self.first, self.last = (self._local(x) for x in (texts.span.first, texts.span.last))  # [texts, n]
         self.columns = self._local(np.concatenate(wanted.key_sets, axis=1))
 
         self.of_lists = from_numpy(_sums_of_columns(wanted), q)

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from attn_cli.arrays import Array, namespace
-from attn_cli.kernel.stats.intervals import Intervals
+from attn_cli.kernel.definition.mask import Intervals
 from attn_cli.kernel.stats.one_walk import RowScatter
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
 
@@ -45,7 +45,7 @@ class Unpadded:
         """The keys of R rows, of these; rows of no text have none."""
         if self._span is None or self._span[0] is not span:
             bounds = np.zeros((2, len(self.noted.places)), np.int32)
-            for bound, of_rows in zip(bounds, span, strict=True):
+            for bound, of_rows in zip(bounds, (span.first, span.last), strict=True):
                 bound[: self._count] = of_rows[self._places] - self._ahead
             self._span = span, Intervals(*bounds)
         return self._span[1]

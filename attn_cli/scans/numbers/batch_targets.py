@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from attn_cli.kernel.stats.intervals import Intervals
+from attn_cli.kernel.definition.mask import Intervals
 from attn_cli.kernel.stats.wanted import ColumnSums, TopK, Wanted
 from attn_cli.scans.numbers.ranges import OWN, POSITION_EDGES, POSITIONS, STEP_EDGES
 from attn_cli.scans.read.token_rows import TokenRows
@@ -95,7 +95,7 @@ class BatchTargets:
         """The means that head statistics are; rows without a key to see are known by the mask."""
         rows = self.rows
         made = HeadMeans.of([
-            Alignment(rows.length, rows.length, tokens, 0, same_tokens=True, looks_back=self.looks_back,
+            Alignment(rows.length, rows.length, tokens, 0, same_tokens=True, is_causal=self.looks_back,
                       has_sink=self.learned_sink, hides=False)
             for tokens in rows.tokens
         ])  # fmt: skip

@@ -7,7 +7,7 @@ import numpy as np
 
 from attn_cli.batch_call import BatchCall, BatchVisit
 from attn_cli.call import AttentionCall, Call, Place
-from attn_cli.kernel.stats.intervals import Intervals, intervals
+from attn_cli.kernel.definition.mask import Intervals, intervals
 from attn_cli.kernel.stats.padded import padded_stats
 from attn_cli.kernel.stats.wanted import ColumnSums, RowStats
 from attn_cli.scans.numbers.batch_targets import LARGEST, BatchTargets

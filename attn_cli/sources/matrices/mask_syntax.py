@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from attn_cli.errors import InputError
-from attn_cli.kernel.definition.masks import Causal, Dilated, Given, Keys, Mask, Prefix, Window, all_of
+from attn_cli.kernel.definition.mask import Mask
+from attn_cli.kernel.definition.masks import Causal, Dilated, Given, Keys, Prefix, Window, all_of
 from attn_cli.sources.files.array_file import read_array
 from attn_cli.sources.files.paths import leads_somewhere
 from attn_cli.sources.matrices.options import MatrixOptions

@@ -8,7 +8,7 @@ import numpy as np
 
 from attn_cli.arrays import to_numpy
 from attn_cli.call import Call
-from attn_cli.kernel.definition.masks import Mask
+from attn_cli.kernel.definition.mask import Mask
 from attn_cli.kernel.stats.wanted import ColumnSums, RowStats, Wanted
 from attn_cli.summaries.parts.text_parts import TextPart
 from attn_cli.summaries.reduce import Part, Summary

@@ -10,7 +10,7 @@ import numpy as np
 from attn_cli.arrays import at_least_float32, itemsize, namespace, to_numpy
 from attn_cli.call import AttentionCall, Call
 from attn_cli.kernel.bands.blocks import folded
-from attn_cli.kernel.stats.intervals import intervals
+from attn_cli.kernel.definition.mask import intervals
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.recording import LEVELS, MASKED, RecordedLayer
 from attn_cli.recording.numbers import kept

@@ -20,7 +20,8 @@ from attn_cli.kernel.bands.passes import SAFE_SCORE, in_passes
 from attn_cli.kernel.bands.plan import CACHE_BYTES, Plan, largest_score, plan_of, plan_of_weights, runs, tile_of
 from attn_cli.kernel.bands.threads import cores, in_order
 from attn_cli.kernel.definition import dense
-from attn_cli.kernel.definition.masks import Causal, Given, Intersection, Keys, Mask, Open, Window
+from attn_cli.kernel.definition.mask import Mask
+from attn_cli.kernel.definition.masks import Causal, Given, Intersection, Keys, Open, Window
 from attn_cli.kernel.definition.rule import Rule
 from tests.strategies import Problem, as_tensors, problems
 

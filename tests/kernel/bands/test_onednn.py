@@ -14,7 +14,8 @@ from attn_cli.kernel.bands.bands import bands
 from attn_cli.kernel.bands.matmul import batched, by_onednn, multiplies, onednn_is_wider
 from attn_cli.kernel.bands.plan import ONEDNN_BYTES, Plan, onednn_tile, plan_of, widened
 from attn_cli.kernel.definition import dense
-from attn_cli.kernel.definition.masks import Causal, Intersection, Mask, Open, Window
+from attn_cli.kernel.definition.mask import Mask
+from attn_cli.kernel.definition.masks import Causal, Intersection, Open, Window
 from attn_cli.kernel.definition.rule import Rule
 from tests.strategies import Problem, as_tensors, problems
 

@@ -16,22 +16,21 @@ from attn_cli.kernel.cpu.gaps import intervals_and_gaps
 from attn_cli.kernel.cpu.walk import row_stats, suits
 from attn_cli.kernel.definition import dense
 from attn_cli.kernel.definition.bias import Alibi
+from attn_cli.kernel.definition.mask import Mask, intervals
+from attn_cli.kernel.definition.mask import dense as dense_mask
 from attn_cli.kernel.definition.masks import (
     Causal,
     Dilated,
     Given,
     Intersection,
     Keys,
-    Mask,
     MaskFunction,
     Open,
     Prefix,
     Submask,
     Window,
 )
-from attn_cli.kernel.definition.masks import dense as dense_mask
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.stats.intervals import intervals
 from attn_cli.kernel.stats.one_walk import OneWalk, WalkStats
 from attn_cli.kernel.stats.wanted import Pool
 
@@ -76,7 +75,8 @@ def holed(h: int, n: int, m: int, random: np.random.Generator) -> dict[str, Mask
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (7, 7), (5, 19), (19, 5)])
 def test_intervals_are_the_masks_rows(name: str, n: int, m: int) -> None:
     mask = masks(n, m)[name]
-    first, last = intervals(mask, n, m)
+    seen = intervals(mask, n, m)
+    first, last = seen.first, seen.last
     j = np.arange(m)
     cells = (j >= first[:, None]) & (j < last[:, None])
     np.testing.assert_array_equal(cells, dense_mask(mask, n, m, like=np.empty(0)).reshape(n, m))
@@ -95,9 +95,8 @@ def test_intervals_without_their_gaps_are_the_masks_rows(name: str, n: int, m: i
     h, mask = 2, holed(2, n, m, np.random.default_rng(1))[name]
     found = intervals_and_gaps(mask, n, m, np.empty(0))
     assert found is not None
-    (first, last), gaps = found
-    j = np.arange(m)
-    cells = np.repeat(((j >= first[:, None]) & (j < last[:, None]))[None], h, axis=0)
+    (seen, gaps), j = found, np.arange(m)
+    cells = np.repeat(((j >= seen.first[:, None]) & (j < seen.last[:, None]))[None], h, axis=0)
     for head in range(h):
         for i in range(n):
             row = (head * n if gaps.of_heads else 0) + i

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attn_cli.kernel.definition.dense import attend
-from attn_cli.kernel.definition.masks import Causal, Dilated, Window, dense
+from attn_cli.kernel.definition.mask import dense, intervals
+from attn_cli.kernel.definition.masks import Causal, Dilated, Given, Intersection, Keys, MaskFunction, Window
 from attn_cli.kernel.definition.rule import Rule
 from tests.strategies import Problem, problems
 
@@ -22,6 +23,20 @@ def test_a_span_holds_all_visible_keys_and_its_open_part_no_masked_one(problem: 
     assert not cells[..., : span.first].any()
     assert not cells[..., span.last :].any()
     assert cells[..., span.open_first : span.open_last].all()
+
+
+MAY_HAVE_HOLES = (Dilated, Given, Intersection, Keys, MaskFunction)
+
+
+@given(problems())
+def test_the_intervals_of_a_mask_are_its_cells(problem: Problem) -> None:
+    n, m = problem.q.shape[1], problem.k.shape[1]
+    seen = intervals(problem.rule.mask, n, m)
+    cells = dense(problem.rule.mask, n, m, like=problem.q)
+    if seen is not None:
+        np.testing.assert_array_equal(dense(seen, n, m, like=problem.q), cells.reshape(n, m))
+    else:
+        assert isinstance(problem.rule.mask, MAY_HAVE_HOLES)
 
 
 numbers = st.integers(1, 6)

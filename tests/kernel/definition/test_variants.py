@@ -9,8 +9,8 @@ from attn_cli.kernel.definition.bias import Alibi
 from attn_cli.kernel.definition.dense import attend
 from attn_cli.kernel.definition.heads import join_heads, split_heads
 from attn_cli.kernel.definition.latent import Latent, Operands, rms_norm
+from attn_cli.kernel.definition.mask import dense as dense_mask
 from attn_cli.kernel.definition.masks import Causal
-from attn_cli.kernel.definition.masks import dense as dense_mask
 from attn_cli.kernel.definition.positions import rotary, sinusoidal
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.lessons.decode import decode

@@ -17,7 +17,8 @@ from attn_cli.call import AttentionCall, Output, Place
 from attn_cli.kernel.cpu import walk as cpu
 from attn_cli.kernel.definition import dense
 from attn_cli.kernel.definition.bias import Alibi, BiasSum, GivenBias
-from attn_cli.kernel.definition.masks import Causal, Given, Intersection, Mask, Window
+from attn_cli.kernel.definition.mask import Mask
+from attn_cli.kernel.definition.masks import Causal, Given, Intersection, Window
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.gpu import walk
 from attn_cli.kernel.gpu.walk import KernelTile, row_stats, tile_of

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from attn_cli.kernel.cpu.c_library import is_built
-from attn_cli.kernel.definition.masks import Causal, Intersection, Mask, Open, Window
+from attn_cli.kernel.definition.mask import Intervals, Mask
+from attn_cli.kernel.definition.masks import Causal, Intersection, Open, Window
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.compiled import compiled_stats
-from attn_cli.kernel.stats.intervals import Intervals, intervals
 from attn_cli.kernel.stats.packed import PackedTexts
 from attn_cli.kernel.stats.wanted import MOMENTS, ColumnSums, Pool, TopK, Wanted
 
@@ -26,7 +26,7 @@ def packed(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: Mask, rule: 
         rows = np.zeros((2, LONGEST), np.int32) + index * LONGEST
         rows[1] += LONGEST
         count = text.stop - text.start
-        rows[:, text] = np.stack(intervals(mask, count, count)) + index * LONGEST + text.start
+        rows[:, text] = np.stack(mask.interval(np.arange(count), count)).clip(0, count) + index * LONGEST + text.start
         spans.append(rows)
     first, last = np.concatenate(spans, axis=1)
     output = torch.zeros(H, q.shape[1], E)

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from attn_cli.kernel.cpu.c_library import is_built
+from attn_cli.kernel.definition.mask import Intervals
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats import padded
-from attn_cli.kernel.stats.intervals import Intervals
 from attn_cli.kernel.stats.packed import PackedTexts
 from attn_cli.kernel.stats.padded import padded_stats
 from attn_cli.kernel.stats.wanted import ColumnSums, TopK, Wanted

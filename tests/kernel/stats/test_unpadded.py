@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from attn_cli.kernel.cpu.c_library import is_built
+from attn_cli.kernel.definition.mask import Intervals
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.stats.intervals import Intervals
 from attn_cli.kernel.stats.packed import PackedTexts
 from attn_cli.kernel.stats.padded import padded_stats
 from attn_cli.kernel.stats.unpadded import Unpadded

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attn_cli.errors import InputError
-from attn_cli.kernel.definition.masks import dense
+from attn_cli.kernel.definition.mask import dense
 from attn_cli.sources.matrices.mask_syntax import MASKS, masks_of
 from attn_cli.sources.matrices.options import MatrixOptions
 from attn_cli.sources.matrices.shapes import ScoreShape

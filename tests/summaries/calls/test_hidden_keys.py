@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from attn_cli.call import AttentionCall, Place
 from attn_cli.kernel.definition import dense
-from attn_cli.kernel.definition.masks import Causal, Intersection, Keys, Mask, Open
+from attn_cli.kernel.definition.mask import Mask
+from attn_cli.kernel.definition.masks import Causal, Intersection, Keys, Open
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.wanted import ColumnSums, Wanted
 from attn_cli.prompt import Token

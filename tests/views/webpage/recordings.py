@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from attn_cli.call import AttentionCall, Place
-from attn_cli.kernel.definition.masks import Causal, Intersection, Mask, Open, Window
+from attn_cli.kernel.definition.mask import Mask
+from attn_cli.kernel.definition.masks import Causal, Intersection, Open, Window
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Generated, Prompt, Token
 from attn_cli.recording import RecordedLayer, Recording

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attn_cli.call import Place
-from attn_cli.kernel.definition.masks import Mask
-from attn_cli.kernel.stats.intervals import Intervals, intervals
+from attn_cli.kernel.definition.mask import Intervals, Mask, intervals
 from attn_cli.sources.huggingface.anatomy.streams import TEXT_STREAMS
 from attn_cli.sources.huggingface.capture.batch_labels import UnpaddedText
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule

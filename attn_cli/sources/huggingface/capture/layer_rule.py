@@ -13,7 +13,8 @@ from attn_cli.arrays import Array
 from attn_cli.errors import InputError, LoadError
 from attn_cli.kernel.bands.bands import bands
 from attn_cli.kernel.bands.plan import plan_of
-from attn_cli.kernel.definition.masks import Given, Mask, Open, Submask
+from attn_cli.kernel.definition.mask import Mask
+from attn_cli.kernel.definition.masks import Given, Open, Submask
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.at_once import compiled_walk
 from attn_cli.kernel.stats.one_walk import OneWalk

@@ -13,7 +13,8 @@ from typing import Any
 import torch
 
 from attn_cli.arrays import Array
-from attn_cli.kernel.definition.masks import Causal, Intersection, Keys, Mask, MaskFunction, Open, Window, all_of
+from attn_cli.kernel.definition.mask import Mask
+from attn_cli.kernel.definition.masks import Causal, Intersection, Keys, MaskFunction, Open, Window, all_of
 from attn_cli.sources.huggingface.compat import (
     WITHOUT_TORCH_FUNCTION,
     bidirectional_mask_function,

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import torch
 
-from attn_cli.kernel.definition.masks import Span
+from attn_cli.kernel.definition.mask import Mask, Span
 
 
 @dataclass(frozen=True, eq=False)
-class HiddenCells:
+class HiddenCells(Mask):
     """A mask that takes some keys from some rows of some heads, and allows all else.
 
     keys   which of the m keys are hidden, booleans `[m]`

@@ -75,8 +75,7 @@ def mixed_layers(
 
 def _check_encoder(call: AttentionCall) -> None:
     """LoadError for a call in which no query sees what follows it."""
-    m = call.m
-    if call.n == m > 1 and call.rule.mask.span(0, 1, m).last <= 1:
+    if call.n == call.m > 1 and call.is_causal:
         raise LoadError(
             f"layer {call.place.layer} is a decoder's: the residual rule sends everything to the first token",
             "--by through is for encoders; attn parts says what an answer needs",

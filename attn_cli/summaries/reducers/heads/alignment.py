@@ -17,7 +17,7 @@ class Alignment:
     keys         what the keys mean
     offset       the key at which query 0 stands: m - n, as with a cache of past keys
     same_tokens  whether the queries are keys too; not so in cross-attention
-    looks_back   whether no query may attend to a key after itself
+    is_causal    whether no query may attend to a key after itself
     has_sink     whether a learned sink takes a share of every row
     hides        whether some keys are hidden, so that what a row gives to them is missing from its sum
     """
@@ -27,22 +27,17 @@ class Alignment:
     keys: tuple[Token, ...]
     offset: int
     same_tokens: bool
-    looks_back: bool
+    is_causal: bool
     has_sink: bool
     hides: bool
 
     @classmethod
     def of(cls, call: Call) -> "Alignment":
-        """The alignment of `call`.
-
-        The first query tells whether a call looks back: every mask that isn't causal lets it attend, or says that it
-        may let it attend, to keys after itself.
-        """
+        """The alignment of `call`."""
         offset = call.m - call.n
-        looks_back = call.rule.mask.span(0, 1, call.m).last <= offset + 1
         same_tokens = call.place.stream != "cross"
         has_sink = call.rule.sink is not None
-        return cls(call.n, call.m, call.keys, offset, same_tokens, looks_back, has_sink, bool(hidden_keys(call)))
+        return cls(call.n, call.m, call.keys, offset, same_tokens, call.is_causal, has_sink, bool(hidden_keys(call)))
 
     @property
     def is_partial(self) -> bool:

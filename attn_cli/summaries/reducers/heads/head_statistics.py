@@ -71,8 +71,8 @@ class HeadMeans:
     @classmethod
     def of(cls, alignments: Sequence[Alignment]) -> "HeadMeans":
         """Those of texts that are aligned so."""
-        if len({text.looks_back for text in alignments}) > 1:  # a text of one token has nothing to look ahead to
-            alignments = [replace(text, looks_back=False) for text in alignments]
+        if len({text.is_causal for text in alignments}) > 1:  # a text of one token has nothing to look ahead to
+            alignments = [replace(text, is_causal=False) for text in alignments]
         texts = AlignedTexts(tuple(alignments))
         unknown = {each: np.array([not each.exists(text) for text in alignments]) for each in STATISTICS}
         cells = [each.cell for each, missing in unknown.items() if each.cell is not None and not missing.all()]

@@ -49,7 +49,7 @@ class Diagonal(Cell):
 
     def exists(self, alignment: Alignment) -> bool:
         """Where queries are keys, and are allowed to attend to that side."""
-        return alignment.same_tokens and (self.back >= 0 or not alignment.looks_back)
+        return alignment.same_tokens and (self.back >= 0 or not alignment.is_causal)
 
     def keys(self, alignment: Alignment) -> np.ndarray:
         """So many places before each query."""

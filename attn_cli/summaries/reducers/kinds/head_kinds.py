@@ -9,7 +9,7 @@ import numpy as np
 
 from attn_cli.arrays import namespace, to_numpy
 from attn_cli.call import AttentionCall, Call
-from attn_cli.kernel.stats.intervals import Intervals, intervals
+from attn_cli.kernel.definition.mask import Intervals, intervals
 from attn_cli.kernel.stats.wanted import ColumnSums, RowStats, Wanted
 from attn_cli.prompt import Token
 from attn_cli.recording import RecordedLayer
@@ -116,7 +116,7 @@ class KindTexts:
 
     def targets(self, call: Call) -> Targets:
         """The targets of a call, made once for calls of the same tokens."""
-        looks_back = call.rule.mask.span(0, 1, call.m).last <= max(call.m - call.n, 0) + 1
+        looks_back = call.is_causal
         key = (id(call.keys), call.n, looks_back, call.place.stream == "cross")
         if key not in self._targets:
             self._targets[key] = call.keys, self._make(call, looks_back=looks_back)

@@ -18,7 +18,8 @@ from transformers.masking_utils import (
     sliding_window_causal_mask_function,
 )
 
-from attn_cli.kernel.definition.masks import Intersection, MaskFunction, dense
+from attn_cli.kernel.definition.mask import dense
+from attn_cli.kernel.definition.masks import Intersection, MaskFunction
 from attn_cli.sources.huggingface.capture import lazy_mask as module
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask, lazy_mask
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from attn_cli.kernel.definition.masks import Causal, Given, Mask, Open, Window
+from attn_cli.kernel.definition.mask import Mask
+from attn_cli.kernel.definition.masks import Causal, Given, Open, Window
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import reduce

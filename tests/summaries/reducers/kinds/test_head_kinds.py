@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from attn_cli.call import AttentionCall, Place
 from attn_cli.kernel.definition import dense
-from attn_cli.kernel.definition.masks import Causal, Given, Intersection, Mask, Open, Prefix, Window
-from attn_cli.kernel.definition.masks import dense as dense_mask
+from attn_cli.kernel.definition.mask import Mask
+from attn_cli.kernel.definition.mask import dense as dense_mask
+from attn_cli.kernel.definition.masks import Causal, Given, Intersection, Open, Prefix, Window
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import reduce

@@ -1,0 +1,123 @@
+"""Masks: may query i attend to key j? Computed cell by cell, so that no n x m mask is ever stored.
+
+`allowed` takes index arrays i `[b, 1]` and j `[1, c]` and returns booleans `[b, c]` or `[h, b, c]`, True where query i
+may attend to key j. `interval` says the same of a whole row, where its keys have no holes: compiled code walks rows by
+it, and a band stops where the intervals of its rows do.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from attn_cli.arrays import Array, indices, is_torch, namespace, to_numpy
+
+
+class Span(NamedTuple):
+    """The keys that a run of queries can see.
+
+    Keys outside `first:last` are masked for every one of the queries; keys in `open_first:open_last` are allowed
+    for every one of them, so that `allowed` is needed for the rest of `first:last` only.
+    """
+
+    first: int
+    open_first: int
+    open_last: int
+    last: int
+
+
+class Ends(NamedTuple):
+    """The keys of each of b queries: from `first` up to and without `last`, both `[b]`; none where last <= first."""
+
+    first: np.ndarray
+    last: np.ndarray
+
+
+class Mask(ABC):
+    """The interface of masks; a new one has `allowed`, `interval` if its rows have no holes, and words for headers."""
+
+    @abstractmethod
+    def allowed(self, i: Array, j: Array) -> Array:
+        """True if query i may attend to key j; shapes are in the module's docstring."""
+
+    def interval(self, i: np.ndarray, m: int) -> Ends | None:
+        """The keys, of m, of queries i `[b]`, ascending without gaps; None if some row has holes, or differs by head.
+
+        Ends may lie before key 0 and after key m - 1.
+        """
+        return None
+
+    def span(self, start: int, stop: int, m: int) -> Span:
+        """The keys, of m, that queries start .. stop - 1 may attend to: from the least end of their intervals to the
+        greatest; all of them, none known to be open, where rows are no intervals.
+        """
+        ends = self.interval(np.arange(start, stop), m)
+        return Span(0, 0, 0, m) if ends is None else _span_of(ends, m)
+
+    @abstractmethod
+    def __str__(self) -> str:
+        """A few words for headers, such as "causal"."""
+
+
+def _span_of(ends: Ends, m: int) -> Span:
+    first, last = (np.clip(x, 0, m) for x in ends)
+    live = first < last
+    if not live.any():
+        return Span(0, 0, 0, 0)
+    begin, end, open_first, open_last = int(first[live].min()), int(last[live].max()), int(first.max()), int(last.min())
+    if not live.all() or open_first > open_last:
+        return Span(begin, begin, begin, end)
+    return Span(begin, open_first, open_last, end)
+
+
+@dataclass(frozen=True, eq=False)
+class Intervals(Mask):
+    """The keys of every query i by themselves: from first[i] up to and without last[i], both `[n]`.
+
+    So texts are packed: side by side in one row of tokens, each token sees its own text alone.
+
+    >>> dense(Intervals(np.array([0, 0, 2]), np.array([2, 2, 3])), 3, 3, like=np.empty(0)).astype(int).tolist()
+    [[1, 1, 0], [1, 1, 0], [0, 0, 1]]
+    """
+
+    first: np.ndarray
+    last: np.ndarray
+
+    def allowed(self, i: Array, j: Array) -> Array:
+        """Where key j lies between the ends of query i."""
+        rows = to_numpy(i[:, 0])
+        first, last = (namespace(j).asarray(x[rows, None].astype(np.int64)) for x in (self.first, self.last))
+        first, last = (x.to(j.device) if is_torch(j) else x for x in (first, last))
+        return (j >= first) & (j < last)
+
+    def interval(self, i: np.ndarray, m: int) -> Ends:
+        """As they were given."""
+        return Ends(self.first[i], self.last[i])
+
+    def __str__(self) -> str:
+        return "intervals"
+
+
+def intervals(mask: Mask, n: int, m: int) -> Intervals | None:
+    """The intervals of a mask on n queries and m keys, in int32 and within the keys; None where a row has holes.
+
+    >>> from attn_cli.kernel.definition.masks import Causal, Intersection, Window
+    >>> seen = intervals(Intersection((Causal(), Window(2))), 4, 4)
+    >>> list(zip(seen.first.tolist(), seen.last.tolist()))
+    [(0, 1), (0, 2), (1, 3), (2, 4)]
+    """
+    ends = mask.interval(np.arange(n), m)
+    return None if ends is None else Intervals(*(np.clip(x, 0, m).astype(np.int32) for x in ends))
+
+
+def ends_of(cells: np.ndarray) -> Ends:
+    """The first True of each row of `[b, m]`, and the place after the last; 0 and 0 where there is none."""
+    live = cells.any(axis=-1)
+    last = cells.shape[-1] - cells[:, ::-1].argmax(axis=-1)
+    return Ends(cells.argmax(axis=-1), np.where(live, last, 0))  # argmax of all False is 0
+
+
+def dense(mask: Mask, n: int, m: int, *, like: Array) -> Array:
+    """The whole mask as booleans `[n, m]` or `[h, n, m]`: the definition, for small matrices."""
+    return mask.allowed(indices(0, n, like)[:, None], indices(0, m, like)[None, :])
