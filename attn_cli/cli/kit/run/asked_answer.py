@@ -1,0 +1,70 @@
+"""The answer that `attn parts` traces: a given one, the last message of a chat, or what the model writes."""
+
+from dataclasses import dataclass
+
+from attn_cli.cli.kit.options.text_command import TextCommandOptions
+from attn_cli.cli.kit.stderr.status_line import StatusLine
+from attn_cli.errors import InputError, LoadError
+from attn_cli.prompt import Prompt
+from attn_cli.source import Predicting, Source
+from attn_cli.sources import Generating, is_recording, is_table
+
+_ANSWER_TOKENS = 32  # that a model writes to the end of a sentence or line
+_CITED_TOKENS = 128  # and in sentences that are traced one by one
+
+
+@dataclass(frozen=True)
+class AskedAnswer:
+    """The answer that is traced: a given one, else what the model writes after the text.
+
+    given  the text of --answer; None without
+    cite   whether each of several sentences is traced by itself
+    """
+
+    given: str | None
+    cite: bool = False
+
+    def check(self, options: TextCommandOptions, *, picks_rows: bool) -> None:
+        """InputError for options that contradict each other, or that a table or recording can't answer."""
+        asked = "--answer" if self.given is not None else "--cite" if self.cite else ""
+        if asked and (is_table(options.model) or is_recording(options.model)):
+            raise InputError(f"{asked} needs a model that writes text", "choose one with --model")
+        if asked and picks_rows:
+            raise InputError(f"{asked} and --token at once", "the rows of an answer are those that chose it")
+        if self.given is not None and options.generate is not None:
+            raise InputError("--answer and --generate at once", "an answer is given or generated")
+
+    def before(self, messages: list[tuple[str, str]] | None) -> list[tuple[str, str]] | None:
+        """The messages of a chat without a last one that is the answer."""
+        return messages[:-1] if messages and messages[-1][0] == "assistant" else messages
+
+    def continued(
+        self, source: Source, prompt: Prompt, messages: list[tuple[str, str]] | None, *, quiet: bool
+    ) -> tuple[Prompt, tuple[str, ...]]:
+        """The prompt with its answer after it, and notes; the prompt as it is where the model writes nothing.
+
+        InputError for a given answer where the model writes nothing.
+        """
+        if not isinstance(source, Predicting) or not source.has_lm_head:
+            if self.given is None and not self.cite:
+                return prompt, ()
+            option = "--cite" if self.given is None else "--answer"
+            raise InputError(f"{option} needs a model that writes text", "an encoder has no answer")
+        if self.given is not None:
+            end = len(prompt.text.rstrip())
+            start = end - len(self.given.strip())
+            if prompt.text[start:end] == self.given.strip() and start > 0:
+                return prompt.ending_with_answer(start, end), ()
+            return source.answered(prompt, self.given), ()
+        if self.before(messages) != messages and messages:
+            *_, (_, content) = messages
+            start = prompt.text.rindex(content.strip())
+            return prompt.ending_with_answer(start, start + len(content.strip())), ()
+        most = _CITED_TOKENS if self.cite else _ANSWER_TOKENS
+        with StatusLine(quiet=quiet) as line:
+            if isinstance(source, Generating):
+                source.on_token(lambda count: line.set(f"writing token {count} of up to {most}"))
+            try:
+                return source.written(prompt, most, one_sentence=not self.cite), ()
+            except LoadError as error:
+                return prompt, (f"the answer is the likeliest next token: {error.message}",)
