@@ -10,6 +10,7 @@ from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.hiding import HiddenNotes, HidingOptions
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.asked_answer import AskedAnswer
+from attn_cli.cli.kit.run.documents import read_documents
 from attn_cli.cli.kit.run.text_cut import text_cut
 from attn_cli.cli.kit.run.text_run import each_report
 from attn_cli.cli.kit.shell.signature import takes_options
@@ -38,6 +39,10 @@ def parts(
         typer.Option("--cut", metavar="HOW|FILE",
                      help="Split into lines, paragraphs, sentences, words, roles of a chat, or by a file."),
     ] = None,
+    doc: Annotated[
+        list[str] | None,
+        typer.Option("--doc", metavar="FILE", help="Read FILE before the text, in parts named FILE:LINE; repeatable."),
+    ] = None,
     token: o.TokenPick = None,
     answer: Annotated[
         str | None,
@@ -64,21 +69,23 @@ def parts(
     Examples:
       attn parts --file prompt.txt -m ./my-model
       attn parts --file prompt.txt -m ./my-model --cut paragraphs --cite
-      attn parts --file prompt.txt -m ./my-model --answer "in May"
+      attn parts --doc report.txt --doc log.txt "When was the pump replaced?" --chat -m ./my-model
       attn parts --file prompt.txt -m ./my-model --hide sink --rescale
       attn parts --messages chat.json -m ./my-model --json
     """
-    divided, asked = text_cut(cut), AskedAnswer(answer, cite=cite)
+    divided, asked, documents = text_cut(cut), AskedAnswer(answer, cite=cite), read_documents(doc or ())
     asked.check(options, picks_rows=token is not None)
 
     def report(source: Source, view: View, text: str, number: int | None) -> Report:
+        text = documents.before(text)
         messages = _messages(options, text)
         prompt = source.read([text], options.pair)[0]
         notes: tuple[str, ...] = ()
         if token is None and options.generate is None:
             prompt, notes = asked.continued(source, prompt, messages, quiet=options.quiet)
             messages = messages if prompt.generated is None else asked.before(messages)
-        how, text_parts = divided.parts(prompt, messages)
+        how, text_parts = divided.parts(prompt, messages, documents=bool(doc))
+        text_parts = documents.named(text_parts, prompt)
         rows: list[int] | None = None
         if token is not None:
             rows, notes = picked_tokens(token, prompt.others.get("decoder", prompt.tokens), prompt.text)
@@ -113,7 +120,7 @@ def parts(
                 hides=hides, step=progress.step,
             )  # fmt: skip
         hidden.weight = HiddenWeight(1 - read.read.left - read.read.learned_share, 1)
-        read = replace(read, cut=how, rescaled=hiding.rescale, cites=cite)
+        read = replace(read, cut=how, rescaled=hiding.rescale, cites=cite, names_shown=bool(doc))
         obstacle = (f"no part can be hidden: {read.obstacle}",) if read.obstacle else ()
         warnings = (*prompt.warnings, *notes, *hiding.notes(hidden), *obstacle)
         return Report("parts", source.about, (prompt,), read.summaries, warnings, read, number)

@@ -45,6 +45,7 @@ class PartsRead(Answer):
     rescaled   whether a screen divides shares by what the rows give to tokens that are not left out
     summaries  of the attention calls that read the text
     cites      whether each sentence of the answer is traced by itself
+    names_shown  whether a screen names parts whose text says which they are, such as parts of documents
     """
 
     name: ClassVar[str] = "parts"
@@ -58,6 +59,7 @@ class PartsRead(Answer):
     rescaled: bool = False
     summaries: tuple[Summary, ...] = ()
     cites: bool = False
+    names_shown: bool = False
 
     @property
     def effects(self) -> list[float]:

@@ -167,7 +167,7 @@ class _Table:
         text = visible(" ".join(read.part.text(self.answer.prompt.text)[:_LONGEST].split()))
         if read.part.kind == "generated":
             return f"+{text}"
-        is_named = read.part.kind == "other" or self.answer.cut not in CUTS
+        is_named = read.part.kind == "other" or self.answer.cut not in CUTS or self.answer.names_shown
         return f"{read.part.name}: {text}" if is_named and text else text or read.part.name
 
 

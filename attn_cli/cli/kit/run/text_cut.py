@@ -23,18 +23,23 @@ class TextCut:
     how: str | None
     spans: tuple[PartSpan, ...] = ()
 
-    def parts(self, prompt: Prompt, messages: Sequence[tuple[str, str]] | None) -> tuple[str, tuple[TextPart, ...]]:
+    def parts(
+        self, prompt: Prompt, messages: Sequence[tuple[str, str]] | None, *, documents: bool = False
+    ) -> tuple[str, tuple[TextPart, ...]]:
         """How the prompt was divided, and its parts.
 
-        messages  the role and content of each message of a chat, None where the text is none
+        messages   the role and content of each message of a chat, None where the text is none
+        documents  whether the text begins with documents
 
-        Unless the user chose, a chat of several messages is cut by roles, other texts into lines, those of one line
-        into sentences, those of one sentence into words.
+        Unless the user chose, documents are cut into paragraphs, a chat of several messages by roles, other texts into
+        lines, those of one line into sentences, those of one sentence into words.
         """
         if self.spans:
             _check_ends(self.spans, prompt)
             return self.how or "", named_parts(prompt, self.spans, "rest")
         within = None if messages is None else message_spans(prompt.text, messages)
+        if self.how is None and documents:
+            return "paragraphs", parts_of(prompt, "paragraphs", within)
         if self.how == "roles" or (self.how is None and len(within or ()) > 1):
             if within is None:
                 raise InputError(
