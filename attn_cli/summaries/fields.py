@@ -32,13 +32,18 @@ def each(item: Schema, meaning: str = "", count: int | None = None) -> Schema:
 
 @dataclass(frozen=True)
 class Object:
-    """The type of an object made of a thing."""
+    """The type of an object made of a thing.
+
+    nullable  whether the thing may be None
+    """
 
     fields: Sequence["Field"]
+    nullable: bool = False
 
     def schema(self) -> Schema:
         """As JSON Schema."""
-        return object_schema(self.fields)
+        schema = object_schema(self.fields)
+        return or_none(schema) if self.nullable else schema
 
     def of(self, thing: object) -> dict[str, Any]:
         """The object."""
@@ -102,7 +107,7 @@ def made(fields: Sequence[Field], thing: object) -> dict[str, Any]:
         value = one.read(thing)
         if value is None and one.optional:
             continue
-        document[one.name] = value if isinstance(one.type, dict) else one.type.of(value)
+        document[one.name] = value if value is None or isinstance(one.type, dict) else one.type.of(value)
     return document
 
 

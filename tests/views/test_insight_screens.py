@@ -8,7 +8,8 @@ from rich.cells import cell_len
 
 from attn_cli.intervention import HeadPlace, NoiseFloor, Outcome, Target
 from attn_cli.prompt import Prompt, Token
-from attn_cli.summaries.answers.knock import Knock, KnockedHead
+from attn_cli.summaries.answers.knock import Knock
+from attn_cli.summaries.answers.knocked_head import KnockedHead
 from attn_cli.summaries.parts.answer import PartsRead
 from attn_cli.summaries.parts.hidden import HiddenParts
 from attn_cli.summaries.parts.reading import ReadPart, ReadSink, TextReading

@@ -1,7 +1,7 @@
 """attn knock: each head ablated, and its effect on the answer."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -22,6 +22,8 @@ from attn_cli.logit_parts import LogitParts
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import ALL, Selection
 from attn_cli.source import Predicting
+from attn_cli.summaries.answers.knocked_head import FIELDS, HEAD, KEY, KnockedHead, KnockedRow
+from attn_cli.summaries.fields import Field, made
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.overall import Overall, OverallKeys
 from attn_cli.summaries.report import Answer
@@ -50,23 +52,6 @@ ChosenHeads = tuple[AttentionLayer, Sequence[HeadPlace]]
 """A layer, and those of its heads that are ablated."""
 
 
-@dataclass(frozen=True)
-class KnockedHead:
-    """One head, ablated alone.
-
-    kv_head  the key/value head that it reads
-    outcome  what the run without it says
-    top_keys the keys that it attends to most in the rows that choose, with their mean weights
-    direct   what it adds by itself to the logit of the target, less the mean logit; None where that isn't known
-    """
-
-    place: HeadPlace
-    kv_head: int
-    outcome: Outcome
-    top_keys: tuple[tuple[Token, float], ...] = ()
-    direct: float | None = None
-
-
 @dataclass(frozen=True, eq=False)
 class Knock(Answer):
     """What each head does for an answer: heads by their effect, the most needed first.
@@ -83,6 +68,7 @@ class Knock(Answer):
     """
 
     name: ClassVar[str] = "knock"
+    fields: ClassVar[Sequence[Field]] = FIELDS
 
     heads: tuple[KnockedHead, ...]
     target: Target | None
@@ -102,43 +88,17 @@ class Knock(Answer):
         """The rows in which heads were ablated."""
         return tuple(token.index for token in self.row_tokens)
 
+    @property
+    def table_rows(self) -> list[KnockedRow]:
+        """Its heads as tables and JSON have them."""
+        several = len({head.place.stream for head in self.heads}) > 1
+        return [KnockedRow(head, head.place.stream if several else None) for head in self.heads]
+
     def records(self) -> Iterator[dict[str, Any]]:
         """One row per head, the most needed first; `key` is the one that it attends to most in the rows that choose."""
-        several = len({head.place.stream for head in self.heads}) > 1
-        for head in self.heads:
-            stream = {"stream": head.place.stream} if several else {}
-            key, weight = head.top_keys[0] if head.top_keys else (None, None)
-            yield stream | {
-                "layer": head.place.layer,
-                "head": head.place.head,
-                "kv_head": head.kv_head,
-                **asdict(head.outcome),
-                "direct_logit": head.direct,
-                "key": None if key is None else key.index,
-                "key_token": None if key is None else key.text,
-                "weight": weight,
-            }
-
-    def document(self) -> dict[str, Any]:
-        """The target, the rows, the floor, and all heads with the keys that they attend to."""
-        heads = []
-        for row, head in zip(self.records(), self.heads, strict=True):
-            cut = {name: value for name, value in row.items() if name not in ("key", "key_token", "weight")}
-            keys = [{"key": key.index, "key_token": key.text, "weight": weight} for key, weight in head.top_keys]
-            heads.append(cut | {"top_keys": keys})
-        return {
-            "target": _target(self.target),
-            "rows": list(self.rows),
-            "everywhere": self.everywhere,
-            "mean": self.mean,
-            "heads": heads,
-            "together": None if self.together is None else asdict(self.together),
-            "noise_floor": asdict(self.noise_floor),
-            "run_mode": self.run_mode,
-            "no_cache_reason": self.no_cache_reason,
-            "no_direct_reason": self.no_direct_reason,
-            "vector": None if self.target is not None else self.vector,
-        }
+        none = dict.fromkeys(field.name for field in KEY)
+        for row in self.table_rows:
+            yield made(HEAD, row) | (made(KEY, row.head.top_keys[0]) if row.head.top_keys else none)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """`layers`, `heads`, `streams`, and the numbers of each, most needed first; NaN where there is none."""
@@ -285,16 +245,3 @@ def knock_of(
         tuple(heads), experiment.target, rows, len(rows) == len(experiment.tokens), mean, experiment.noise_floor,
         experiment.run_mode, experiment.no_cache_reason, at_once, shown, context.no_direct_reason, experiment.vector,
     )  # fmt: skip
-
-
-def _target(target: Target | None) -> dict[str, Any] | None:
-    if target is None:
-        return None
-    return {
-        "tokens": [
-            {"id": token.id, "text": token.text, "row": row}
-            for token, row in zip(target.tokens, target.rows, strict=True)
-        ],
-        "probability": target.probability,
-        "generated": target.generated,
-    }

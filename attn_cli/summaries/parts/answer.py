@@ -8,13 +8,15 @@ import numpy as np
 
 from attn_cli.call import Call, Look
 from attn_cli.errors import LoadError
-from attn_cli.intervention import Experiment, Target
+from attn_cli.intervention import Experiment
 from attn_cli.prompt import Prompt
 from attn_cli.selection import ALL, Selection
 from attn_cli.source import Predicting, Source
 from attn_cli.summaries.calls.hidden_keys import HiddenKeys, HiddenWeight
 from attn_cli.summaries.calls.memo import memoised
+from attn_cli.summaries.fields import Field, made
 from attn_cli.summaries.parts.citations import Citation, citation_of, citations
+from attn_cli.summaries.parts.fields import COLUMNS, FIELDS, PartRow
 from attn_cli.summaries.parts.hidden import AnswerContext, HiddenParts, hide_parts, rows_after
 from attn_cli.summaries.parts.reading import ReadPart, TextReading, shares_read
 from attn_cli.summaries.parts.shares import SharesOfParts
@@ -49,6 +51,7 @@ class PartsRead(Answer):
     """
 
     name: ClassVar[str] = "parts"
+    fields: ClassVar[Sequence[Field]] = FIELDS
 
     queries_from: str
     prompt: Prompt
@@ -97,6 +100,11 @@ class PartsRead(Answer):
             return []
         return citations(self.hidden, self.context, self.prompt)
 
+    @property
+    def cited(self) -> list[Citation]:
+        """What each sentence of the answer needed, with `cites`; else what all of it needed, if there is an answer."""
+        return self.citations if self.cites else [self.citation] if self.citation else []
+
     def _can_lead(self, read: ReadPart) -> bool:
         if self.citation is not None and self.context:
             return read.number in self.context
@@ -106,56 +114,25 @@ class PartsRead(Answer):
         """Whether rows that read are of that part, so that hiding it hides a question from itself."""
         return self.read.stream != "cross" and not set(read.part.tokens).isdisjoint(self.read.rows)
 
+    @property
+    def table_rows(self) -> list[PartRow]:
+        """Its parts as tables and JSON have them."""
+        outcomes, context = None if self.hidden is None else self.hidden.outcomes, set(self.context)
+        return [
+            PartRow(
+                read.number,
+                read,
+                read.part.text(self.prompt.text),
+                None if outcomes is None else outcomes[read.number],
+                self.has_queries(read),
+                read.number in context,
+            )
+            for read in self.order
+        ]
+
     def records(self) -> Iterator[dict[str, Any]]:
         """One row per part."""
-        for read in self.order:
-            outcome = None if self.hidden is None else self.hidden.outcomes[read.number]
-            yield {
-                "part": read.number,
-                "name": read.part.name,
-                "text": read.part.text(self.prompt.text),
-                "start": read.part.start,
-                "end": read.part.end,
-                "tokens": len(read.part.tokens),
-                "share": read.share,
-                "non_sink_share": read.non_sink_share,
-                "vs_uniform": read.vs_uniform,
-                "hidden_bits": None if outcome is None else outcome.bits,
-                "hidden_cosine_distance": None if outcome is None else outcome.cosine_distance,
-            }
-
-    def document(self) -> dict[str, Any]:
-        """How the text was cut, the rows, the answer, what it needed, the sinks, then the parts."""
-        context = set(self.context)
-        parts = [
-            row
-            | {
-                "kind": read.part.kind,
-                "has_queries": self.has_queries(read),
-                "is_context": read.number in context,
-                "indices": list(read.part.tokens),
-            }
-            for row, read in zip(self.records(), self.order, strict=True)
-        ]
-        cited = self.citations if self.cites else [self.citation] if self.citation else []
-        sinks = [
-            {"key": sink.token.index, "key_token": sink.token.text, "heads": sink.heads, "share": sink.share}
-            for sink in self.read.sinks
-        ]
-        return {
-            "cut": self.cut,
-            "stream": self.read.stream,
-            "queries_from": self.queries_from,
-            "rows": list(self.read.rows),
-            "target": None if self.hidden is None else _target(self.hidden.target),
-            "citations": [_citation(citation) for citation in cited],
-            "hidden": None if self.hidden is None else _hidden(self.hidden),
-            "sinks": sinks,
-            "learned_sink": self.read.learned_share,
-            "excluded": [{"key": token.index, "key_token": token.text} for token in self.read.left_out],
-            "visible_weight": self.read.left,
-            "parts": parts,
-        }
+        return (made(COLUMNS, row) for row in self.table_rows)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Numbers of the parts in the order of the text `[S]`; `head_share` `[calls, heads, S]` where heads agree."""
@@ -176,38 +153,6 @@ class PartsRead(Answer):
         if len({x.shape for x in shares}) == 1:
             return arrays | {"head_share": np.stack(shares)}
         return arrays | {f"call{at}.head_share": x for at, x in enumerate(shares)}
-
-
-def _target(target: Target | None) -> dict[str, Any] | None:
-    """The answer, as JSON."""
-    if target is None:
-        return None
-    return {
-        "tokens": [{"id": token.id, "text": token.text} for token in target.tokens],
-        "probability": target.probability,
-        "rows": list(target.rows),
-        "generated": target.generated,
-    }
-
-
-def _citation(citation: Citation) -> dict[str, Any]:
-    """What a piece of the answer needed, as JSON."""
-    return {
-        "text": citation.text,
-        "needed": [{"part": part, "bits": bits} for part, bits in citation.needed],
-        "either": list(citation.either),
-        "context_bits": citation.bits,
-    }
-
-
-def _hidden(hidden: HiddenParts) -> dict[str, Any]:
-    """How parts were hidden, as JSON."""
-    return {
-        "everywhere": hidden.everywhere,
-        "noise_floor": hidden.rounding,
-        "run_mode": hidden.run_mode,
-        "no_cache_reason": hidden.no_cache_reason,
-    }
 
 
 def read_parts(

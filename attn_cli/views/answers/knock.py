@@ -8,7 +8,8 @@ from rich.style import Style
 from rich.text import Text
 
 from attn_cli.selection import ranges
-from attn_cli.summaries.answers.knock import Knock, KnockedHead
+from attn_cli.summaries.answers.knock import Knock
+from attn_cli.summaries.answers.knocked_head import KnockedHead
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted, visible
 from attn_cli.views.drawing.bars import bar
