@@ -17,6 +17,7 @@ CHANCE: Schema = NUMBER | {"minimum": 0, "maximum": 1}
 COSINE: Schema = NUMBER | {"minimum": -1.0001, "maximum": 1.0001}
 TEXT: Schema = {"type": "string"}
 FLAG: Schema = {"type": "boolean"}
+NESTED: Schema = {"$ref": "#/$defs/nested"}  # an array as nested lists
 
 
 def or_none(schema: Schema) -> Schema:

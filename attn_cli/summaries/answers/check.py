@@ -1,11 +1,12 @@
 """attn compute --expect: the verdict, head by head, on the user's numbers, with the likely cause of what is wrong."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from attn_cli.summaries.fields import COUNT, FINITE, FLAG, NUMBER, TEXT, Field, Rows, made, or_none
 from attn_cli.summaries.reduce import Part, Summary
 
 
@@ -36,6 +37,50 @@ class HeadCheck:
         return int(self.bad_by_row.sum())
 
 
+class _Verdict(NamedTuple):
+    """The verdict on one batch entry as JSON has it."""
+
+    part: "Check"
+    summary: Summary
+
+
+def _first(axis: int) -> Callable[[HeadCheck], int | None]:
+    return lambda head: None if head.first_bad is None else head.first_bad[axis]
+
+
+_PLACE = or_none(COUNT)
+_HEAD = (
+    Field("what", {"enum": ["output", "weights"]}, "which array"),
+    Field("head", _PLACE, "the head's number; null where heads are joined"),
+    Field("right", FLAG, "whether all its numbers are within the tolerance", lambda head: head.bad == 0),
+    Field("worst_absolute_error", NUMBER, "the largest error", "worst_absolute"),
+    Field("worst_relative_error", NUMBER, "the largest error relative to the size of its number", "worst_relative"),
+    Field("bad", COUNT, "how many numbers are off"),
+    Field("bad_rows", COUNT, "how many rows have such numbers", lambda head: int((head.bad_by_row > 0).sum())),
+    Field("numbers", COUNT, "how many there are"),
+    Field("first_bad_row", _PLACE, "the row of the first that is off", _first(0)),
+    Field("first_bad_column", _PLACE, "its column", _first(1)),
+    Field("found", NUMBER, "the user's number there"),
+    Field("expected", NUMBER, "the definition's"),
+    Field("nan_rows", COUNT, "rows with NaN or Inf"),
+)
+_VERDICT = (
+    Field("batch", COUNT, "the number of the batch entry", "summary.place.text"),
+    Field("right", FLAG, "whether every number is within the tolerance", "part.right"),
+    Field("tolerance", FINITE, "allowed error, relative to the size of a number: the root of the squares of what it "
+          "adds up, or its own; of a weight, the largest of its row", "part.tolerance"),
+    Field("precisions", {"type": "object", "additionalProperties": TEXT | {"description": "such as bfloat16"}},
+          "by array the precision that its numbers came in, from which the tolerance follows", "part.precisions"),
+    Field("widest_tolerance", NUMBER, "what a row with large scores was allowed; null where none was allowed more than "
+          "the tolerance", "part.widest"),
+    Field("cause", or_none(TEXT), "the usual mistake that gives these numbers; null if none does",
+          lambda of: of.part.cause or None),
+    Field("cause_error", NUMBER, "how far the numbers are from that mistake's", "part.cause_error"),
+    Field("heads", Rows(_HEAD), "every head and array", "part.heads"),
+)  # fmt: skip
+CHECK = Field("check", Rows(_VERDICT), "one verdict per batch entry")
+
+
 @dataclass(frozen=True, eq=False)
 class Check(Part):
     """The verdict on one batch entry: every head, and the likely cause of what is wrong ("" if unknown).
@@ -62,36 +107,11 @@ class Check(Part):
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per head and array."""
-        for head in self.heads:
-            first = head.first_bad
-            yield {
-                "what": head.what,
-                "head": head.head,
-                "right": head.bad == 0,
-                "worst_absolute_error": head.worst_absolute,
-                "worst_relative_error": head.worst_relative,
-                "bad": head.bad,
-                "bad_rows": int((head.bad_by_row > 0).sum()),
-                "numbers": head.numbers,
-                "first_bad_row": None if first is None else first[0],
-                "first_bad_column": None if first is None else first[1],
-                "found": head.found,
-                "expected": head.expected,
-                "nan_rows": head.nan_rows,
-            }
+        return (made(_HEAD, head) for head in self.heads)
 
     def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One object per batch entry."""
-        yield {
-            "batch": summary.place.text,
-            "right": self.right,
-            "tolerance": self.tolerance,
-            "precisions": self.precisions,
-            "widest_tolerance": self.widest,
-            "cause": self.cause or None,
-            "cause_error": self.cause_error,
-            "heads": list(self.records(summary)),
-        }
+        yield made(_VERDICT, _Verdict(self, summary))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The largest absolute errors, one per head and array, and how many numbers of each row are off."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from attn_cli.kernel.definition.latent import Latent, Operands
 from attn_cli.kernel.lessons.cost import LayerSizes
 from attn_cli.kernel.lessons.decode import decode
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
+from attn_cli.prompt import Token
+from attn_cli.summaries.fields import COUNT, FINITE, INTEGER, NESTED, TEXT, Field, Rows, made, or_none
 from attn_cli.summaries.reduce import Part, Summary
 
 _MOST_CELLS = 2**26
@@ -29,6 +31,61 @@ class CachedStep:
     kept: int
     multiplications: int
     without_cache: int
+
+
+class _Step(NamedTuple):
+    """A step as tables and JSON have it, with its query's token."""
+
+    step: CachedStep
+    token: Token
+
+
+class _Cache(NamedTuple):
+    """The cache of some number of tokens, with keys of another kind."""
+
+    variant: str
+    layer: LayerSizes
+    tokens: int
+    itemsize: int
+
+
+class _Walk(NamedTuple):
+    """All steps of a call as JSON has them."""
+
+    part: "Decoding"
+    summary: Summary
+
+
+_STEP = (
+    Field("query", COUNT, "the row", "step.query"),
+    Field("query_token", TEXT, "its token", "token.text"),
+    Field("new", COUNT, "tokens added to the cache", lambda _: 1),
+    Field("reused", COUNT, "tokens read from it", "step.reused"),
+    Field("cached_numbers", COUNT, "numbers in the cache afterwards", "step.kept"),
+    Field("multiplications", COUNT, "of this step", "step.multiplications"),
+    Field("multiplications_without_cache", COUNT, "of a pass over all tokens so far", "step.without_cache"),
+)
+_CACHE = (
+    Field("variant", TEXT, "multi-head, grouped, multi-query or latent"),
+    Field("kv_heads", or_none(INTEGER), "key heads; null for latents",
+          lambda of: None if of.layer.rank else of.layer.kv_heads),
+    Field("cached_numbers", COUNT, "in a cache of all tokens", lambda of: of.layer.kept(of.tokens)),
+    Field("cached_bytes", COUNT, "in the precision of the keys", lambda of: of.layer.kept(of.tokens) * of.itemsize),
+    Field("last_step_multiplications", COUNT, "of the last token", lambda of: of.layer.step(of.tokens)),
+)  # fmt: skip
+_WALK = (
+    Field("batch", COUNT, "the number of the batch entry", "summary.place.text"),
+    Field("difference", FINITE, "largest distance of an output to that of the whole causal matrix", "part.difference"),
+    Field("cached_numbers_per_token", COUNT, "what a token adds to the cache", "part.layer.cached"),
+    Field("multiplications", COUNT, "of all steps", lambda of: sum(step.multiplications for step in of.part.steps)),
+    Field("multiplications_without_cache", COUNT, "of all steps, without a cache",
+          lambda of: sum(step.without_cache for step in of.part.steps)),
+    Field("steps", Rows(_STEP), "one per query", lambda of: of.part.labelled(of.summary)),
+    Field("caches", Rows(_CACHE), "caches of other kinds of keys", lambda of: of.part.caches(len(of.summary.keys))),
+    Field("weights", NESTED, "[heads][queries][keys], 0 for keys to come", "part.weights"),
+    Field("output", NESTED, "[heads][queries][e]", "part.output"),
+)  # fmt: skip
+DECODE = Field("decode", Rows(_WALK), "one walk per batch entry")
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,40 +108,21 @@ class Decoding(Part):
     variants: tuple[tuple[str, LayerSizes], ...]
     itemsize: int
 
+    def labelled(self, summary: Summary) -> list[_Step]:
+        """The steps, each with its query's token."""
+        return [_Step(step, summary.queries[step.query]) for step in self.steps]
+
+    def caches(self, tokens: int) -> list[_Cache]:
+        """The caches of so many tokens with other kinds of keys."""
+        return [_Cache(name, layer, tokens, self.itemsize) for name, layer in self.variants]
+
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per step."""
-        for step in self.steps:
-            yield {
-                "query": step.query,
-                "query_token": summary.queries[step.query].text,
-                "new": 1,
-                "reused": step.reused,
-                "cached_numbers": step.kept,
-                "multiplications": step.multiplications,
-                "multiplications_without_cache": step.without_cache,
-            }
+        return (made(_STEP, step) for step in self.labelled(summary))
 
     def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One object per call: the steps, totals, caches of other variants, weights and output."""
-        tokens = len(summary.keys)
-        yield {
-            "batch": summary.place.text,
-            "difference": self.difference,
-            "cached_numbers_per_token": self.layer.cached,
-            "multiplications": sum(step.multiplications for step in self.steps),
-            "multiplications_without_cache": sum(step.without_cache for step in self.steps),
-            "steps": list(self.records(summary)),
-            "caches": [
-                {
-                    "variant": name,
-                    "kv_heads": None if layer.rank else layer.kv_heads,
-                    "cached_numbers": layer.kept(tokens),
-                    "cached_bytes": layer.kept(tokens) * self.itemsize,
-                    "last_step_multiplications": layer.step(tokens),
-                }
-                for name, layer in self.variants
-            ],
-        } | self.arrays()
+        yield made(_WALK, _Walk(self, summary))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """`weights` and `output`."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from attn_cli.kernel.definition.heads import join_heads
 from attn_cli.kernel.definition.rows_of_rule import rule_of_rows
 from attn_cli.kernel.lessons.steps import steps
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
+from attn_cli.summaries.fields import COUNT, INTEGER, NESTED, TEXT, Field, Rows, each, made
 from attn_cli.summaries.reduce import Part, Summary
 
 _MOST_CELLS = 2**24  # about ten arrays of this many float64 numbers take 1.3 GB
@@ -26,6 +27,54 @@ class Stage:
     formula: str
     axes: tuple[str, ...]
     values: np.ndarray
+
+
+class _Numbered(NamedTuple):
+    """A stage as JSON has it, with its place in the walk."""
+
+    step: int
+    stage: Stage
+
+
+class _Sum(NamedTuple):
+    """One output row written out."""
+
+    head: int
+    query: int
+    as_text: str
+
+
+class _Walk(NamedTuple):
+    """All stages of a call as JSON has them."""
+
+    part: "Steps"
+    summary: Summary
+
+
+_STAGE = (
+    Field("step", INTEGER | {"minimum": 1}, "its place in the walk"),
+    Field("name", TEXT, "x, context, q, k, v, scores, scaled, capped, biased, masked, shifted, exp, weights, output, "
+          "raised, joined or projected", "stage.name"),
+    Field("formula", TEXT, "how it came of the one before, in words", "stage.formula"),
+    Field("axes", each(TEXT), "what its axes are", lambda of: list(of.stage.axes)),
+    Field("shape", each(COUNT), "how long they are", lambda of: list(of.stage.values.shape)),
+    Field("values", NESTED, "the numbers, nested along the axes; null where masked", "stage.values"),
+)  # fmt: skip
+_SUM = (
+    Field("head", COUNT, "the head's number"),
+    Field("query", COUNT, "the query's number"),
+    Field("as_text", TEXT, "weights with two digits times values, such as 0.09 · v[the] + 0.91 · v[cat]"),
+)
+_WALK = (
+    Field("layer", COUNT, "the block's number; 0 for tables and matrices", "summary.place.layer"),
+    Field("batch", COUNT, "the number of the batch entry, or of the text", "summary.place.text"),
+    Field("queries", each(COUNT), "the query behind every row of a stage with a queries axis",
+          lambda of: list(of.part.rows)),
+    Field("stages", Rows(_STAGE), "the arrays, in order",
+          lambda of: [_Numbered(step, stage) for step, stage in enumerate(of.part.stages, 1)]),
+    Field("sums", Rows(_SUM), "every output row written out", lambda of: of.part.sums(of.summary)),
+)  # fmt: skip
+STEPS = Field("steps", Rows(_WALK), "one walk for every layer, or for every batch entry of matrices")
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,31 +113,15 @@ class Steps(Part):
 
     def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One object with all stages, and every weighted sum written out."""
-        yield {
-            "layer": summary.place.layer,
-            "batch": summary.place.text,
-            "queries": list(self.rows),
-            "stages": [
-                {
-                    "step": number,
-                    "name": stage.name,
-                    "formula": stage.formula,
-                    "axes": list(stage.axes),
-                    "shape": list(stage.values.shape),
-                    "values": stage.values,
-                }
-                for number, stage in enumerate(self.stages, 1)
-            ],
-            "sums": [
-                {
-                    "head": head,
-                    "query": query,
-                    "as_text": self.sum_as_text(summary, at, row),
-                }
-                for at, head in enumerate(summary.place.heads)
-                for row, query in enumerate(self.rows)
-            ],
-        }
+        yield made(_WALK, _Walk(self, summary))
+
+    def sums(self, summary: Summary) -> list[_Sum]:
+        """Every output row written out."""
+        return [
+            _Sum(head, query, self.sum_as_text(summary, at, row))
+            for at, head in enumerate(summary.place.heads)
+            for row, query in enumerate(self.rows)
+        ]
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Every stage by its name."""
