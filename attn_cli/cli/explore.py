@@ -2,13 +2,15 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.segment import Segment
 
 from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
@@ -33,9 +35,13 @@ from attn_cli.sources.memory import free_memory
 from attn_cli.sources.recordings import RecordedSource
 from attn_cli.summaries.answers.record import record, recorded
 from attn_cli.summaries.reducers.record import MemoryBudget, left_out_note
-from attn_cli.views.drawing.screen import screen_of
+from attn_cli.views.drawing.raster import converted, require
+from attn_cli.views.drawing.screen import Screen, screen_of
+from attn_cli.views.sink import Sink
+from attn_cli.views.writers.cells_svg import DARK, LIGHT, svg_of
 
 _OWN = ("text", "file", "layer", "head", "color", "no_mouse", "quiet")  # what a line of another command needn't say
+_DPI = 300  # of a picture that has a size in millimetres; a screen has none
 _TERMINAL = Path("/dev/tty")
 _INSTEAD = "attn inspect prints, -o page.html makes a page"
 
@@ -73,7 +79,7 @@ def explore(
     if not recording.layers:
         raise InputError("no layer attends to anything here", "choose other layers with --layer")
     passes = (None, None) if is_recording(options.model) else (reader.again, reader.layer_again)
-    outside = Outside(_origin(options), _write, *passes)
+    outside = Outside(_origin(options), _write, partial(_draw, screen), *passes)
     session = Session(Scene(recording, screen), outside)
     # imported here: the options are checked and the text is read without Textual
     from attn_cli.explore.app import run
@@ -183,3 +189,11 @@ def _write(recording: Recording, other: Recording | None, words: list[str]) -> N
         imported_command(words[0]).main(args=[*words[1:], "-q"], prog_name=f"attn {words[0]}", standalone_mode=False)
     finally:
         opened.reset(token)
+
+
+def _draw(screen: Screen, lines: Sequence[Sequence[Segment]], file: str, force: bool) -> None:
+    """Write lines of the explorer's screen as svg, png or pdf, as light or dark as the terminal."""
+    format = Path(file).suffix.lower().removeprefix(".")
+    require(format)
+    with Sink(file, force=force) as sink:
+        sink.write(converted(svg_of(lines, LIGHT if screen.light else DARK), format, _DPI))

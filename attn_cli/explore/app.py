@@ -23,7 +23,7 @@ from textual.widget import Widget
 from threadpoolctl import ThreadpoolController
 
 from attn_cli.errors import AttnError, ExitCode
-from attn_cli.explore.frame import draw, pointed
+from attn_cli.explore.frame import draw, pointed, seen
 from attn_cli.explore.panes.lines import PLAIN, Line
 from attn_cli.explore.request import Request
 from attn_cli.explore.session import Session
@@ -240,6 +240,8 @@ class Explorer(App[int], inherit_bindings=False):
                 self.session.say(line)
             case Request("read" | "compare" as task, text):
                 self._read(text, self.session.replace_recording if task == "read" else self.session.compare)
+            case Request("picture", words):
+                self.session.guarded(lambda: self.session.draw(seen(self.session), words))
             case Request("edit"):
                 self._edit()
             case Request("mouse"):

@@ -48,12 +48,17 @@ def command_words(origin: LineOrigin, scene: Scene, view: Viewpoint) -> list[str
     return origin.words("matrix", [*options, *key, *_look_options(view)])
 
 
-def written_words(origin: LineOrigin, scene: Scene, view: Viewpoint, *, is_figure: bool) -> list[str]:
-    """The words of the command that writes what the pane shows; as a figure, a head's map or the text in its colours.
+def is_figure(view: Viewpoint) -> bool:
+    """True where a command draws what is seen as a figure for a paper: one head's map, or the text in its colours.
 
-    A comparison with another text has no figure: its screen is what is drawn.
+    Of all heads, one cell, and a comparison with another text the screen is the picture.
     """
-    if not is_figure or view.pane not in ("matrix", "text") or _has_other_text(view):
+    return view.pane in ("matrix", "text") and not _has_other_text(view)
+
+
+def written_words(origin: LineOrigin, scene: Scene, view: Viewpoint, *, draws: bool) -> list[str]:
+    """The words of the command that writes what the pane shows: with `draws` as a figure, else in numbers."""
+    if not draws:
         return command_words(origin, scene, view)
     options = [*_head_options(scene, view), *_token_options(scene, view), *_look_options(view)]
     if view.pane == "text":

@@ -78,6 +78,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("last", ("end",), "", "", "", moves.to_end(True)),
     Command("open", ("enter",), "enter", "open", "deeper: heads, matrix, text, cell", moves.deeper),
     Command("back", ("escape", "backspace"), "esc", "back", "back; ends what is running", _asks("back")),
+    Command("undo", ("U", "ctrl+o"), "U, ctrl-o", "", "back to what was seen before, jumps undone", _asks("undo")),
     Command("heads", ("1",), "1 2 3 4", "", "all heads, the matrix, the text, one cell", moves.pane_opened("heads")),
     Command("matrix", ("2",), "", "", "", moves.pane_opened("matrix")),
     Command("tokens", ("3",), "", "", "", moves.pane_opened("text")),
@@ -88,7 +89,9 @@ COMMANDS: tuple[Command, ...] = (
             flag="thumbnails"),
     Command("sort", ("o",), "o", "sort", "a table of heads, sorted by the number",
             displays.sorted_heads, ("heads",), _statistics_of, "sorted"),
-    Command("next-key", ("tab",), "tab", "next", "the next of the heaviest tokens", moves.next_key, ("text",)),
+    Command("next-key", ("tab",), "tab", "next", "the next of the heaviest tokens; shift-tab the one before",
+            moves.next_key(1), ("text",)),
+    Command("key-before", ("shift+tab",), "", "", "", moves.next_key(-1), ("text",)),
     Command("zoom-in", ("+", "="), "+ -", "zoom", "zoom: from blocks to cells with numbers",
             displays.zoomed(1), ("matrix",)),
     Command("zoom-out", ("-",), "", "", "", displays.zoomed(-1), ("matrix",)),
@@ -136,6 +139,24 @@ COMMANDS: tuple[Command, ...] = (
 )  # fmt: skip
 
 
+STEPS = frozenset(
+    ("up", "down", "left", "right", "far-up", "far-down", "far-left", "far-right", "page-up", "page-down", "next-key")
+)
+"""The names of commands that move by a step: going back goes over all that followed one another."""
+
+_PLACES: dict[Pane, str] = {"heads": "all heads (1)", "matrix": "the matrix (2)", "text": "the text (3)",
+                            "cell": "one cell (4)"}  # fmt: skip
+
+
+def why_dead(key: str, character: str | None, pane: Pane) -> str:
+    """What is said of a key that does nothing in a pane: where it does something, or that it never does."""
+    name = character if character and character.isprintable() else key
+    other = next((each for each in COMMANDS if {character, key} & set(each.keys)), None)
+    if other is None:
+        return f"no command has the key {name}: ? lists them"
+    return f"{name}: {other.name} is for {' and '.join(_PLACES[each] for each in other.panes)}"
+
+
 def command_of(key: str, pane: Pane) -> Command | None:
     """The command of a key in a pane."""
     return next((each for each in COMMANDS if key in each.keys and pane in each.panes), None)
@@ -148,8 +169,13 @@ def command_named(name: str, pane: Pane) -> Command:
         near = [each.name for each in COMMANDS if each.name.startswith(name[:2])]
         raise InputError(f"no command {name!r}" + (f": {', '.join(near[:5])}" if near else "; ? lists them"))
     if pane not in named[0].panes:
-        raise InputError(f"{named[0].name} is for {' and '.join(named[0].panes)}")
+        raise InputError(f"{named[0].name} is for {' and '.join(_PLACES[each] for each in named[0].panes)}")
     return named[0]
+
+
+def meaning_of(name: str) -> str:
+    """The line of help of a command; "" for a name that none has."""
+    return next((each.meaning for each in COMMANDS if each.name == name), "")
 
 
 def completions(line: str, scene: Scene, view: Viewpoint) -> list[str]:

@@ -66,7 +66,9 @@ def turned(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 def scale(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
     """The colour scale that is named, else the next one."""
     if not words:
-        return replace(view, scale=SCALES[(SCALES.index(view.scale) + 1) % len(SCALES)])
+        steps = [each for each in SCALES if each != "row" or view.pane == "matrix"]  # one row is linear by itself
+        now = "linear" if view.scale not in steps else view.scale
+        return replace(view, scale=steps[(steps.index(now) + 1) % len(steps)])
     if words not in SCALES:
         raise InputError(f"no scale {words!r}: {', '.join(SCALES)}")
     return replace(view, scale=words)

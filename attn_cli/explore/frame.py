@@ -6,10 +6,12 @@ from rich.cells import cell_len, chop_cells
 from rich.segment import Segment
 
 from attn_cli.errors import AttnError
+from attn_cli.explore.commands import meaning_of
+from attn_cli.explore.line_entry import LineEntry
 from attn_cli.explore.panes.cell import draw_cell
 from attn_cli.explore.panes.heads import draw_heads, head_at
 from attn_cli.explore.panes.help import draw_help, hints
-from attn_cli.explore.panes.lines import DIM, PLAIN, REVERSED, Line, line, padded
+from attn_cli.explore.panes.lines import BOLD, DIM, PLAIN, REVERSED, Line, line, padded
 from attn_cli.explore.panes.matrix import cell_at, draw_matrix
 from attn_cli.explore.panes.text import draw_text, key_at, token_at
 from attn_cli.explore.scene import Region, Scene
@@ -38,6 +40,11 @@ def draw(session: Session) -> list[Line]:
     return drawn
 
 
+def seen(session: Session) -> list[Line]:
+    """The panes alone, without what is typed or hinted at below them."""
+    return _panes(session.scene, session.view)
+
+
 def _panes(scene: Scene, view: Viewpoint) -> list[Line]:
     """All panes that are seen, side by side where the screen is wide; lines as wide as the screen."""
     regions = scene.regions(view)
@@ -63,7 +70,8 @@ def _last_lines(session: Session) -> list[Line]:
     clean = ascii_visible if scene.screen.ascii_only else visible
     if session.entry is not None:
         entry = session.entry
-        return [_entry_line(entry.prompt, clean(entry.text), clean(entry.text[: entry.place]), width)]
+        typed = _entry_line(entry.prompt, clean(entry.text), clean(entry.text[: entry.place]), width)
+        return [*_choices(entry, width), typed]
     if session.message:
         pieces = chop_cells(clean(session.message), width)[: scene.lines - 1]
         return [[Segment(piece, REVERSED)] for piece in pieces]
@@ -81,6 +89,27 @@ def _entry_line(prompt: str, text: str, before: str, width: int) -> Line:
     cursor = after[:1] or " "
     rest = fit(after[1:], max(width - len(prompt) - cell_len(before[start:]) - cell_len(cursor), 0)).rstrip()
     return [Segment(prompt + before[start:], PLAIN), Segment(cursor, REVERSED), Segment(rest, PLAIN)]
+
+
+def _choices(entry: LineEntry, width: int) -> list[Line]:
+    """A line of what the words may go on as, without what is typed of them; of one command what it does."""
+    choices = entry.choices
+    if not choices:
+        return []
+    start = len(entry.text.partition(" ")[0]) + 1 if " " in choices[0] else 0
+    segments: Line = []
+    used = 0
+    first = list(choices).index(entry.text) if entry.text in choices else 0
+    for choice in choices[max(first - 2, 0) :]:
+        name = choice[start:]
+        if used + len(name) + 4 > width:
+            segments.append(Segment("  …", DIM))
+            break
+        segments += [Segment("  ", DIM)] if segments else []
+        segments.append(Segment(name, BOLD if choice == entry.text else DIM))
+        used += len(name) + 2
+    meaning = meaning_of(choices[0]) if len(choices) == 1 else ""
+    return [[*segments, *line(f"  {meaning}", max(width - used, 1), DIM)]] if meaning else [segments]
 
 
 def pointed(session: Session, x: int, y: int) -> Viewpoint | None:

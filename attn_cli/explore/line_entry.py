@@ -1,7 +1,10 @@
 """A line that is being typed: its text, the place in it, and the lines that were typed before."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+
+_WORD_BEFORE = re.compile(r"\S+\s*$")
 
 
 @dataclass
@@ -37,10 +40,18 @@ class LineEntry:
                 self.place = max(self.place - 1, 0)
             case "right":
                 self.place = min(self.place + 1, len(self.text))
-            case "home":
+            case "home" | "ctrl+a":
                 self.place = 0
-            case "end":
+            case "end" | "ctrl+e":
                 self.place = len(self.text)
+            case "ctrl+u":
+                self._become(self.text[self.place :], 0)
+            case "ctrl+k":
+                self._become(self.text[: self.place], self.place)
+            case "ctrl+w":
+                word = _WORD_BEFORE.search(self.text[: self.place])
+                start = word.start() if word else self.place
+                self._become(self.text[:start] + self.text[self.place :], start)
             case "backspace" if self.place:
                 self._become(self.text[: self.place - 1] + self.text[self.place :], self.place - 1)
             case "delete":
@@ -49,6 +60,11 @@ class LineEntry:
                 self._recall(-1 if key == "up" else 1)
             case "tab":
                 self._completed()
+
+    @property
+    def choices(self) -> Sequence[str]:
+        """The lines that this one may go on as, or those that Tab goes through."""
+        return self._choices or self.complete(self.text)
 
     def remember(self) -> None:
         """Keep the line for later."""

@@ -133,13 +133,17 @@ def _same_place(scene: Scene, view: Viewpoint, at: int, head: int) -> Viewpoint:
     return scene.on_heaviest(moved) if view.pane == "text" else moved
 
 
-def next_key(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """The next heaviest token of the table."""
-    places = scene.heaviest(view, scene.text_lines(view)[1]).tolist()
-    if not places:
-        return view
-    at = (places.index(view.partner) + 1) % len(places) if view.partner in places else 0
-    return view.with_partner(places[at])
+def next_key(step: int) -> Run:
+    """The next heaviest token of the table, or the one before."""
+
+    def run(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
+        places = scene.heaviest(view, scene.text_lines(view)[1]).tolist()
+        if not places:
+            return view
+        at = (places.index(view.partner) + step) % len(places) if view.partner in places else 0
+        return view.with_partner(places[at])
+
+    return run
 
 
 def layer_chosen(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:

@@ -7,7 +7,9 @@ from typing import Literal
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.viewpoint import Viewpoint
 
-Task = Literal["quit", "copy", "write", "read", "compare", "ask", "edit", "mouse", "help", "find", "back"]
+Task = Literal[
+    "quit", "copy", "write", "read", "compare", "ask", "edit", "mouse", "help", "find", "back", "undo", "picture"
+]
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,19 @@
 """What happens between two keys: the viewpoint, what is typed or said below it, and what is asked of the terminal."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from rich.segment import Segment
+
 from attn_cli.errors import AttnError, InputError
-from attn_cli.explore.command_line import LineOrigin, command_words, written_words
-from attn_cli.explore.commands import Command, command_named, command_of, completions
+from attn_cli.explore.command_line import LineOrigin, command_words, is_figure, written_words
+from attn_cli.explore.commands import STEPS, Command, command_named, command_of, completions, why_dead
 from attn_cli.explore.line_entry import LineEntry
 from attn_cli.explore.moves import head_named
 from attn_cli.explore.request import Request
 from attn_cli.explore.scene import Scene
+from attn_cli.explore.trail import Trail
 from attn_cli.explore.viewpoint import Against, Viewpoint
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.token_syntax import picked_tokens
@@ -19,6 +22,9 @@ from attn_cli.views.shell_words import command_line
 
 Write = Callable[[Recording, Recording | None, list[str]], None]
 """Runs a command line of attn on a recording, and on that of the other text which --against names."""
+
+Draw = Callable[[Sequence[Sequence[Segment]], str, bool], None]
+"""Writes lines of a screen as a picture to a file, over an older one where that is told."""
 
 Read = Callable[[str, Callable[[], None]], Recording]
 """Reads a text with the model; calls its second argument after every layer, which may raise to end the pass."""
@@ -37,12 +43,14 @@ class Outside:
 
     origin  the words of the command line that say what was read
     write   runs a command line on a recording
+    picture  writes a screen as a picture
     read    reads another text; None where there is no model
     read_layer  reads the same text for a layer of which memory kept the numbers alone; None where there is no model
     """
 
     origin: LineOrigin
     write: Write
+    picture: Draw
     read: Read | None = None
     read_layer: ReadLayer | None = None
 
@@ -53,7 +61,7 @@ class Session:
 
     scene    the recording on the screen
     outside  what the command line gave
-    view     where it stands; `path` are the viewpoints that Enter left, with those that it reached
+    view     where it stands; `trail` leads back
     entry    the line that is being typed, None while keys are commands
     message  said on the last line until the next key
     help_line  the first line of the help that is seen; None while there is none
@@ -66,7 +74,7 @@ class Session:
     message: str = ""
     help_line: int | None = None
     task: str = ""
-    path: list[tuple[Viewpoint, Viewpoint]] = field(default_factory=list)
+    trail: Trail = field(default_factory=Trail)
     _purpose: str = ""
     _histories: dict[str, list[str]] = field(default_factory=dict)
     _found: str = ""
@@ -84,7 +92,10 @@ class Session:
         if self.help_line is not None and self._read_help(key, character):
             return None
         command = command_of(character or "", self.view.pane) or command_of(key, self.view.pane)
-        return self._guarded(lambda: self._run(command, "")) if command is not None else None
+        if command is None:
+            self.message = why_dead(key, character, self.view.pane)
+            return None
+        return self.guarded(lambda: self._run(command, ""))
 
     def paste(self, text: str) -> None:
         """Text that is pasted into the line that is being typed; anywhere else it would be keys."""
@@ -98,11 +109,11 @@ class Session:
         def stand() -> None:
             self._stand(view)
 
-        self._guarded(stand)
+        self.guarded(stand)
 
     def request(self, request: Request) -> Request | None:
         """Do what a command asks for; what is left for the terminal, None for nothing."""
-        return self._guarded(lambda: self._requested(request))
+        return self.guarded(lambda: self._requested(request))
 
     def say(self, words: str) -> None:
         """A line for the last line of the screen."""
@@ -121,8 +132,8 @@ class Session:
         self.outside = replace(self.outside, origin=self.outside.origin.with_text(text))
         view = self.scene.settled(replace(self.view, against=None, difference=False, words=False))
         view = replace(view, words=self.view.words and self.scene.has_words(view))
-        self.path.clear()
-        self._stand(view)
+        self.view = self.scene.settled(view)
+        self.trail.clear()
 
     def compare(self, recording: Recording, text: str) -> None:
         """Another text was read, to be compared with this one."""
@@ -154,7 +165,8 @@ class Session:
         """The command line that gives what is seen."""
         return command_line(command_words(self.outside.origin, self.scene, self.view))
 
-    def _guarded(self, run: Callable[[], Request | None]) -> Request | None:
+    def guarded(self, run: Callable[[], Request | None]) -> Request | None:
+        """What `run` asks of the terminal; an error of it is said on the last line."""
         try:
             return run()
         except AttnError as error:
@@ -165,14 +177,16 @@ class Session:
         outcome = command.run(self.scene, self.view, words)
         if isinstance(outcome, Viewpoint):
             before = self.view
-            self._stand(outcome)
+            self._stand(outcome, moves=command.name in STEPS)
             if command.name == "open":
-                self.path.append((before, self.view))
+                self.trail.entered.append((before, self.view))
             return None
         return self._requested(outcome)
 
-    def _stand(self, view: Viewpoint) -> None:
-        self.view = self.scene.settled(view)
+    def _stand(self, view: Viewpoint, *, moves: bool = False) -> None:
+        before, self.view = self.view, self.scene.settled(view)
+        if self.view != before:
+            self.trail.leave(before, moves=moves)
 
     def _requested(self, request: Request) -> Request | None:
         """What the session can do itself is done; the rest is handed on."""
@@ -185,43 +199,55 @@ class Session:
                 self._find(request.words)
             case "back" if not self.task:
                 self._back()
+            case "undo":
+                if (before := self.trail.back()) is None:
+                    raise InputError("this is where it began: nothing to go back to")
+                self.view = self.scene.settled(before)
             case "read" | "compare" | "edit" if self.outside.read is None:
                 raise InputError("a recording has no model to read a text with: attn explore TEXT -m MODEL")
             case "read" | "compare" if self.task:
                 raise InputError("the model is reading already: esc ends it")
             case "write":
-                self._write(request.words)
+                return self._write(request.words)
             case _:
                 return request
         return None
 
-    def _write(self, words: str) -> None:
-        """Write what is seen, by running its line with -o; a page and a recording are of everything."""
+    def _write(self, words: str) -> Request | None:
+        """Write what is seen, by running its line with -o; a page and a recording are of everything.
+
+        What no command draws as a figure is asked of whoever draws the screen.
+        """
         forced, file = words.startswith(_REPLACE), words.removeprefix(_REPLACE).strip()
         if not forced and Path(file).expanduser().exists():
             self._ask(f"{file} exists, enter replaces it :", f"write {_REPLACE}{file}", "command")
-            return
+            return None
         suffix, scene, view = Path(file).suffix.lower(), self.scene, self.view
-        if suffix in _FIGURES and view.pane == "heads":
-            raise InputError(
-                f"{suffix} holds the map of one head", "enter opens one; .csv, .json and .html hold all heads"
-            )
+        if suffix in _FIGURES and not is_figure(view):
+            return Request("picture", words)
         origin = LineOrigin((), ("-m", "shown.attn"))
         if suffix in _OF_EVERYTHING:
             line = origin.words("inspect", [])
         else:
             if view.against is not None and view.against.text is not None and scene.other is not None:
                 view = replace(view, against=Against(scene.other.prompt.text))
-            line = written_words(origin, scene, view, is_figure=suffix in _FIGURES)
+            line = written_words(origin, scene, view, draws=suffix in _FIGURES)
         self.outside.write(scene.recording, scene.other, [*line, "-o", file, *(["--force"] if forced else [])])
+        self.message = f"wrote {file}"
+        return None
+
+    def draw(self, lines: Sequence[Sequence[Segment]], words: str) -> None:
+        """Write the lines of the screen as a picture to the file that was named."""
+        file = words.removeprefix(_REPLACE).strip()
+        self.outside.picture(lines, file, words.startswith(_REPLACE))
         self.message = f"wrote {file}"
 
     def _back(self) -> None:
         """Out of a pane, to where Enter came from; to the pane before, where it came from nowhere."""
-        if self.path:
-            before, reached = self.path.pop()
+        if self.trail.entered:
+            before, reached = self.trail.entered.pop()
             if self.view == reached:
-                self.view = self.scene.settled(before)
+                self._stand(before)
             else:
                 self._stand(replace(self.view, pane=before.pane))
             return
@@ -242,7 +268,7 @@ class Session:
         elif key == "enter":
             self.entry = None
             entry.remember()
-            return self._guarded(lambda: self._entered(entry.text))
+            return self.guarded(lambda: self._entered(entry.text))
         elif character and character.isprintable() and key != "tab":
             entry.insert(character)
         else:

@@ -11,6 +11,7 @@ from attn_cli.prompt import Token, later_pieces
 from attn_cli.text import ascii_visible, visible
 
 _LATER_PIECE = "∙"  # of a character that several tokens share
+_LONGEST_WORD = 30  # columns; what is longer, such as a text without blanks, breaks between tokens
 _BLANK = "␣"
 _LINE_END = "␊"
 
@@ -30,7 +31,7 @@ class TokenPiece(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TextLayout:
-    """Lines of pieces; the text's own line breaks stay, and a token that is longer than a line is cut."""
+    """Lines of pieces; the text's own line breaks stay, words stay whole, and a token longer than a line is cut."""
 
     lines: tuple[tuple[TokenPiece, ...], ...]
 
@@ -67,6 +68,12 @@ def layout_of(
 
     suffixes  what stands after each token, such as its share where no colour says it; empty for none
     """
+    later = later_pieces(tokens)
+    shown = [
+        _LATER_PIECE if later[at] else _shown(token, ascii_only=ascii_only) + (suffixes[at] if suffixes else "")
+        for at, token in enumerate(tokens)
+    ]
+    words = _word_widths(tokens, shown)
     lines: list[list[TokenPiece]] = [[]]
     column, end = 0, 0
 
@@ -90,7 +97,7 @@ def layout_of(
         lines.append([])
         column = 0
 
-    for at, (token, later) in enumerate(zip(tokens, later_pieces(tokens), strict=True)):
+    for at, token in enumerate(tokens):
         if token.start is not None and token.end is not None:
             for number, between in enumerate(text[end : token.start].split("\n")) if token.start > end else ():
                 if number:
@@ -100,14 +107,37 @@ def layout_of(
             end = max(end, token.end)
         elif column:
             add(-1, " ")
-        suffix = suffixes[at] if suffixes else ""
-        add(at, _LATER_PIECE if later else _shown(token, ascii_only=ascii_only) + suffix)
-        if not later:
+        if column and column + words[at] > width >= words[at]:
+            break_line()
+        add(at, shown[at])
+        if not later[at]:
             for _ in range(token.text.count("\n")):
                 break_line()
     while len(lines) > 1 and not lines[-1]:
         lines.pop()
     return TextLayout(tuple(map(tuple, lines)))
+
+
+def _word_widths(tokens: Sequence[Token], shown: Sequence[str]) -> list[int]:
+    """The columns of the word that begins with each token, 0 for tokens within one; of a very long one its first's."""
+    widths = [0] * len(tokens)
+    first = 0
+    for at, token in enumerate(tokens):
+        joined = at > 0 and _are_joined(tokens[at - 1], token)
+        size = cell_len(visible(shown[at]))
+        if not joined:
+            first = at
+        if joined and widths[first] + size > _LONGEST_WORD:
+            continue
+        widths[first] += size
+    return widths
+
+
+def _are_joined(before: Token, token: Token) -> bool:
+    """True where no blank is between two tokens."""
+    if token.start is None or before.end is None or token.start > before.end:
+        return False
+    return not (before.text[-1:].isspace() or token.text[:1].isspace())
 
 
 def _shown(token: Token, *, ascii_only: bool) -> str:

@@ -4,13 +4,16 @@ import os
 import shlex
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
-from attn_cli.cli.explore import _write
+from attn_cli.cli.explore import _draw, _write
 from attn_cli.explore.command_line import LineOrigin
+from attn_cli.explore.frame import seen
 from attn_cli.explore.session import Session
 from attn_cli.recording import Recording
 from attn_cli.sources import open_source
@@ -103,8 +106,23 @@ def test_a_comparison_is_written_without_the_model(pane: str, explorer: Session,
         np.testing.assert_allclose(seen[name], expected[name], atol=1e-6) if seen[name].dtype.kind == "f" else (
             np.testing.assert_array_equal(seen[name], expected[name])
         )
-    typed(explorer, f":write {tmp_path / 'seen.svg'}")
-    assert explorer.message == f"wrote {tmp_path / 'seen.svg'}"
+
+
+@pytest.mark.parametrize("light", [False, True])
+def test_a_screen_is_written_as_it_is_seen(light: bool, tmp_path: Path) -> None:
+    made = session(record(open_source("toy"), TEXT), size=(80, 24))
+    screen = replace(made.scene.screen, light=light)
+    made.resize(screen)
+    made.outside = replace(made.outside, picture=partial(_draw, screen))
+    request = typed(made, f":write {tmp_path / 'all.svg'}")
+    assert request is not None and not made.message
+    made.draw(seen(made), request.words)
+    assert made.message == f"wrote {tmp_path / 'all.svg'}"
+    image = ElementTree.fromstring((tmp_path / "all.svg").read_text("utf-8"))
+    rects = list(image.iter("{http://www.w3.org/2000/svg}rect"))
+    assert rects[0].get("fill") == ("#ffffff" if light else "#0d1117") and len(rects) > 4
+    text = " ".join(" ".join(image.itertext()).split())
+    assert "toy:minilm · 1 layer, 4 heads" in text and "? keys" not in text
 
 
 def test_an_existing_file_is_replaced_on_enter_alone(explorer: Session, tmp_path: Path) -> None:

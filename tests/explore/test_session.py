@@ -1,6 +1,7 @@
 """Keys in, viewpoints out: any keys leave the cursor in the window and the window in the matrix; Esc undoes Enter."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -25,7 +26,9 @@ def session(
     of: Recording | None = None, *, size: tuple[int, int] = (80, 24), depth: str = "truecolor", ascii_only: bool = False
 ) -> Session:
     screen = Screen(size[0], depth, ascii_only, size[1])
-    outside = Outside(LineOrigin((), ("-m", "run.attn")), lambda recording, other, words: None)
+    outside = Outside(
+        LineOrigin((), ("-m", "run.attn")), lambda recording, other, words: None, lambda lines, file, force: None
+    )
     return Session(Scene(of or recording(), screen), outside)
 
 
@@ -216,7 +219,84 @@ def test_a_text_is_edited_with_its_line_breaks() -> None:
     assert all(width_of(line) == 80 for line in draw(explorer))
 
 
-def test_a_figure_of_all_heads_is_refused_with_what_there_is() -> None:
+@pytest.mark.parametrize("keys", ["", "t", "4"])
+def test_a_picture_without_a_figure_is_the_screen(keys: str, tmp_path: Path) -> None:
     explorer = session()
-    typed(explorer, ":write x.png")
-    assert ".png holds the map of one head: enter opens one" in explorer.message
+    for key in keys:
+        explorer.press(key, key)
+    assert typed(explorer, f":write {tmp_path}/x.png") == Request("picture", f"{tmp_path}/x.png")
+    explorer.press("2", "2")
+    assert typed(explorer, f":write {tmp_path}/x.png") is None  # a head's map is a figure for a paper
+
+
+def test_what_was_seen_comes_back() -> None:
+    explorer = session()
+    seen = []
+    for keys in ("jjj", "]", "3", "/bank\r", "s", "1"):  # steps that follow one another are one
+        seen.append(explorer.view)
+        for key in keys:
+            explorer.press("enter" if key == "\r" else key, key if key.isprintable() else None)
+    for before in reversed(seen):
+        explorer.press("U", "U")
+        assert explorer.view == before
+    explorer.press("ctrl+o", "\x0f")
+    assert "nothing to go back to" in explorer.message
+
+
+@pytest.mark.parametrize(
+    ("pane", "key", "said"),
+    [
+        ("1", "x", "x: scores is for the matrix (2)"),
+        ("1", "z", "z: hide is for the matrix (2) and the text (3)"),
+        ("3", "t", "t: thumbnails is for all heads (1)"),
+        ("2", "Z", "no command has the key Z: ? lists them"),
+        ("2", "5", "no command has the key 5: ? lists them"),
+    ],
+)
+def test_a_key_that_does_nothing_says_why(pane: str, key: str, said: str) -> None:
+    explorer = session()
+    explorer.press(pane, pane)
+    before = explorer.view
+    explorer.press(key, key)
+    assert (explorer.message, explorer.view) == (said, before)
+
+
+def test_every_press_of_the_scale_is_seen() -> None:
+    explorer = session()
+    for pane, count in (("3", 3), ("2", 4)):
+        explorer.press(pane, pane)
+        screens = set()
+        for _ in range(count):
+            explorer.press("s", "s")
+            screens.add("".join(part.text for part in draw(explorer)[0]))
+        assert len(screens) == count
+
+
+def test_a_line_is_cut_by_words_and_shows_what_it_may_go_on_as() -> None:
+    explorer = session()
+    for key in ":sta":
+        explorer.press(key, key)
+    choices = "".join(part.text for part in draw(explorer)[-2])
+    assert choices.split()[:3] == ["statistic", "colour", "heads"]
+    explorer.press("tab")
+    explorer.press(" ", " ")
+    assert draw(explorer)[-2][0].text == "entropy"
+    explorer.press("tab")
+    assert [part.text for part in draw(explorer)[-2] if part.style is not None and part.style.bold] == ["entropy"]
+    assert explorer.entry is not None
+    explorer.press("ctrl+w", "\x17")
+    assert explorer.entry.text == "statistic "
+    explorer.press("ctrl+u", "\x15")
+    assert explorer.entry.text == ""
+
+
+def test_both_sides_of_a_comparison_are_told() -> None:
+    explorer = session()
+    explorer.press("2", "2")
+    typed(explorer, ":against 1.3")
+    said = "".join(part.text for part in draw(explorer)[-2])
+    here, there = (
+        explorer.scene.recording.layers[at].weights(head, slice(39, 40), slice(0, 1))[0, 0]
+        for at, head in ((0, 0), (1, 3))
+    )
+    assert f"{here:.4f} here · {there:.4f} there" in said

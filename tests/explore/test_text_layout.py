@@ -36,6 +36,18 @@ def test_line_breaks_stay_and_blanks_are_seen() -> None:
     assert layout.neighbour(4, -1) == 3
 
 
+def test_words_of_several_tokens_stay_on_a_line() -> None:
+    text = "in Bracamonte, or so"
+    places = ((0, 2), (3, 6), (6, 8), (8, 13), (13, 14), (15, 17), (18, 20))
+    tokens = [Token(at, text[start:end], start=start, end=end) for at, (start, end) in enumerate(places)]
+
+    def lines(width: int) -> list[str]:
+        return ["".join(piece.text for piece in line).strip() for line in layout_of(tokens, text, width, []).lines]
+
+    assert lines(12) == ["in", "Bracamonte,", "or so"]
+    assert lines(8) == ["in Braca", "monte,", "or so"]  # a word that is longer than a line
+
+
 def test_pieces_of_one_character_and_hostile_text_do_no_harm() -> None:
     tokens = [Token(0, "你", start=0, end=1), Token(1, "你", start=0, end=1), Token(2, "\x1b[31m", start=1, end=6)]
     layout = layout_of(tokens, "你\x1b[31m", 40, [])

@@ -5,8 +5,7 @@ from xml.etree import ElementTree
 from rich.segment import Segment
 from rich.style import Style
 
-from attn_cli.views.writers.cells_svg import COLUMN, ROW, svg_of
-from attn_cli.views.writers.page import _THEME
+from attn_cli.views.writers.cells_svg import COLUMN, LIGHT, ROW, svg_of
 from tests.program import attn
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -26,7 +25,7 @@ def test_every_cell_of_a_map_stands_in_its_column_and_row() -> None:
 
 def test_texts_stand_on_their_cells_and_blocks_are_rectangles() -> None:
     lines = [[Segment("1.0 2.0  two words"), Segment("▀", Style(color="#ff0000", bgcolor="#00ff00"))], [Segment("中x")]]
-    image = ElementTree.fromstring(svg_of(lines, _THEME))
+    image = ElementTree.fromstring(svg_of(lines, LIGHT))
     texts = {text.text: float(text.get("x", 0)) for text in image.iter(f"{SVG}text")}
     assert texts == {"1.0": 1.5 * COLUMN, "2.0": 5.5 * COLUMN, "two words": 13.5 * COLUMN, "中x": 1.5 * COLUMN}
     rects = [

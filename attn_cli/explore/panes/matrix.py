@@ -11,7 +11,7 @@ from rich.style import Style
 from attn_cli.explore.answers import Picture
 from attn_cli.explore.grids import Grid
 from attn_cli.explore.panes.lines import BOLD, CURSOR, DIM, PLAIN, Line, line, padded, parts_line
-from attn_cli.explore.panes.names import cell_line, head_name, short_label
+from attn_cli.explore.panes.names import against_name, cell_line, head_name, short_label
 from attn_cli.explore.scene import Region, Scene
 from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.explore.window import CellForm, MatrixWindow
@@ -63,13 +63,11 @@ def _half(scene: Scene, view: Viewpoint, width: int, height: int) -> list[Line]:
 
 def _other_half(scene: Scene, view: Viewpoint, width: int, height: int) -> list[Line]:
     """The matrix that this one is compared with, in the same form, around the same place."""
-    against = view.against
-    assert against is not None
     grid, window, picture = scene.other_grid(view), scene.other_window(view), scene.other_picture(view)
     ramp = ramp_for(picture.values, "scores" if view.scores else "weights", view.scale, light=scene.screen.light)
-    name = "the other text" if against.text is not None else head_name(scene, view, against.at, against.head)
     cursor = window.cell_of(min(view.query, len(grid.queries) - 1), min(view.key, len(grid.keys) - 1))
-    title = [f"against {name}", f"{len(grid.queries):,} x {len(grid.keys):,}", *(["coarse"] if picture.coarse else []),
+    title = [f"against {against_name(scene, view)}", f"{len(grid.queries):,} x {len(grid.keys):,}",
+             *(["coarse"] if picture.coarse else []),
              _range(ramp, view.scale)]  # fmt: skip
     lines = [parts_line(title, width, BOLD), _ruler(scene, grid, window, cursor[1]),
              *_body(scene, grid, window, picture, ramp, cursor)]  # fmt: skip
@@ -85,9 +83,9 @@ def _title(scene: Scene, view: Viewpoint, window: MatrixWindow, ramp: Ramp, *, c
     kind += " between words" if view.words and scene.has_words(view) else ""
     parts = [head_name(scene, view), kind, f"{n:,} x {m:,}"]
     parts += ["coarse"] if coarse else []
+    parts += ["sinks hidden"] if view.hide_sinks else []
     parts += [f"max over {form.rows} x {form.keys}"] if form.rows * form.keys > 1 else []
-    parts.append(_range(ramp, view.scale))
-    return [*parts, *(["sinks hidden"] if view.hide_sinks else [])]
+    return [*parts, _range(ramp, view.scale)]
 
 
 def _range(ramp: Ramp, scale: str) -> str:

@@ -1,16 +1,19 @@
 """How heads, tokens and the cell under the cursor are called on the explorer's screens."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from attn_cli.explore.panes.lines import REVERSED, Line, full_line, parts_line
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.prompt import Token
-from attn_cli.text import ascii_visible
+from attn_cli.text import ascii_visible, excerpt
 from attn_cli.views.drawing.cells import fit
 from attn_cli.views.drawing.labels import token_label
 
 _TOKEN_COLUMNS = 24
+_TEXT = 28  # columns of another text's beginning
 _NARROW = 60  # columns under which a line has no room for words that the pane says anyway
 
 
@@ -31,6 +34,16 @@ def short_label(token: Token, scene: Scene, columns: int = _TOKEN_COLUMNS) -> st
     return fit(ascii_visible(label) if scene.screen.ascii_only else label, columns).rstrip()
 
 
+def against_name(scene: Scene, view: Viewpoint) -> str:
+    """What a head is compared with: the beginning of the other text, or a head."""
+    against = view.against
+    assert against is not None
+    if against.text is None:
+        return head_name(scene, view, against.at, against.head)
+    words = excerpt(" ".join(against.text.split()), _TEXT)
+    return f'"{ascii_visible(words) if scene.screen.ascii_only else words}"'
+
+
 def cell_line(scene: Scene, view: Viewpoint, width: int) -> Line:
     """The cell under the cursor, in a reversed line: both tokens, the weight, in a single head its score and rank."""
     parts = _cell_parts(scene, view, narrow=width < _NARROW)
@@ -42,13 +55,16 @@ def _cell_parts(scene: Scene, view: Viewpoint, *, narrow: bool) -> list[str]:
     query = short_label(grid.queries[view.query], scene, columns)
     key = short_label(grid.keys[view.key], scene, columns)
     names = f"{query} -> {key}" if narrow else f"query {query} -> key {key}"
-    value = float(grid.cells(slice(view.query, view.query + 1), slice(view.key, view.key + 1))[0, 0])
+    value = float(grid.cells(*_cell(view))[0, 0])
     if view.difference and view.against is not None:
         return [names, "not in both" if np.isnan(value) else f"change {value:+.4f}"]
     if np.isnan(value):
-        hidden = scene.layer(view).allowed(slice(view.query, view.query + 1), slice(view.key, view.key + 1))
+        hidden = scene.layer(view).allowed(*_cell(view))
         is_hidden = not view.words and bool(hidden[0, 0])
         return [names, "hidden" if is_hidden else "masked"]
+    if view.against is not None:
+        change = float(scene.grid(replace(view, difference=True)).cells(*_cell(view))[0, 0])
+        return [names, f"{value:.4f} here", "not there" if np.isnan(change) else f"{value + change:.4f} there"]
     if view.mean or (view.words and scene.has_words(view)):
         return [names, f"weight {value:.4f}"]
     terms = scene.layer(view).terms(view.head, view.query, view.key)
@@ -57,6 +73,10 @@ def _cell_parts(scene: Scene, view: Viewpoint, *, narrow: bool) -> list[str]:
     rank = [] if terms.rank is None else [f"rank {terms.rank:,} of {seen:,}"]
     read = [f"by value {value:.4f}"] if scene.reads_values(view) and view.pane != "cell" else []
     return [names, *read, f"weight {terms.weight:.4f}", *_written(scene, view), *score, *rank]
+
+
+def _cell(view: Viewpoint) -> tuple[slice, slice]:
+    return slice(view.query, view.query + 1), slice(view.key, view.key + 1)
 
 
 def _written(scene: Scene, view: Viewpoint) -> list[str]:

@@ -7,7 +7,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from attn_cli.explore.panes.lines import BOLD, CURSOR, DIM, PLAIN, Line, line, parts_line
-from attn_cli.explore.panes.names import cell_line, head_name, short_label
+from attn_cli.explore.panes.names import against_name, cell_line, head_name, short_label
 from attn_cli.explore.scene import Region, Scene
 from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.views.drawing.bars import bar_style, signed_bar
@@ -73,20 +73,15 @@ def _title(scene: Scene, view: Viewpoint, ramp: Ramp) -> list[str]:
     else:
         what = f"what query {short_label(grid.queries[view.query], scene)} attends to"
     ends = f"{ramp.low:.2g} to {ramp.high:.2g}" if ramp.diverging else f"{_scale(view)} scale 0 to {ramp.high:.3g}"
-    change = ["change against " + _against(scene, view)] if view.difference and view.against else []
+    change = ["change against " + against_name(scene, view)] if view.difference and view.against else []
     change += ["by value"] if scene.reads_values(view) else []
-    return [head_name(scene, view), what, *change, ends, *(["sinks hidden"] if view.hide_sinks else [])]
+    change += ["sinks hidden"] if view.hide_sinks else []
+    return [head_name(scene, view), what, *change, ends]
 
 
 def _scale(view: Viewpoint) -> str:
     """The scale: one row has its own maximum anyway."""
     return "linear" if view.scale == "row" else view.scale
-
-
-def _against(scene: Scene, view: Viewpoint) -> str:
-    against = view.against
-    assert against is not None
-    return "the other text" if against.text is not None else head_name(scene, view, against.at, against.head)
 
 
 def _text(scene: Scene, view: Viewpoint, row: np.ndarray, ramp: Ramp, height: int) -> list[Line]:

@@ -1,12 +1,14 @@
 """Screens: width, colour depth and characters that the output can show."""
 
 import os
+import re
 import shutil
 from dataclasses import dataclass
 from typing import TextIO
 
 DEPTHS = ("truecolor", "256", "16", "none")
 _MOST_DIGITS = 8  # of COLUMNS; a longer number is no width
+_MONOCHROME = re.compile(r"(vt[0-9]|xterm-mono|ansi-mini|dumb)")  # terminals without colours, of terminfo
 TALLEST = 40  # more rows than this are drawn two to a line, or pooled
 
 
@@ -86,6 +88,8 @@ def _depth(terminal: bool) -> str:
     if os.environ.get("COLORTERM", "").lower() in ("truecolor", "24bit"):
         return "truecolor"
     term = os.environ.get("TERM", "")
+    if _MONOCHROME.match(term):
+        return "none"
     if "256" in term or not (terminal or term):  # colour forced without a known terminal: nearly all have 256
         return "256"
     return "truecolor" if term.endswith("-direct") else "16"

@@ -90,7 +90,7 @@ def _lines(text: ColoredText, room: float) -> Iterator[list[_Piece]]:
             gap = text.text[end : token.start]
         end = token.end if token.end is not None else end
         shown = visible(token.text.replace("\n", "␊"))
-        width, before = _width(shown), _width(" ") if gap else 0.6
+        width, before = _width(shown), _width(" ") if gap else 0.0
         if line and (x + before + width > room + (0.0 if gap else _OVER) or "\n" in gap):
             yield line
             line, x, before = [], 0.0, 0.0

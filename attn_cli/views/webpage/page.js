@@ -9,7 +9,7 @@ const SLANT = 44, OVER = 14; // pixels: how far slanted labels, and upright ones
 const KEYS = [
   ["arrows", "the cell, token or head beside; with shift ten further"], ["Enter, click", "hold what the cursor is on"], ["Esc", "let go"],
   ["[ ]", "head before, after"], ["{ }", "layer before, after"], ["v", "transpose: who attends to this token?"],
-  ["/", "find a token: word, word#2, number, + for generated ones"], ["n N", "the next, the one before"], ["< >", "generated token before, after"],
+  ["/", "find a token: word, word#2, number, + for generated ones"], ["n N", "the next, the one before"], ["< >", "the row that generated a token: before, after"],
   ["+ - 0", "zoom in, out, whole"], ["s", "how weights become colours"], ["t", "pictures of heads, or their numbers"], ["?", "these keys"],
 ];
 const $ = (id) => document.getElementById(id);
@@ -338,7 +338,8 @@ function say() {
   const words = !isAllowed(map, q, k) ? "masked" : cells.absent ? "not in this page" : weight ? `weight ${shown(weight)}` : under;
   const rank = weight ? linesOf(cells, q, false).findIndex(([key]) => key === k) + 1 : 0;
   const place = rank ? ` · ${rank === 1 ? "heaviest" : `no. ${rank}`} of ${many(allowedKeys(map, q), "key")}` : "";
-  $("live").textContent = `query ${queryName(q)} → key ${keyName(k)} · ${words}${place}${look.held ? " · held" : ""}`;
+  const next = page.texts[layer().queries].flags[q + 1] & 2 ? ` · generated ${queryName(q + 1)}` : "";
+  $("live").textContent = `query ${queryName(q)} → key ${keyName(k)} · ${words}${place}${next}${look.held ? " · held" : ""}`;
 }
 
 // ---- the text
@@ -531,9 +532,11 @@ function next(by, among = matches) {
   hold(...ask(at, !look.turned));
 }
 
-function written(by) {
-  const flags = page.texts[look.turned ? layer().keys : layer().queries].flags;
-  next(by, [...flags.keys()].filter((at) => flags[at] & 2));
+// The rows that generated a token: each is the one before it, as in attn explore.
+function generatedFrom(by) {
+  const flags = page.texts[layer().queries].flags;
+  look.turned = false;
+  next(by, [...flags.keys()].filter((at) => at > 0 && flags[at] & 2).map((at) => at - 1));
 }
 
 function setTheme(dark, keep) {
@@ -578,7 +581,7 @@ function cycle(select) {
 
 const ACTIONS = {
   "[": () => step("head", -1), "]": () => step("head", 1), "{": () => step("layer", -1), "}": () => step("layer", 1), v: turn,
-  "/": () => $("find").focus(), n: () => next(1), N: () => next(-1), "<": () => written(-1), ">": () => written(1),
+  "/": () => $("find").focus(), n: () => next(1), N: () => next(-1), "<": () => generatedFrom(-1), ">": () => generatedFrom(1),
   "+": () => zoom(0.5), "=": () => zoom(0.5), "-": () => zoom(2), 0: () => zoom(0), s: () => cycle($("scale")), t: () => cycle($("by")),
   "?": () => $("keys").showModal(), Enter: () => hold(look.q, look.k), Escape: release,
 };

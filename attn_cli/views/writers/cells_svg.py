@@ -8,10 +8,22 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from rich.cells import cell_len
+from rich.color import Color
 from rich.segment import Segment
 from rich.style import Style
 from rich.terminal_theme import TerminalTheme
 
+LIGHT = TerminalTheme(
+    (255, 255, 255),
+    (30, 30, 30),
+    [(0, 0, 0), (178, 34, 34), (0, 110, 60), (150, 90, 0), (20, 80, 170), (130, 40, 130), (0, 110, 120), (90, 90, 90)],
+)
+DARK = TerminalTheme(
+    (13, 17, 23),
+    (230, 237, 243),
+    [(72, 79, 88), (255, 123, 114), (63, 185, 80), (210, 153, 34), (88, 166, 255), (188, 140, 255), (57, 197, 207),
+     (177, 186, 196)],
+)  # fmt: skip
 COLUMN, ROW, SIZE = 10.0, 20.0, 16  # a cell and its letters, in pixels
 _MARGIN = 12.0
 _LONG = 14  # cells; a longer text begins at its first cell, a shorter one is centred on its cells
@@ -37,12 +49,21 @@ def svg_of(lines: Sequence[Sequence[Segment]], theme: TerminalTheme) -> str:
 def _line(line: Sequence[Segment], top: float, theme: TerminalTheme) -> Iterator[str]:
     at = 0
     for segment in line:
-        style = segment.style or Style.null()
+        style = _plain(segment.style or Style.null(), theme)
         width = cell_len(segment.text)
         if style.bgcolor is not None and width:
             yield _rect(at, width, top, ROW, style.bgcolor.get_truecolor(theme, foreground=False).hex)
         yield from _texts(segment.text, at, top, style, theme)
         at += width
+
+
+def _plain(style: Style, theme: TerminalTheme) -> Style:
+    """The style with both colours named in place of reversed ones."""
+    if not style.reverse:
+        return style
+    text = theme.background_color if style.bgcolor is None else style.bgcolor.get_truecolor(theme, foreground=False)
+    behind = theme.foreground_color if style.color is None else style.color.get_truecolor(theme)
+    return Style(color=Color.from_triplet(text), bgcolor=Color.from_triplet(behind), bold=style.bold)
 
 
 def _texts(text: str, at: int, top: float, style: Style, theme: TerminalTheme) -> Iterator[str]:
@@ -52,6 +73,7 @@ def _texts(text: str, at: int, top: float, style: Style, theme: TerminalTheme) -
         above, height = _BLOCKS[run[1]]
         yield _rect(at + cell_len(text[: run.start()]), len(run[0]), top + above * ROW, height * ROW, color.hex)
     look = ' font-weight="bold"' if style.bold else ""
+    look += ' text-decoration="underline"' if style.underline else ""
     look += f' opacity="{_DIM}"' if style.dim else ""
     for match in _TEXT.finditer(re.sub("[█▀▄]", " ", text)):
         first, width = at + cell_len(text[: match.start()]), cell_len(match[0])

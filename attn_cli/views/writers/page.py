@@ -4,7 +4,6 @@ import re
 
 from rich.console import Console
 from rich.segment import Segment, Segments
-from rich.terminal_theme import TerminalTheme
 
 from attn_cli.summaries.report import Report
 from attn_cli.views.answers import draw_answer
@@ -20,15 +19,10 @@ from attn_cli.views.sink import Sink
 from attn_cli.views.terminal import renderables
 from attn_cli.views.view import View, ViewSettings
 from attn_cli.views.webpage.build import StaticScreen
-from attn_cli.views.writers.cells_svg import svg_of
+from attn_cli.views.writers.cells_svg import LIGHT, svg_of
 
 PAGE = Screen(width=120, depth="truecolor", light=True)
 _LARGEST_OF_FIGURE = (512, 512)  # cells, beyond which it is pooled
-_THEME = TerminalTheme(
-    (255, 255, 255),
-    (30, 30, 30),
-    [(0, 0, 0), (178, 34, 34), (0, 110, 60), (150, 90, 0), (20, 80, 170), (130, 40, 130), (0, 110, 120), (90, 90, 90)],
-)
 _LETTERS = (
     "font-family: ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace; line-height: 1.16; overflow: auto"
 )
@@ -77,7 +71,7 @@ class PageView(View):
 
 def to_html(reports: list[Report]) -> bytes:
     """All reports on one page."""
-    return _recorded(reports).export_html(theme=_THEME, code_format=_HTML).encode("utf-8", "backslashreplace")
+    return _recorded(reports).export_html(theme=LIGHT, code_format=_HTML).encode("utf-8", "backslashreplace")
 
 
 def inline_html(report: Report, most: int, more: str) -> str:
@@ -97,13 +91,13 @@ def inline_html(report: Report, most: int, more: str) -> str:
     if left:
         console.print(f"… {left:,} lines more: {more}", style="bold", markup=False, highlight=False)
     code = f'<pre style="color: {{foreground}}; background: {{background}}; {_LETTERS}">{{code}}</pre>'
-    html = console.export_html(theme=_THEME, code_format=code, inline_styles=True)
+    html = console.export_html(theme=LIGHT, code_format=code, inline_styles=True)
     return _OF_DECORATION.sub("", html).encode("utf-8", "backslashreplace").decode()
 
 
 def static_screen(reports: list[Report]) -> StaticScreen:
     """The same screens for readers of an interactive page who have no script."""
-    html = _recorded(reports).export_html(theme=_THEME, code_format="{stylesheet}\n" + _PRE + "\0<pre>{code}</pre>")
+    html = _recorded(reports).export_html(theme=LIGHT, code_format="{stylesheet}\n" + _PRE + "\0<pre>{code}</pre>")
     css, _, code = html.encode("utf-8", "backslashreplace").decode().partition("\0")
     return StaticScreen(code, css)
 
@@ -125,7 +119,7 @@ def to_svg(reports: list[Report]) -> str:
         lines += [[]] if number else []
         for renderable in renderables(report, PAGE):
             lines += console.render_lines(renderable, pad=False)
-    return svg_of(lines, _THEME)
+    return svg_of(lines, LIGHT)
 
 
 def _recorded(reports: list[Report]) -> Console:

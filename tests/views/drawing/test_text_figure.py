@@ -47,6 +47,13 @@ def test_lines_break_where_the_text_does_and_where_it_is_too_wide() -> None:
     assert len(lines) >= 4  # the text has a line break after every twelfth token
 
 
+def test_pieces_of_a_word_leave_no_gap() -> None:
+    boxes = [box for box in drawn(text_figure_svg([text_of(np.full(11, 0.1))], 160), "rect") if box.get("rx")]
+    starts, widths = ([float(box.get(name, 0)) for box in boxes] for name in ("x", "width"))
+    gaps = [after - before - width for before, after, width in zip(starts, starts[1:], widths, strict=False)]
+    assert np.allclose(gaps[7:], 0, atol=0.02) and min(gaps[:7]) > 1  # un fold ed . after seven words
+
+
 def test_the_heaviest_tokens_are_named_as_far_as_the_line_goes() -> None:
     values = np.array([0.3, 0.25, 0.2, 0.15, 0.1])
     lines = [

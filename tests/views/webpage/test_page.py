@@ -199,9 +199,10 @@ def test_find_goes_from_place_to_place(shown: Browser) -> None:
 def test_written_tokens_are_marked_and_found(browser: Browser, tmp_path: Path) -> None:
     browser.open(page_html(with_generated()), tmp_path, "#l0h0q2")
     browser.press(">")
-    assert at(browser)["q"] == 15
+    assert at(browser)["q"] == 14  # the row that generated 15, as in the explorer
+    assert "generated 15 +" in text_of(browser, "live")
     browser.press(">")
-    assert at(browser)["q"] == 16
+    assert at(browser)["q"] == 15
     browser.press("<", "/", "+", Keys.ENTER)
     assert browser.run("document.querySelectorAll('.generated').length") == 3
     assert "+" in text_of(browser, "asked")

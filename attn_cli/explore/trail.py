@@ -1,0 +1,37 @@
+"""The viewpoints that somebody came by, to go back to: out of a pane, or to what was seen before a key."""
+
+from dataclasses import dataclass, field
+
+from attn_cli.explore.viewpoint import Viewpoint
+
+_KEPT = 200  # viewpoints
+
+
+@dataclass
+class Trail:
+    """Viewpoints behind the one that is seen.
+
+    entered  those that Enter left, with those that it reached
+    seen     those that any key left, the latest last; of moves that follow one another the first alone
+    """
+
+    entered: list[tuple[Viewpoint, Viewpoint]] = field(default_factory=list)
+    seen: list[Viewpoint] = field(default_factory=list)
+    _moved: bool = False
+
+    def leave(self, before: Viewpoint, *, moves: bool) -> None:
+        """Remember a viewpoint that a key, perhaps one that moves by a step, has left."""
+        if not (moves and self._moved):
+            self.seen = [*self.seen[1 - _KEPT :], before]
+        self._moved = moves
+
+    def back(self) -> Viewpoint | None:
+        """The viewpoint before, which is forgotten; None where none is left."""
+        self._moved = False
+        return self.seen.pop() if self.seen else None
+
+    def clear(self) -> None:
+        """Forget all: they were of another recording."""
+        self.entered.clear()
+        self.seen.clear()
+        self._moved = False
