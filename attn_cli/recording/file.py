@@ -74,7 +74,7 @@ def load(path: str | os.PathLike[str]) -> RecordingContents:
         metadata, arrays = _parsed(data)
         if metadata.get("attn") != KIND:
             raise BadDocument(f"it says {excerpt(str(metadata.get('attn')), 40)}, not {KIND}")
-        return contents_of(_json(metadata["recording"].encode()), arrays)
+        return contents_of(_json(metadata["recording"]), arrays)
     except BadDocument as error:
         raise LoadError(f"{label} is not a recording that attn can read: {excerpt(str(error))}", _AGAIN) from None
 
@@ -86,7 +86,7 @@ def _bytes(path: Path) -> np.ndarray:
     return np.memmap(path, np.uint8, mode="r")
 
 
-def _json(text: bytes) -> dict[str, Any]:
+def _json(text: bytes | str) -> dict[str, Any]:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -23,7 +23,7 @@ from attn_cli.scans.run.memory import within
 from attn_cli.scans.run.run import ScanProgress
 from attn_cli.scans.run.scan import scan
 from attn_cli.scans.sums.shard_sums import scan_shard
-from attn_cli.scans.sums.sums import ScanSums
+from attn_cli.scans.sums.sum_arrays import SumArrays, arrays_of
 from attn_cli.selection import Selection
 from attn_cli.sources.corpora import open_corpus
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
@@ -85,8 +85,8 @@ def test_the_order_in_which_shards_are_done_changes_no_byte(tmp_path: Path) -> N
     file = written(tmp_path, sentences(20))
     source = open_words()
 
-    def backwards(shards: Iterator[Shard]) -> Iterator[tuple[Shard, ScanSums]]:
-        return ((shard, scan_shard(source, shard, ScanOptions()).arrays()) for shard in reversed(list(shards)))
+    def backwards(shards: Iterator[Shard]) -> Iterator[tuple[Shard, SumArrays]]:
+        return ((shard, arrays_of(scan_shard(source, shard, ScanOptions()))) for shard in reversed(list(shards)))
 
     assert table_scan(file, tmp_path / "backwards", backwards) == table_scan(file, tmp_path / "forwards")
 
@@ -96,7 +96,7 @@ def test_what_is_finished_is_not_computed_again(tmp_path: Path) -> None:
     file = written(tmp_path, sentences(10))
     before = table_scan(file, tmp_path / "scan")
 
-    def nothing(shards: Iterator[Shard]) -> Iterator[tuple[Shard, ScanSums]]:
+    def nothing(shards: Iterator[Shard]) -> Iterator[tuple[Shard, SumArrays]]:
         raise AssertionError("nothing is missing")
 
     assert table_scan(file, tmp_path / "scan", nothing) == before == files_of(tmp_path / "scan")

@@ -17,7 +17,8 @@ from attn_cli.scans.kept.manifest import check_manifest, check_same
 from attn_cli.scans.kept.tables import TABLES, check_table
 from attn_cli.scans.read.poison import PoisonRecord
 from attn_cli.scans.read.shards import Shard
-from attn_cli.scans.sums.sums import ScanSums, SumArrays
+from attn_cli.scans.sums.sum_arrays import SumArrays, arrays_of, count_of, sums_of
+from attn_cli.scans.sums.sums import ScanSums
 from attn_cli.sources.corpora import Document
 from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.sources.files.paths import PathKind, kind_of_path, nonempty_file
@@ -179,12 +180,12 @@ class ScanFolder:
             if arrays is None:
                 return Folded(0, 0, "", ScanSums())
             at = orjson.loads(arrays["folded"].tobytes())
-            return Folded(int(at["shards"]), int(at["document"]), str(at["content"]), ScanSums.from_arrays(arrays))
+            return Folded(count_of(at["shards"]), count_of(at["document"]), str(at["content"]), sums_of(arrays))
 
     def write_folded(self, folded: Folded) -> None:
         """Keep the sums of the first shards in one file, and remove those of single ones among them."""
         at = orjson.dumps({"shards": folded.shards, "document": folded.document, "content": folded.content})
-        self._save(self.work / _STATE, folded.sums.arrays() | {"folded": np.frombuffer(at, np.uint8)})
+        self._save(self.work / _STATE, arrays_of(folded.sums) | {"folded": np.frombuffer(at, np.uint8)})
         for number in self.finished():
             if number < folded.shards:
                 self._shard_file(number).unlink()
@@ -207,14 +208,14 @@ class ScanFolder:
             arrays = self._read(self._shard_file(number), ("content", "about"))
             if arrays is None or arrays["content"].tobytes().decode() != content:
                 return None
-            return int(orjson.loads(arrays["about"].tobytes())["tokens"])
+            return count_of(orjson.loads(arrays["about"].tobytes())["tokens"])
 
     def read_shard(self, number: int) -> ScanSums:
         """The sums of a finished shard."""
         with self._spoilt_work():
             arrays = self._read(self._shard_file(number))
             assert arrays is not None
-            return ScanSums.from_arrays(arrays)
+            return sums_of(arrays)
 
     def _spoilt_work(self) -> AbstractContextManager[None]:
         """Context manager: sums of shards that can't be read are an InputError."""

@@ -60,9 +60,9 @@ def check_manifest(content: Mapping[str, Any]) -> None:
         raise ValueError("it names no fields")
     if sample is not None and not (isinstance(sample, dict) and {"threshold", "seed"} <= _counts(sample)):
         raise ValueError("sample is not a valid sample")
-    reasons = progress.get("reasons", {})
     if progress["finished"] and not {"documents", "records", "tokens", "rejected"} <= _counts(progress):
         raise ValueError("it counts nothing")
+    reasons = progress.get("reasons", None if progress["finished"] else {})
     if not isinstance(reasons, dict) or len(_counts(reasons)) < len(reasons):
         raise ValueError("it counts no reasons")
 
@@ -74,7 +74,7 @@ def _is_file(entry: Any) -> bool:
 
 def _counts(values: Mapping[str, Any]) -> set[str]:
     """The names of those that are counts."""
-    return {name for name, value in values.items() if type(value) is int and value >= 0}
+    return {name for name, value in values.items() if type(value) is int and 0 <= value < 2**64}
 
 
 def check_same(now: Mapping[str, Any], before: Mapping[str, Any], folder: str) -> None:

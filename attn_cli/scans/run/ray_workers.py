@@ -18,7 +18,7 @@ from attn_cli.scans.read.scannable import scannable
 from attn_cli.scans.read.shards import Shard
 from attn_cli.scans.run.memory import DEFAULT_MEMORY, longest_text, within
 from attn_cli.scans.sums.shard_sums import scan_shard
-from attn_cli.scans.sums.sums import SumArrays
+from attn_cli.scans.sums.sum_arrays import SumArrays, arrays_of
 from attn_cli.source import Source
 from attn_cli.text import excerpt
 
@@ -54,7 +54,7 @@ class Worker:
 
     def scan(self, shard: Shard) -> tuple[int, SumArrays, str | None]:
         """The shard's number, as results come in any order, its sums as arrays, and a name if it replaces a worker."""
-        return shard.number, scan_shard(self.source, shard, self.options).arrays(), self._replaces
+        return shard.number, arrays_of(scan_shard(self.source, shard, self.options)), self._replaces
 
     def process(self) -> int:
         """The number of the worker's process."""

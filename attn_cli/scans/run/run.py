@@ -16,7 +16,8 @@ from attn_cli.scans.read.scan_options import ScanOptions
 from attn_cli.scans.read.scannable import ScansTexts
 from attn_cli.scans.read.shards import Shard, shards_of
 from attn_cli.scans.sums.shard_sums import StrongestWeights, scan_shard
-from attn_cli.scans.sums.sums import ScanSums, SumArrays
+from attn_cli.scans.sums.sum_arrays import SumArrays, arrays_of, sums_of
+from attn_cli.scans.sums.sums import OtherHeadsError, ScanSums
 from attn_cli.sources.corpora import Corpus
 from attn_cli.text import excerpt
 
@@ -96,7 +97,11 @@ class Scan:
         return folded
 
     def _plus(self, folded: Folded, shard: Shard, sums: ScanSums, contents: dict[int, str]) -> Folded:
-        folded.sums.add(sums, self.options.most_tokens)
+        try:
+            folded.sums.add(sums, self.options.most_tokens)
+        except OtherHeadsError:
+            raise InputError(f"the sums in {excerpt(self.folder.name)} are of other heads than the model has",
+                             "they are damaged: --force scans anew") from None  # fmt: skip
         content = chained(folded.content, contents.pop(shard.number))
         return Folded(folded.shards + 1, shard.documents[-1].number + 1, content, folded.sums)
 
@@ -121,7 +126,7 @@ class Scan:
 
         for shard, arrays in compute(missing()):
             yield from self._read(ready)
-            sums = ScanSums.from_arrays(arrays)  # as they will be read after an interruption
+            sums = sums_of(arrays)  # as they will be read after an interruption
             self._check(sums.poison.named)
             about = {
                 "documents": sums.documents,
@@ -221,6 +226,6 @@ def in_this_process(source: ScansTexts, options: ScanOptions) -> Compute:
         for shard in shards:
             sums = scan_shard(source, shard, options, before)
             before.add(sums)
-            yield shard, sums.arrays()
+            yield shard, arrays_of(sums)
 
     return compute

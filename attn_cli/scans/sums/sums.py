@@ -1,21 +1,16 @@
 """What is added up of one attention module over documents, shards and machines, and how two such sums become one."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-import orjson
 
 from attn_cli.scans.numbers.document_numbers import NAMES, STATISTIC_NAMES
-from attn_cli.scans.numbers.examples import Examples, Excerpt
+from attn_cli.scans.numbers.examples import Examples
 from attn_cli.scans.numbers.ranges import POSITIONS, STEPS
 from attn_cli.scans.numbers.row_counts import BASELINE_NAMES
-from attn_cli.scans.read.poison import PoisonRecord, PoisonRecords
+from attn_cli.scans.read.poison import PoisonRecords
 from attn_cli.scans.sums.blocks import Blocks
 from attn_cli.scans.sums.quantiles import Quantiles
-
-SumArrays = dict[str, np.ndarray]
-"""`ScanSums` as arrays by name."""
 
 
 @dataclass
@@ -204,6 +199,10 @@ def _no_moments(*shape: int) -> Moments:
     return Moments(np.zeros(shape, np.int64), np.zeros(shape), np.zeros(shape))
 
 
+class OtherHeadsError(Exception):
+    """Raised for sums of a module whose heads are others in other sums of it."""
+
+
 @dataclass
 class ScanSums:
     """All that is added up of a corpus, or of some shards of it.
@@ -227,75 +226,6 @@ class ScanSums:
         self.poison.add(other.poison)
         for key, sums in other.modules.items():
             mine = self.modules.get(key) or ModuleSums.none(sums.place)
+            if mine.place != sums.place:
+                raise OtherHeadsError
             self.modules[key] = mine.plus(sums, most_tokens)
-
-    def arrays(self) -> SumArrays:
-        """Everything as arrays, for a file or another process."""
-        about = {
-            "documents": self.documents, "tokens": self.tokens, "records": self.records,
-            "poison": [self.poison.reasons, [list(record) for record in self.poison.named]],
-            "modules": [_head_of(sums) for sums in self.modules.values()],
-        }  # fmt: skip
-        arrays = {"about": _bytes(about)}
-        for number, sums in enumerate(self.modules.values()):
-            for name, array in _arrays_of(sums).items():
-                arrays[f"{number}.{name}"] = array
-        return arrays
-
-    @classmethod
-    def from_arrays(cls, arrays: SumArrays) -> "ScanSums":
-        """What `arrays` wrote."""
-        about = orjson.loads(arrays["about"].tobytes())
-        modules = [_module_of(head, arrays, f"{number}.") for number, head in enumerate(about["modules"])]
-        reasons, named = about["poison"]
-        poison = PoisonRecords(reasons, (PoisonRecord(*record) for record in named))
-        by_key = {sums.place.key: sums for sums in modules}
-        return cls(about["documents"], about["tokens"], about["records"], poison, by_key)
-
-
-_GROUPS: dict[str, tuple[type, tuple[str, ...]]] = {
-    "values": (Moments, ("count", "mean", "squares")),
-    "baselines": (Moments, ("count", "mean", "squares")),
-    "distances": (Ranges, ("weight", "even")),
-    "positions": (Ranges, ("weight", "even")),
-    "tokens": (TokenCounts, ("ids", "to", "of_query", "rows", "lost")),
-}
-
-
-def _head_of(sums: ModuleSums) -> dict[str, Any]:
-    return {"place": vars(sums.place), "documents": sums.documents, "parts": sums.parts.names, "rows": sums.parts.rows,
-            "step": sums.blocks.step}  # fmt: skip
-
-
-def _arrays_of(sums: ModuleSums) -> dict[str, np.ndarray]:
-    arrays = {f"{group}.{name}": getattr(getattr(sums, group), name)
-              for group, (_, names) in _GROUPS.items() for name in names}  # fmt: skip
-    arrays |= {f"examples.{name}": x for name, x in vars(sums.examples).items() if name != "excerpt"}
-    arrays["examples.excerpt"] = _bytes(
-        [None if excerpt is None else list(excerpt) for excerpt in sums.examples.excerpt.reshape(-1).tolist()]
-    )
-    arrays |= {f"blocks.{name}": x for name, x in vars(sums.blocks).items() if name != "step"}
-    arrays |= {"parts.weight": sums.parts.weight, "parts.even": sums.parts.even}
-    return arrays | {f"quantiles.{name}": x for name, x in sums.quantiles.arrays().items()}
-
-
-def _module_of(head: dict[str, Any], arrays: SumArrays, lead: str) -> ModuleSums:
-    place = head["place"]
-    place |= {"heads": tuple(place["heads"]), "groups": tuple(place["groups"])}
-    groups = {group: kind(*(arrays[f"{lead}{group}.{name}"] for name in names))
-              for group, (kind, names) in _GROUPS.items()}  # fmt: skip
-    numbers = {name: arrays[f"{lead}examples.{name}"] for name in ("weight", "document", "piece", "query", "key")}
-    excerpts = np.full(numbers["weight"].size, None, object)
-    for at, each in enumerate(orjson.loads(arrays[f"{lead}examples.excerpt"].tobytes())):
-        excerpts[at] = None if each is None else Excerpt(*each)
-    return ModuleSums(
-        ModuleHeads(**place), head["documents"], **groups,
-        quantiles=Quantiles.from_arrays(arrays[f"{lead}quantiles.bytes"], arrays[f"{lead}quantiles.sizes"]),
-        examples=Examples(**numbers, excerpt=excerpts.reshape(numbers["weight"].shape)),
-        parts=PartSums(tuple(head["parts"]), arrays[f"{lead}parts.weight"], arrays[f"{lead}parts.even"], head["rows"]),
-        blocks=Blocks(head["step"], *(arrays[f"{lead}blocks.{name}"] for name in ("number", "count", "total"))),
-    )  # fmt: skip
-
-
-def _bytes(content: Any) -> np.ndarray:
-    return np.frombuffer(orjson.dumps(content), np.uint8)
