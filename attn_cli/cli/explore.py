@@ -186,7 +186,9 @@ def _write(recording: Recording, other: Recording | None, words: list[str]) -> N
     """Run a command line of attn, whose --model is left as it is, on a recording and what it is compared with."""
     token = opened.set(RecordedSource(recording, "the explorer's text", other))
     try:
-        imported_command(words[0]).main(args=[*words[1:], "-q"], prog_name=f"attn {words[0]}", standalone_mode=False)
+        imported_command(words[0], quiet=True).main(
+            args=[*words[1:], "-q"], prog_name=f"attn {words[0]}", standalone_mode=False
+        )
     finally:
         opened.reset(token)
 

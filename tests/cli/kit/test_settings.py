@@ -1,11 +1,13 @@
 """Defaults from ATTN_* variables and a TOML file: which goes first, what is refused, and what attn env says."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.program import attn, refused
+from tests.program import SHORT, attn, environment, refused
 
 ENTRY = ["matrix", "river bank", "-H", "0"]
 
@@ -96,3 +98,56 @@ def test_a_file_that_is_none_is_named_and_never_waited_for(tmp_path: Path, name:
 
 def test_no_settings_at_all() -> None:
     assert attn(*ENTRY, env={"ATTN_CONFIG": "/dev/null"}).code == 0
+
+
+# Files of another user
+
+
+def test_a_file_that_may_not_be_read_sets_nothing_and_is_noted(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    variables = env(file, 'color_scale = "row"')
+
+    def forbidden(path: Path, *mode: str, **more: str) -> object:
+        if path == file:
+            raise PermissionError(13, "Permission denied", str(path))
+        return opened(path, *mode, **more)
+
+    opened = Path.open
+    monkeypatch.setattr(Path, "open", forbidden)
+    plain = attn(*ENTRY, env={"ATTN_CONFIG": os.devnull})
+    noted = attn(*ENTRY, env=variables)
+    assert (noted.code, noted.bytes) == (0, plain.bytes)
+    assert noted.errors == f"attn: settings in {file} are left out: Permission denied\n"
+    assert attn(*ENTRY, "-q", env=variables).errors == ""
+    assert attn("matrix", "--help", env=variables).errors == ""
+
+
+# Runs a command as root, which loads what this user may not, and then again as nobody.
+_AS_NOBODY = """
+import os, sys
+from attn_cli.cli import main
+from tests.program import attn
+assert attn(*sys.argv[1:]).code == 0
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+main()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root becomes another user")
+@pytest.mark.parametrize("closed", ["file", "folder"])
+def test_settings_in_the_home_of_another_user_stop_nothing(tmp_path: Path, closed: str) -> None:
+    config = tmp_path / "home" / "attn" / "config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('color_scale = "row"\n')
+    (config if closed == "file" else config.parent.parent).chmod(0o600)
+    variables = environment(XDG_CONFIG_HOME=str(tmp_path / "home"), ATTN_CONFIG="")
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o755)
+    line = [sys.executable, "-c", _AS_NOBODY, *ENTRY]
+    done = subprocess.run(
+        line, env=variables, stdin=subprocess.DEVNULL, capture_output=True, timeout=SHORT, check=False
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    assert b"river" in done.stdout
+    assert f"attn: settings in {config} are left out: Permission denied\n" == done.stderr.decode()

@@ -15,7 +15,8 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from attn_cli.cli.kit.shell.declarations import declaration
-from attn_cli.cli.kit.shell.settings import defaults_for
+from attn_cli.cli.kit.shell.settings import Note, defaults_for
+from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.errors import InputError
 from attn_cli.views.pager import is_leafed, leaf_through
 from attn_cli.views.shell_words import beginning, command_words
@@ -52,6 +53,7 @@ def help_width() -> dict[str, int]:
 
 
 _HELP = "attn.help"  # whether words of the command line ask for --help, or look so
+_QUIET = "attn.quiet"
 
 
 class GroupedHelp(TyperCommand):
@@ -112,24 +114,28 @@ def _named(argument: Any) -> str:
     return f"{argument.metavar}{'...' if argument.nargs == -1 else ''}"
 
 
-def imported_command(name: str) -> Any:
-    """The command of a name, its module imported now, with the settings of its options as defaults."""
+def imported_command(name: str, *, quiet: bool = False) -> Any:
+    """The command of a name, its module imported now, with the settings of its options as defaults.
+
+    quiet  no note about settings that may not be read
+    """
     function = name.replace(" ", "_")
-    return _command(name, getattr(import_module(f"attn_cli.cli.{function}"), function))
+    command = getattr(import_module(f"attn_cli.cli.{function}"), function)
+    return _command(name, command, lambda note: print_notes([note], quiet=quiet))
 
 
 def declared_command(name: str) -> Any:
     """As `imported_command`, but what it needs to do its work is imported when it is called."""
     function = name.replace(" ", "_")
-    return _command(name, declaration(f"attn_cli.cli.{function}", function))
+    return _command(name, declaration(f"attn_cli.cli.{function}", function), lambda note: None)
 
 
-def _command(name: str, function: Callable[..., Any]) -> Any:
+def _command(name: str, function: Callable[..., Any], note: Note) -> Any:
     alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
     alone.command(name, cls=GroupedHelp)(function)
     command = get_command(alone)
     command.context_settings["allow_extra_args"] = True
-    command.context_settings["default_map"] = defaults_for(name, [str(each.name) for each in command.params])
+    command.context_settings["default_map"] = defaults_for(name, [str(each.name) for each in command.params], note)
     return command
 
 
@@ -145,13 +151,14 @@ class Commands(TyperGroup):
         stand_in = super().get_command(ctx, cmd_name)
         if stand_in is None:
             return None
-        return (
-            declared_command(cmd_name) if ctx.resilient_parsing or ctx.meta.get(_HELP) else imported_command(cmd_name)
-        )
+        if ctx.resilient_parsing or ctx.meta.get(_HELP):
+            return declared_command(cmd_name)
+        return imported_command(cmd_name, quiet=ctx.meta.get(_QUIET, False))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that the first two words name, or the first; InputError that suggests another line if none is."""
         ctx.meta[_HELP] = not {"-h", "--help"}.isdisjoint(args)
+        ctx.meta[_QUIET] = not {"-q", "--quiet"}.isdisjoint(args)
         if " ".join(args[:2]) in self.commands:
             args = [" ".join(args[:2]), *args[2:]]
         if args[0] in self.commands or ctx.resilient_parsing:

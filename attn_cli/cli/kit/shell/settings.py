@@ -3,7 +3,7 @@
 import os
 import sys
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +19,9 @@ _SWITCHES = ("offline", "plain", "quiet", "verbose")
 _OFF = ("", "0", "false", "no", "off")
 _MOST_BYTES = 10**5  # of the file; what has no end, such as a device, is read no further
 _TABLES_ONLY = ("compute", "learn", "nearest")  # commands whose --model names a table of words
+
+
+Note = Callable[[str], object]
 
 
 class Setting(NamedTuple):
@@ -40,10 +43,14 @@ def settings_file() -> Path:
         return Path(base) / "attn" / "config.toml"
 
 
-def settings() -> dict[str, Setting]:
-    """All settings by name; a variable goes before the file. InputError for a file that can't be used."""
+def settings(note: Note = lambda text: None) -> dict[str, Setting]:
+    """All settings by name; a variable goes before the file. InputError for a file that can't be used.
+
+    note  is told of a file that this user may not read, such as one in another's home: it sets nothing
+    """
     path = settings_file()
-    of_file = {name: Setting(_checked(name, value, str(path)), str(path)) for name, value in _read(path).items()}
+    read = _read(path, note)
+    of_file = {name: Setting(_checked(name, value, str(path)), str(path)) for name, value in read.items()}
     variables = {name: (f"ATTN_{name.upper()}", os.environ.get(f"ATTN_{name.upper()}")) for name in NAMES}
     variable, plain = variables.pop("plain")
     if (plain or "").lower() not in _OFF:
@@ -56,10 +63,10 @@ def settings() -> dict[str, Setting]:
     return of_file | of_variables
 
 
-def defaults_for(command: str, parameters: Iterable[str]) -> dict[str, Any]:
-    """The settings that a command takes, as defaults of its parameters."""
+def defaults_for(command: str, parameters: Iterable[str], note: Note) -> dict[str, Any]:
+    """The settings that a command takes, as defaults of its parameters; `note` as for `settings`."""
     names = set(parameters)
-    values = {name: setting.value for name, setting in settings().items() if name in names}
+    values = {name: setting.value for name, setting in settings(note).items() if name in names}
     if command in _TABLES_ONLY and "model" in values:
         from attn_cli.sources import is_table  # here: it loads NumPy
 
@@ -68,7 +75,7 @@ def defaults_for(command: str, parameters: Iterable[str]) -> dict[str, Any]:
     return values
 
 
-def _read(path: Path) -> Mapping[str, Any]:
+def _read(path: Path, note: Note) -> Mapping[str, Any]:
     own = bool(os.environ.get("ATTN_CONFIG"))
     try:
         if not (own or path.exists()):
@@ -78,6 +85,9 @@ def _read(path: Path) -> Mapping[str, Any]:
         with path.open("rb") as file:
             content = file.read(_MOST_BYTES)
         return tomllib.loads(content.decode("utf-8"))
+    except PermissionError as error:
+        note(f"settings in {path} are left out: {reason(error)}")
+        return {}
     except (OSError, ValueError, RecursionError) as error:  # TOML's errors, and those of UTF-8, are ValueErrors
         raise InputError(f"settings in {path} can't be read: {reason(error)}", "attn guide settings") from None
 
