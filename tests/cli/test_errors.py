@@ -70,7 +70,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["matrix", "river", "bank"], USAGE, ["goes in quotes", 'attn matrix "river bank"']),
         (["matrix", "river", "--modle", "toy"], USAGE, ["--modle", "did you mean --model?", "attn matrix --help"]),
         (["tour"], USAGE, ["no command 'tour'", "try: attn guide tour "]),
-        (["show", "reviews"], USAGE, ["no command 'show'", "try: attn scan show reviews "]),
+        (["show", "reviews"], USAGE, ["no command 'show'", "try: attn inspect reviews "]),
         (["list"], USAGE, ["no command 'list'", "try: attn --help\n"]),
         (["matricks"], USAGE, ["no command 'matricks'", "try: attn matrix ", "attn --help"]),
         (["inspct", "x y", "-q"], USAGE, ["no command 'inspct'", 'try: attn inspect "x y" -q ']),
@@ -339,7 +339,16 @@ def test_names_of_many_folders_and_widths_of_many_digits_take_no_time() -> None:
         (["compute", "the cat", "a dog"], 'try: attn compute "the cat"'),
         (["compare", "a b", "b c", "d"], 'try: attn compare "a b" "b c"'),
         (["--model", "toy", "top", "a b"], 'options go after the command: attn top "a b" --model toy'),
-        (["-v"], "options go after the command: attn inspect TEXT -q"),
+        (["-v"], "options go after the command: attn inspect TEXT -v"),
+        (["--model", "gpt2", "a b"], 'options go after the command: attn inspect "a b" --model gpt2'),
+        (["-m", "./m", "-q", "a b", "-l", "3"], 'options go after the command: attn inspect "a b" -m ./m -q -l 3'),
+        (["-m=gpt2", "a", "b"], 'options go after the command: attn inspect "a b" -m=gpt2'),
+        (["-k", "3", "tpo", "a b"], 'options go after the command: attn top "a b" -k 3'),
+        (["-n", "9", "cost", "--layers", "2"], "options go after the command: attn cost -n 9 --layers 2"),
+        (["-m", "top"], "options go after the command: attn inspect TEXT -m top"),
+        (["show", "a b"], 'try: attn inspect "a b"    all commands: attn --help'),
+        (["show", "scanned"], "try: attn scan show scanned    all commands: attn --help"),
+        (["show"], "try: attn scan show    all commands: attn --help"),
         (["matrix", "a b", "-L", "0"], "did you mean -l? try: attn matrix --help"),
         (["matrix", "a b", "--scores", "3"], 'try: attn matrix "a b" --scores'),
         (["matrix", "a b", "--temperature", "2"], "try: attn matrix --help"),
@@ -354,6 +363,8 @@ def test_names_of_many_folders_and_widths_of_many_digits_take_no_time() -> None:
 def test_a_line_that_was_typed_wrongly_is_answered_in_two(arguments: list[str], hint: str, here: Path) -> None:
     """The fault, and the line to type."""
     (here / "tiny.gguf").touch()
+    (here / "scanned").mkdir()
+    (here / "scanned" / "scan.json").touch()
     run = attn(*arguments)
     assert run.code == USAGE
     assert [line.strip() for line in run.errors.splitlines()][1:] == [hint], run.errors

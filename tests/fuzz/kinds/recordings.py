@@ -26,7 +26,7 @@ def recording(shared: Path) -> Make:
 
 
 def _record(shared: Path) -> None:
-    from attn_cli.notebook import record
+    from attn_cli import record
     from tests.fuzz.kinds.models import chatting, encoder
 
     record("river bank the", "toy").save(str(shared / "table.attn"))

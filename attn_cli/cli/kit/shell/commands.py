@@ -234,6 +234,8 @@ def suggestion(words: Sequence[str]) -> str:
     >>> print(suggestion(["sinks"]))
     attn guide sinks
     """
+    if words[0] == "show" and words[1:] and not Path(words[1], "scan.json").exists():
+        return suggestion(["inspect", *words[1:]])
     if words[0] in _OTHER_WORDS:
         line = _OTHER_WORDS[words[0]]
         return command_words(line if line[0] in ("guide", "--help") else [*line, *words[1:]])

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from attn_cli.cli.kit.shell.commands import COMMANDS
+from attn_cli.cli.kit.shell.commands import COMMANDS, declared_command, suggestion
 from attn_cli.views.shell_words import beginning, command_words
 
 _KINDS = {
@@ -80,7 +80,9 @@ def _other_option(unknown: str, error: Any, words: Sequence[str], command: str) 
     is_text = any(word.startswith(unknown) and (" " in word or word[1:2].isdigit()) for word in words)
     if is_text and (command == "attn" or "text" in {each.name for each in error.ctx.command.params}):
         return f"a text that starts with - goes after --: {command} -- TEXT"
-    return "options go after the command: attn inspect TEXT -q" if command == "attn" else f"try: {command} --help"
+    if command != "attn":
+        return f"try: {command} --help"
+    return f"options go after the command: attn inspect TEXT {command_words(words).removeprefix('attn ')}"
 
 
 def _without(option: str, words: Sequence[str]) -> list[str]:
@@ -94,9 +96,22 @@ def _without(option: str, words: Sequence[str]) -> list[str]:
 
 
 def _options_moved(words: Sequence[str]) -> str:
-    """The command line whose options stood before its command, with them behind it; "" without a command."""
-    at = next((at for at, word in enumerate(words) if word in COMMANDS), 0)
-    return command_words([*words[at:], *words[:at]]) if at else ""
+    """The command line whose options stood before its command or text, with them behind; "" where there is neither.
+
+    >>> _options_moved(["-m", "gpt2", "river bank"]), _options_moved(["-q", "--layer", "3", "top", "river bank"])
+    ('attn inspect "river bank" -m gpt2', 'attn top "river bank" -q --layer 3')
+    """
+    named = next((near[0] for word in words if (near := get_close_matches(word, COMMANDS, 1, 0.65))), "inspect")
+    valued = {name for each in declared_command(named).params if not getattr(each, "is_flag", False)
+              for name in each.opts if name.startswith("-")}  # fmt: skip
+    options, rest, before = list[str](), list[str](), ""
+    for word in words:
+        is_option = before in valued or (word.startswith("-") and word != "-")
+        (options if is_option else rest).append(word)
+        before = "" if before in valued else word
+    if not rest:
+        return ""
+    return command_words([*rest, *options]) if rest[0] in COMMANDS else suggestion([*rest, *options])
 
 
 def _example(error: Any, command: str, holds: str = "") -> str:
