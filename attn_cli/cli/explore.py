@@ -80,7 +80,8 @@ def explore(
         raise InputError("no layer attends to anything here", "choose other layers with --layer")
     passes = (None, None) if is_recording(options.model) else (reader.again, reader.layer_again)
     outside = Outside(_origin(options), _write, partial(_draw, screen), *passes)
-    session = Session(Scene(recording, screen), outside)
+    scene = Scene(recording, screen)
+    session = Session(scene, outside, scene.opening)
     # imported here: the options are checked and the text is read without Textual
     from attn_cli.explore.app import run
 

@@ -20,13 +20,13 @@ from attn_cli.selection import Selection
 from attn_cli.source import Source
 from attn_cli.summaries.answers.steps import WalkSteps
 from attn_cli.summaries.calls.memo import memoised
+from attn_cli.summaries.chosen_matrix import with_one_head, with_one_matrix
 from attn_cli.summaries.reduce import Reducer
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.kinds.head_kinds import HeadKindsReducer, KindTexts
 from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.summaries.reducers.received import ReceivedShares
 from attn_cli.summaries.reducers.whole_call import Unhidden
-from attn_cli.summaries.reducers.worthiest import MadeOnce, WorthiestMatrix, with_worthiest_alone
 from attn_cli.summaries.report import Report
 from attn_cli.views.formats import format_for
 from attn_cli.views.view import PAGE_BYTES, View, ViewSettings
@@ -56,7 +56,7 @@ def inspect(
     """Show the overview: tokens, heads, top keys, one matrix.
 
     Heads are named by what they attend to (attn guide kinds), if the text is long enough. The matrix is that of the
-    most interesting head, with the reason; with --scores or --by the mean over the chosen heads of the last chosen
+    head that stands out most, with the reason; with --scores or --by the mean over the chosen heads of the last chosen
     layer. Matrices larger than the screen are pooled. -o page.html writes an interactive page of all heads.
 
     \b
@@ -95,15 +95,14 @@ def inspect(
         scaled = (False, True) if hiding.rescale and view.largest is None else (hiding.rescale,)
 
         def of_call(rows: Rows, call: Call) -> Sequence[Reducer]:
-            kinds = MadeOnce(Unhidden(HeadKindsReducer(texts(call.keys))))
             reducers: list[Reducer] = [
                 HeadStatistics(rows, rescale=hiding.rescale),
-                kinds,
+                Unhidden(HeadKindsReducer(texts(call.keys))),
                 ReceivedShares(rows, by=measure.by, rescale=hiding.rescale),
             ]
             if weights:
                 pooled = (PooledMatrix(height, width, rows=rows, pooling=pool, rescale=share) for share in scaled)
-                return [*reducers, *(WorthiestMatrix(each, kinds) for each in pooled)]
+                return [*reducers, *pooled]
             if call.place.layer == last:
                 mean = len(call.place.heads) > 1
                 matrix = PooledMatrix(height, width, rows=rows, scores=scores, mean_heads=mean, pooling=pool,
@@ -112,10 +111,13 @@ def inspect(
             return reducers
 
         def finished(report: Report) -> Report:
-            return replace(report, summaries=with_worthiest_alone(report.summaries)) if weights else report
+            return replace(report, summaries=with_one_matrix(report.summaries))
 
-        return CommandPlan(of_call, hiding=hiding, words=merges, measure=measure, scale=color_scale, finish=finished,
-                    recordable=not any(changes.values()))  # fmt: skip
+        return CommandPlan(
+            of_call, hiding=hiding, words=merges, measure=measure, scale=color_scale,
+            settle=with_one_head if weights else None, finish=finished if weights else None,
+            recordable=not any(changes.values()),
+        )  # fmt: skip
 
     return run(options, "inspect", plan, ViewSettings(page_bytes=most or PAGE_BYTES))
 

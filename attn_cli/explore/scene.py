@@ -15,9 +15,11 @@ from attn_cli.explore.window import CellForm, MatrixWindow, Space, forms, window
 from attn_cli.prompt import Token
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.summaries.against.alignment import Aligner
+from attn_cli.summaries.answers.kinds import recorded_kinds
 from attn_cli.summaries.calls.in_words import has_words
 from attn_cli.summaries.reducers.heads.statistic import Statistic
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
+from attn_cli.summaries.standing_out import standing_out
 from attn_cli.views.drawing.screen import Screen, label_columns
 
 WIDE = (140, 40)  # columns and lines from which several panes are seen at once
@@ -27,6 +29,7 @@ _MATRIX_LINES = 3  # title, ruler, status
 _TABLE_SHARE = 0.4  # of the lines of the text pane
 _BOLD_SHARE = 0.05  # tokens with so much are marked where there is no colour
 LONGEST_TABLE = 16
+_JUDGED_CELLS = 2**26  # of all heads, for the head to begin with to be looked for
 _SEARCHED = 2**18  # cells of a block at most in which the heaviest is looked for
 
 
@@ -107,6 +110,14 @@ class Scene:
     def statistic(self, view: Viewpoint) -> Statistic:
         """The number that colours heads."""
         return next((each for each in self.statistics if each.name == view.statistic), self.statistics[0])
+
+    @cached_property
+    def opening(self) -> Viewpoint:
+        """Where to begin: at the head that stands out most."""
+        size = sum(layer.h * layer.n * layer.m for layer in self.recording.layers)
+        outs = standing_out(recorded_kinds(self.recording)) if size <= _JUDGED_CELLS else []
+        at, head = (outs[0].call, outs[0].at) if outs else (0, 0)
+        return Viewpoint(at=at, head=head)
 
     def ranked(self, view: Viewpoint) -> list[tuple[int, int]]:
         """All heads as (place of the layer, place of the head), those first that the statistic is worth a look for."""

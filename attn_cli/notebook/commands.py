@@ -18,6 +18,7 @@ from attn_cli.source import Source
 from attn_cli.sources import DEFAULT_MODEL
 from attn_cli.sources.memory import check_memory
 from attn_cli.summaries.answers.record import record as record_source
+from attn_cli.summaries.chosen_matrix import with_one_head, with_one_matrix
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.kinds.head_kinds import HeadKindsReducer, KindTexts
@@ -25,7 +26,6 @@ from attn_cli.summaries.reducers.matrix import FullMatrix
 from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.summaries.reducers.received import ReceivedShares
 from attn_cli.summaries.reducers.top import TopKeys
-from attn_cli.summaries.reducers.worthiest import MadeOnce, WorthiestMatrix, with_worthiest_alone
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted
 from attn_cli.token_syntax import picked_rows, picked_tokens
@@ -134,7 +134,7 @@ def inspect(
     text: str | None = None, model: Model = DEFAULT_MODEL, *, layers: Numbers = None, heads: Numbers = None,
     **loading: Unpack[Opening],
 ) -> Findings:  # fmt: skip
-    """The overview of a text, as `attn inspect`: `.heads`, `.received`, and the matrix most worth a look.
+    """The overview of a text, as `attn inspect`: `.heads`, `.received`, and the matrix of the head that stands out.
 
     model    "gpt2", a folder, a .gguf or .attn file, an open source, a recording, or (model, tokenizer); a model of
              transformers is taken with tokenizer=, too
@@ -147,9 +147,8 @@ def inspect(
     texts: dict[int, KindTexts] = {}
 
     def reducers(rows: object, call: Call) -> list[Reducer]:
-        kinds = MadeOnce(HeadKindsReducer(texts.setdefault(id(call.keys), KindTexts([call.keys]))))
-        matrix = WorthiestMatrix(PooledMatrix(_LARGEST, _LARGEST), kinds)
-        return [HeadStatistics(), kinds, ReceivedShares(), matrix]
+        kinds = HeadKindsReducer(texts.setdefault(id(call.keys), KindTexts([call.keys])))
+        return [HeadStatistics(), kinds, ReceivedShares(), PooledMatrix(_LARGEST, _LARGEST)]
 
     return _found("inspect", text, opened(text, model, loading), selected(layers, heads), reducers)
 
@@ -248,8 +247,9 @@ def _found(
             rows = None if pick is None else picked_tokens(pick, call.queries, prompt.text)[0]
         except InputError:  # another stream has it
             return
-        summaries.append(reduce(call, *reducers(rows, call)))
+        summary = reduce(call, *reducers(rows, call))
+        summaries.append(with_one_head(summary) if command == "inspect" else summary)
 
     source.each([prompt], selection, visit)
-    found = with_worthiest_alone(tuple(summaries)) if command == "inspect" else tuple(summaries)
+    found = with_one_matrix(summaries) if command == "inspect" else tuple(summaries)
     return Findings(Report(command, source.about, (prompt,), found, prompt.warnings))

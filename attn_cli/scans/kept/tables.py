@@ -9,8 +9,9 @@ heads       documents   texts that were added up; of a document that was cut eve
 statistics  statistic, unit, documents (those that have such a number), mean, variance (between documents),
             standard_error, low, high (95 % confidence of the mean, by Student's t), minimum, q05, q25, q50, q75, q95,
             maximum
-kinds       kind, documents, rows (queries that have such a target), weight, share, baseline, control, row_support:
-            means over documents, as `attn heads --kinds` has them for one; weight_variance, weight_low, weight_high,
+kinds       kind, documents, rows (queries that have such a target), weight, share, non_sink_weight (on targets that
+            are no sink), baseline, control, row_support: means over documents, as `attn heads --kinds` has them for
+            one; weight_variance, weight_low, weight_high,
             share_variance, share_low, share_high; named (whether the head is named by this kind)
 distances   nearest, farthest (tokens from query to key, negative for keys after the query, null for no end), weight
             (the share of all weight of the head), baseline (what uniform attention would give)
@@ -86,7 +87,8 @@ _COLUMNS: dict[str, dict[str, str]] = {
                    "variance": "double", "standard_error": "double", "low": "double", "high": "double",
                    **dict.fromkeys(_RANKS, "double")},
     "kinds": {"kind": "string", "documents": "int64", "rows": "int64", "weight": "double", "share": "double",
-              "baseline": "double", "control": "double", "row_support": "double", **dict.fromkeys(_MEANS, "double"),
+              "non_sink_weight": "double", "baseline": "double", "control": "double", "row_support": "double",
+              **dict.fromkeys(_MEANS, "double"),
               "named": "bool"},
     "distances": {"nearest": "int64", "farthest": "int64", "weight": "double", "baseline": "double"},
     "positions": {"first": "int64", "last": "int64", "weight": "double", "baseline": "double"},
@@ -152,8 +154,9 @@ def judged_kinds(module: ModuleSums) -> JudgedKinds:
     def of(what: str) -> np.ndarray:
         return np.stack([values[AT[name]] if (name := f"{kind.name}:{what}") in AT else nothing for kind in KINDS])
 
-    weight, share, control = of("weight"), of("share"), of("control")
-    share = np.where(np.array([f"{kind.name}:share" in AT for kind in KINDS])[:, None], share, weight)
+    weight, control = of("weight"), of("control")
+    has_share = np.array([f"{kind.name}:share" in AT for kind in KINDS])[:, None]  # of the others it is the weight
+    share, past = (np.where(has_share, of(what), weight) for what in ("share", "non_sink_weight"))
     for at, kind in enumerate(KINDS):
         rows = BASELINE_AT.get(f"{kind.name}:control_rows")
         if rows is not None and totals[rows] < LEAST_ROWS:
@@ -161,7 +164,7 @@ def judged_kinds(module: ModuleSums) -> JudgedKinds:
     baseline = baselines[[BASELINE_AT[f"{kind.name}:baseline"] for kind in KINDS]]
     rows = totals[[BASELINE_AT[f"{kind.name}:rows"] for kind in KINDS]]
     agrees = np.ones(weight.shape, dtype=bool)  # documents are many
-    return JudgedKinds(weight, share, baseline, control, of("row_support"), rows, agrees, by_share=True)
+    return JudgedKinds(weight, share, past, baseline, control, of("row_support"), rows, agrees, by_share=True)
 
 
 def _known(moments: Moments) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -216,6 +219,7 @@ def _kinds(module: ModuleSums) -> Iterator[Row]:
                 "kind": kind.name, "documents": module.values.count[weight, at],
                 "rows": round(float(kinds.rows[number])),
                 "weight": kinds.weight[number, at], "share": kinds.share[number, at],
+                "non_sink_weight": kinds.non_sink_weight[number, at],
                 "baseline": kinds.baseline[number], "control": kinds.control[number, at],
                 "row_support": kinds.row_support[number, at], "named": bool(kinds.kind[at] == number),
             }  # fmt: skip

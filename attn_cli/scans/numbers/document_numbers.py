@@ -7,11 +7,11 @@ import numpy as np
 
 from attn_cli.kernel.stats.wanted import RowStats
 from attn_cli.scans.numbers.batch_targets import CONTENT_KINDS
-from attn_cli.scans.numbers.row_counts import RowCounts
+from attn_cli.scans.numbers.row_counts import BASELINE_AT, RowCounts
 from attn_cli.scans.numbers.text_sums import TextSum, text_sums
 from attn_cli.summaries.reducers.heads.statistic import HeadRows
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
-from attn_cli.summaries.reducers.kinds import DELIMITER, FIRST, KINDS, MARKS, PLACE, UNIFORM, WINDOW
+from attn_cli.summaries.reducers.kinds import DELIMITER, FIRST, KINDS, MARKS, PLACE, UNIFORM, WINDOW, Kind
 
 STATISTIC_NAMES = tuple(statistic.name for statistic in STATISTICS)
 SHARED = tuple(kind for kind in KINDS if kind not in (FIRST, DELIMITER, UNIFORM))  # of the others share is weight
@@ -20,6 +20,7 @@ NAMES = (
     *STATISTIC_NAMES,
     *(f"{kind.name}:weight" for kind in KINDS),
     *(f"{kind.name}:share" for kind in SHARED),
+    *(f"{kind.name}:non_sink_weight" for kind in SHARED),
     *(f"{kind.name}:row_support" for kind in SUPPORTED),
     *(f"{kind.name}:control" for kind in CONTENT_KINDS),
 )
@@ -106,6 +107,7 @@ class BatchValues:
         for what, total, rows in (
             ("weight", "placed", counted),
             ("share", "placed rest", given),
+            ("non_sink_weight", "placed rest", np.stack([self._rest_rows(kind) for kind in placed], axis=1)),
             ("row_support", "placed row_support", given),
         ):
             self._add([f"{kind.name}:{what}" for kind in placed], self.sums[total], rows)
@@ -126,7 +128,14 @@ class BatchValues:
             share = off_sinks[..., 3 * at : 3 * at + 2].sum(axis=-1, keepdims=True)
             self._add([f"{kind.name}:weight"], lists[..., 3 * at : 3 * at + 1], counted[kind][:, None])
             self._add([f"{kind.name}:share"], share, given[..., 2 + at : 3 + at])
+            self._add([f"{kind.name}:non_sink_weight"], share, self._rest_rows(kind)[:, None])
             self._add([f"{kind.name}:control"], lists[..., 3 * at + 2 : 3 * at + 3], given[..., at : at + 1])
         weight, rest = (self.sums[name].sum(axis=-1, keepdims=True) for name in ("window", "window rest"))
         self._add([f"{WINDOW.name}:weight"], weight, counted[WINDOW][:, None])
-        self._add([f"{WINDOW.name}:share"], rest + off_sinks[..., 6:], given[..., 4:])
+        rest = rest + off_sinks[..., 6:]
+        self._add([f"{WINDOW.name}:share"], rest, given[..., 4:])
+        self._add([f"{WINDOW.name}:non_sink_weight"], rest, self._rest_rows(WINDOW)[:, None])
+
+    def _rest_rows(self, kind: Kind) -> np.ndarray:
+        """How many rows of each text have a target that is no sink `[B]`."""
+        return self.counts.baselines[BASELINE_AT[f"{kind.name}:rows"]]

@@ -8,8 +8,10 @@ import numpy as np
 
 from attn_cli.call import Call, Place
 from attn_cli.prompt import Prompt, Token
+from attn_cli.recording import Recording
 from attn_cli.selection import ALL, Selection
 from attn_cli.source import Source
+from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.fields import COUNT, FLAG, POSITIVE, TEXT, Field, Rows, made
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.kinds import KINDS
@@ -166,6 +168,14 @@ def _together(one: Summary, other: Summary) -> Summary:
     first, second = one.part(HeadKinds), other.part(HeadKinds)
     assert first is not None and second is not None
     return replace(one, parts=(replace(first, texts=first.texts + second.texts),))
+
+
+def recorded_kinds(recording: Recording) -> tuple[Summary, ...]:
+    """The kinds of the heads of a recording: a summary for each layer, without parts where memory kept no cells."""
+    texts = memoised(lambda tokens: KindTexts([tokens]))
+    return tuple(
+        reduce(layer, *([HeadKindsReducer(texts(layer.keys))] if layer.is_kept else [])) for layer in recording.layers
+    )
 
 
 def with_kinds(report: Report) -> Report:

@@ -267,11 +267,13 @@ def content_lines(of_stream: Sequence[tuple[Summary, HeadKinds]], screen: Screen
 def _content_line(
     number: int, kind: Kind, count: int, of_stream: Sequence[tuple[Summary, HeadKinds]], screen: Screen
 ) -> Iterator[Text]:
-    """`I induction 19  18.6 0.91  17.3 0.82`, as many as fit; where none is named on few rows, the first of all."""
+    """`I induction 19  18.6 0.91  17.3 0.82`, as many as fit; on few rows those that would be named on more."""
     rows = max(int(part.judged.rows[number]) for _, part in of_stream)
     if not count and not 0 < rows < LEAST_ROWS:
         return
     heads = ranked_heads(of_stream, number, named=bool(count))
+    if not heads:
+        return
     words = [f"{kind.letter} {kind.words}", str(count) if count else "none" if rows >= FEW_ROWS else "not judged"]
     if rows < FEW_ROWS:
         words.append(f"on {counted(rows, 'row')}:")
@@ -283,13 +285,14 @@ def _content_line(
 def ranked_heads(
     of_stream: Sequence[tuple[Summary, HeadKinds]], number: int, *, named: bool = True
 ) -> list[tuple[str, float]]:
-    """The heads of one kind with their numbers, largest first; not only those that are `named` so."""
+    """The heads of one kind with their numbers, largest first; not `named`, those whose numbers are high enough."""
     heads = []
     for summary, part in of_stream:
         judged = part.judged
-        values = (judged.share if judged.by_share else judged.weight)[number]
+        values = judged.measured[number]
+        is_so = judged.kind == number if named else judged.is_high(judged.measured)[number]
         heads += [(f"{summary.place.layer}.{head}", float(values[at])) for at, head in enumerate(summary.place.heads)
-                  if (judged.kind[at] == number or not named) and np.isfinite(values[at])]  # fmt: skip
+                  if is_so[at]]  # fmt: skip
     return sorted(heads, key=lambda head: -head[1])
 
 

@@ -7,6 +7,7 @@ from rich.console import RenderableType
 
 from attn_cli.prompt import Token
 from attn_cli.summaries.calls.image_grid import patch_grid
+from attn_cli.summaries.chosen_matrix import NO_HEAD
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
@@ -32,12 +33,14 @@ from attn_cli.views.same_input import on_same_input
 def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
     """A map per head of queries and keys; of picked queries that attend to an image, a map of the image.
 
-    In an overview first why its head is worth a look.
+    In an overview first why its head stands out.
     """
     if matrix.reason:
         place = f"{summary.place.layer}.{matrix.head_names(summary)[0]}{stream_suffix(summary)}"
         yield ""
-        yield packed_text(["most interesting head", place, matrix.reason], screen, BOLD)
+        none = matrix.reason == NO_HEAD
+        words = [NO_HEAD, f"{place} is the most focused"] if none else ["most interesting head", place, matrix.reason]
+        yield packed_text(words, screen, BOLD)
     grid = patch_grid(summary.keys) if matrix.rows is not None and matrix.block == (1, 1) else None
     if grid is not None:
         yield from query_maps(summary, matrix, grid, place_prefix(summary, report), screen, report.scale)

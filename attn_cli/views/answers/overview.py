@@ -9,7 +9,7 @@ from attn_cli.views.same_input import on_same_input
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The matrix of the head that is most worth a look, else of the sharpest."""
+    """The matrix of the head that stands out, else of the most focused."""
     if next(report.parts_of(Heads), None) is None:
         return None
     for summary, matrix in report.parts_of(Matrix):

@@ -12,17 +12,16 @@ import orjson
 
 from attn_cli.prompt import Prompt, Token, later_pieces
 from attn_cli.recording import LEVELS, MASKED, RecordedLayer, Recording
+from attn_cli.summaries.answers.kinds import recorded_kinds
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.report import runs_model
+from attn_cli.summaries.standing_out import standing_out
 from attn_cli.text import counted, model_name, visible
 from attn_cli.views.webpage.packing import packed_mask
 
 _SPECIAL, _GENERATED, _ENDS_LINE, _LATER_PIECE = 1, 2, 4, 8  # flags of a token
 _SHADES = 17  # of a thumbnail in a page: fewer than it has, for they deflate to a third
 _LONGEST_TITLE = 160
-_INDUCTION = 0.3  # mean weight from which a head does induction
-_LOOKED_AT = {"entropy_bits": 99.0, "induction_weight": 0.0, "sink_weight": 0.0, "first_weight": 0.0,
-              "previous_weight": 0.0, "self_weight": 0.0, "next_weight": 0.0}  # fmt: skip
 
 
 class Contents:
@@ -42,7 +41,7 @@ class Contents:
             "about": list(about(recording)),
             "statistics": _statistics(recording.layers),
             "layers": layers,
-            "start": start(recording.layers),
+            "start": start(recording),
             "texts": texts.documents,
         }
 
@@ -119,23 +118,10 @@ def title(recording: Recording) -> str:
     return words if len(words) <= _LONGEST_TITLE else words[: _LONGEST_TITLE - 1] + "…"
 
 
-def start(layers: Sequence[RecordedLayer]) -> tuple[int, int]:
-    """The layer and head to begin with: the strongest induction head, else the sharpest look past sinks and neighbours.
-
-    Both are places in lists, not numbers.
-    """
-    best, place = -1.0, (0, 0)
-    for number, layer in enumerate(layers):
-        numbers = {
-            name: np.nan_to_num(layer.statistics.get(name, np.full(layer.h, otherwise)), nan=otherwise)
-            for name, otherwise in _LOOKED_AT.items()
-        }
-        entropy, induction = numbers.pop("entropy_bits"), numbers.pop("induction_weight")
-        sharpness = (1 - sum(numbers.values())).clip(0, 1) / (1 + entropy)  # at anything but sinks and near places
-        worths = np.where(induction > _INDUCTION, 1 + induction, sharpness)
-        if float(worths.max(initial=-1.0)) > best:
-            best, place = float(worths.max()), (number, int(worths.argmax()))
-    return place
+def start(recording: Recording) -> tuple[int, int]:
+    """The layer and head to begin with, as places in lists: those of the head that stands out most, else the first."""
+    out = next(iter(standing_out(recorded_kinds(recording))), None)
+    return (0, 0) if out is None else (out.call, out.at)
 
 
 def _model(recording: Recording) -> str:

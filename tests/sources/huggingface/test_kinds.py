@@ -17,6 +17,7 @@ from attn_cli.summaries.answers.kinds import KindMap, SinkKey, head_kinds
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.kinds import CONTENT, KINDS, MARKS, PLACE, UNIFORM
 from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds, HeadKindsReducer, KindTexts
+from attn_cli.summaries.reducers.kinds.kind_sums import judged
 from tests.architectures.tiny import tiny_model
 from tests.sources.huggingface.runs import eager_by_stream
 from tests.summaries.reducers.kinds.oracle import numbers
@@ -287,8 +288,8 @@ def named_of_random_network(network: str, width: int, scale: float, seed: int, r
             model(input_ids=ids)
     names = []
     for parts in found.values():
-        together = HeadKinds(tuple(x for part in parts for x in part.texts), (), np.empty(0), None, by_share)
-        names += [KINDS[kind].name for kind in together.judged.kind if kind >= 0
+        together = judged([x for part in parts for x in part.texts], by_share=by_share)
+        names += [KINDS[kind].name for kind in together.kind if kind >= 0
                   and KINDS[kind].rank in (CONTENT, PLACE, MARKS)]  # fmt: skip
     return names
 

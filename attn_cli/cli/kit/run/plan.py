@@ -9,7 +9,7 @@ from attn_cli.errors import InputError
 from attn_cli.prompt import Prompt
 from attn_cli.summaries.calls.read_shares import WEIGHTS, By, Measure
 from attn_cli.summaries.ranking import Ranking
-from attn_cli.summaries.reduce import Reducer
+from attn_cli.summaries.reduce import Reducer, Summary
 from attn_cli.summaries.reducers.record import Record
 from attn_cli.summaries.report import Report
 
@@ -35,6 +35,7 @@ class CommandPlan:
     ranking     the order of the answer's rows, None for that of the forward pass
     scale       the colour scale of weights: linear, sqrt, log or row
     memory      estimates memory before the model runs and may raise LimitError; None without a check
+    settle      what becomes of the summary of each call as soon as it is made; None: it is kept as it is
     finish      what becomes of each report before it is shown; None: it is shown as it is
     recordable  whether the view may have a recording beside each report
     record      makes what records a call
@@ -48,6 +49,7 @@ class CommandPlan:
     ranking: Ranking | None = None
     scale: str = "linear"
     memory: MemoryEstimate | None = None
+    settle: Callable[[Summary], Summary] | None = None
     finish: Callable[[Report], Report] | None = None
     recordable: bool = True
     record: Callable[[], Record] = Record

@@ -225,7 +225,8 @@ class TextRun:
                 result.hidden.add(call, keys)
                 measured = plan.measure.of(call)
                 measured = HiddenKeys(measured, keys, result.hidden.weight) if keys else measured
-                result.summaries.append(_without_record(reduce(measured, *reducers, *recorders), result.recorded))
+                summary = _without_record(reduce(measured, *reducers, *recorders), result.recorded)
+                result.summaries.append(summary if plan.settle is None else plan.settle(summary))
             progress.step()
 
         prompts = [result.text.prompt for result in results]

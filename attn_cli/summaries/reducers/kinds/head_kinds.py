@@ -24,6 +24,7 @@ from attn_cli.summaries.reducers.kinds.kind_sums import (
     is_held_by_rows,
     judged,
 )
+from attn_cli.summaries.reducers.kinds.peaks import STRONGEST, Peaks
 from attn_cli.summaries.reducers.kinds.row_factors import RowFactors, factors_of
 from attn_cli.summaries.reducers.kinds.targets import Distances, Targets, cross_targets, targets_of
 from attn_cli.summaries.sight import IntervalSight, MaskSight
@@ -38,6 +39,8 @@ class HeadKinds(Part):
     sinks      the keys that are sinks of a head, for each head `[h]`
     reception  the mean weight on each key over the rows that may see it, mean over heads `[m]`
     value      the length of each value over the median of all, median over key heads `[m]`; None without values
+    peaks      the strongest key of every row past the sinks, on the first text
+    targets    the targets of every row, on the first text
     residual   the length of each key's vector before the block over the median of all `[m]`; None where it isn't seen
     by_share   whether heads are named by the share of what they don't give to sinks, as on a text
     """
@@ -49,6 +52,8 @@ class HeadKinds(Part):
     sinks: tuple[np.ndarray, ...]
     reception: np.ndarray
     value: np.ndarray | None
+    peaks: Peaks
+    targets: Targets
     by_share: bool = True
     residual: np.ndarray | None = None
 
@@ -56,16 +61,6 @@ class HeadKinds(Part):
     def judged(self) -> JudgedKinds:
         """Numbers and kinds of the heads."""
         return judged(self.texts, by_share=self.by_share)
-
-    @cached_property
-    def sharpness(self) -> np.ndarray:
-        """How sharply each head looks at anything but the expected sinks `[h]`, from 0 to 1.
-
-        What it gives to these other keys, times how far its entropy stays below that of uniform attention.
-        """
-        text, even = self.texts[0], KINDS.index(UNIFORM)
-        rows = max(1.0, float(text.rows[even]))
-        return text.rest_total[even] / rows * np.clip(1 - text.weight[even] / rows, 0, 1)
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per head: its kind with its numbers, then weight and baseline of every kind."""
@@ -152,7 +147,7 @@ class HeadKindsReducer:
         targets = self.texts.targets(call)
         wanted = Wanted(
             moments=("weight_sum", "entropy_nats"), key_sets=targets.all_lists, vectors=tuple(targets.marks),
-            column_sums=(ColumnSums(),),
+            column_sums=(ColumnSums(),), tops=(STRONGEST,),
         )  # fmt: skip
         if _knows_mask(call):
             return wanted | Wanted(column_sums=(ColumnSums(self._factors(call, None).sink_rows.few_rows),))
@@ -177,11 +172,15 @@ class HeadKindsReducer:
             received_few = call.row_stats(Wanted(column_sums=(few,))).column_sums[few]
         reception = factors.sink_rows.reception(stats.column_sums[ColumnSums()], received_few)
         targets, by_share = self.texts.targets(call), self.texts.by_share
+        is_sink = reception.is_sink | np.isin(np.arange(call.m), targets.sinks)
+        beyond = stats.along(targets.marks[1]).astype(np.float64)
         return HeadKinds(
             (_added_up(stats, targets, factors, _first_is_sink(call), by_share=by_share),),
             tuple(np.flatnonzero(of_head) for of_head in reception.is_sink),
             reception.mean.mean(axis=0),
             _value_lengths(call),
+            Peaks.of(stats.tops[STRONGEST], is_sink, beyond, factors.has_choice, factors.seen),
+            targets,
             by_share,
             _residual_lengths(call),
         )

@@ -57,6 +57,8 @@ class JudgedKinds:
 
     weight    mean weight on the targets over rows with one `[K, h]`
     share     the same as a share of what the head gives to anything but a sink `[K, h]`
+    non_sink_weight  mean weight on the targets that are no sink, over rows with one: what `share` is a share of counts
+              by it `[K, h]`
     baseline  what uniform attention would give the targets `[K]`
     control   for induction and duplicate what the head gives to keys as far away that are no targets `[K, h]`
     row_support  the fraction of rows that are enough for a name on their own `[K, h]`
@@ -67,6 +69,7 @@ class JudgedKinds:
 
     weight: np.ndarray
     share: np.ndarray
+    non_sink_weight: np.ndarray
     baseline: np.ndarray
     control: np.ndarray
     row_support: np.ndarray
@@ -118,6 +121,8 @@ class JudgedKinds:
                     high[at] &= self.row_support[at] >= (MOST_ROWS if kind.rank == MARKS else most_rows(self.rows[at]))
                     if kind.rank == PLACE:
                         high[at] &= number[at] >= TIMES_OTHER_PLACES * _best_place(number, but=at)
+                if self.by_share and kind is not UNIFORM:
+                    high[at] &= self.non_sink_weight[at] >= LEAST_WEIGHT
         return high
 
 
@@ -175,7 +180,7 @@ def judged(texts: Sequence[KindSums], *, by_share: bool) -> JudgedKinds:
 
     by_share  whether a head is named by the share of what it doesn't give to sinks, or by its weight
     """
-    weight, share, baseline, control = (np.stack(parts) for parts in zip(*map(_means, texts), strict=True))
+    weight, share, past, baseline, control = (np.stack(parts) for parts in zip(*map(_means, texts), strict=True))
     if not by_share:
         control = np.stack([text.control / np.maximum(text.control_rows, 1)[:, None] for text in texts])
     control[np.stack([text.control_rows == 0 for text in texts])] = np.nan
@@ -184,11 +189,12 @@ def judged(texts: Sequence[KindSums], *, by_share: bool) -> JudgedKinds:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # the mean of nothing is NaN, as it should be
         row_support = np.stack([text.row_support for text in texts])
-        means = [np.nanmean(each, axis=0) for each in (weight, share, baseline, control, row_support)]
-    means[3][few] = np.nan
-    weight, share, baseline, control, row_support = means
+        means = [np.nanmean(each, axis=0) for each in (weight, share, past, baseline, control, row_support)]
+    means[4][few] = np.nan
+    weight, share, past, baseline, control, row_support = means
     rows: np.ndarray = np.sum([text.rest_rows if by_share else text.rows for text in texts], axis=0)
-    return JudgedKinds(weight, share, baseline, control, row_support, rows, _agreement(texts, measured), by_share)
+    agrees = _agreement(texts, measured)
+    return JudgedKinds(weight, share, past, baseline, control, row_support, rows, agrees, by_share)
 
 
 def _agreement(texts: Sequence[KindSums], measured: np.ndarray) -> np.ndarray:
@@ -208,12 +214,13 @@ def _agreement(texts: Sequence[KindSums], measured: np.ndarray) -> np.ndarray:
     return agrees
 
 
-def _means(text: KindSums) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Weight, share, baseline and control of one text, NaN where no row counts."""
+def _means(text: KindSums) -> tuple[np.ndarray, ...]:
+    """Weight, share, weight past sinks, baseline and control of one text, NaN where no row counts."""
     with np.errstate(divide="ignore", invalid="ignore"):
         weight, baseline = text.weight / text.rows[:, None], text.baseline / text.rows
+        past = text.rest / text.rest_rows[:, None]
         share, control = text.rest / text.rest_total, text.control / text.control_total
     for at, kind in enumerate(KINDS):
         if kind in (FIRST, DELIMITER, UNIFORM):  # of these the weight itself
             share[at] = weight[at]
-    return weight, share, baseline, control
+    return weight, share, past, baseline, control

@@ -25,6 +25,7 @@ class RowFactors:
     baseline    the sums over rows of targets seen / keys seen `[K]`
     controls    for induction and duplicate targets seen / keys of the control seen `[n]`, 0 where it has none
     sink_rows   the rows by which sinks are told
+    seen        how many keys each row sees `[n]`
     """
 
     counted: np.ndarray
@@ -32,6 +33,13 @@ class RowFactors:
     baseline: np.ndarray
     controls: Mapping[Kind, np.ndarray]
     sink_rows: SinkRows
+    seen: np.ndarray
+
+    @property
+    def has_choice(self) -> np.ndarray:
+        """Which rows see 4 keys or more; where none does, all that see two `[n]`."""
+        enough: np.ndarray = self.seen >= LEAST_KEYS
+        return enough if enough.any() else self.seen > 1
 
 
 def factors_of(targets: Targets, sight: Sight, *, learned_sink: bool) -> RowFactors:
@@ -57,7 +65,7 @@ def factors_of(targets: Targets, sight: Sight, *, learned_sink: bool) -> RowFact
             drawn = sight.sees(targets.controls[kind]).sum(axis=1)
             share = np.divide(seen, drawn, out=np.zeros_like(count), where=drawn > 0)
             controls[kind] = share * counted[number]
-    return RowFactors(counted, rest, baseline, controls, SinkRows.of(sight))
+    return RowFactors(counted, rest, baseline, controls, SinkRows.of(sight), sight.count)
 
 
 def _seen(kind: Kind, targets: Targets, sight: Sight) -> tuple[np.ndarray, np.ndarray]:

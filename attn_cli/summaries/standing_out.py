@@ -1,0 +1,132 @@
+"""Which heads stand out on a text, in what order, and why: the one answer that all screens give."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reducers.kinds import CONTENT, KINDS, PLACE, Kind
+from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds
+from attn_cli.summaries.reducers.kinds.kind_sums import LEAST_ROWS, LEAST_WEIGHT
+
+_FEW_ROWS = 4  # with a target: fewer say nothing of a head, however high its number
+LEAST_SHARE = 0.5  # on one key a row, of what isn't given to sinks
+_TIMES_UNIFORM = 3
+
+
+class Cell(NamedTuple):
+    """A cell of a head's matrix, by the places of its query and key among those of the call."""
+
+    query: int
+    key: int
+    weight: float
+
+
+@dataclass(frozen=True)
+class StandOut:
+    """A head that stands out on a text, and why.
+
+    call       the place of its call among the summaries
+    at         its place among the heads of the call
+    layer, head  its numbers in the model
+    kind       what it is called; None for a head that is named by no kind, and puts much weight on one key a row
+    is_judged  whether so many rows have a target that the kind is its name; of fewer it may be chance
+    weight     mean weight on the targets that are no sinks, over the rows with one; without a kind on the strongest
+               key past the sinks, over the rows that have a choice
+    share      the same as a share of what these rows give to anything but sinks
+    baseline   what uniform attention would give
+    rows       how many rows these are
+    strongest  the cell of the largest weight among them; None where the targets are not among a row's strongest keys
+    """
+
+    call: int
+    at: int
+    layer: int
+    head: int
+    kind: Kind | None
+    is_judged: bool
+    weight: float
+    share: float
+    baseline: float
+    rows: int
+    strongest: Cell | None
+
+    @property
+    def name(self) -> str:
+        """As the command line names it: layer and head, 18.6."""
+        return f"{self.layer}.{self.head}"
+
+    @property
+    def reason(self) -> str:
+        """Why it stands out, in words."""
+        if self.kind is None:
+            return f"{self.weight:.2f} of a row on one key, sinks excluded"
+        few = "" if self.is_judged else f" on {self.rows} rows"
+        return f"{self.kind.words} {self.weight:.2f}{few}, baseline {self.baseline:.3f}"
+
+    @property
+    def _order(self) -> tuple[int, float]:
+        if self.kind is None:
+            return 3, -self.weight
+        if self.kind.rank == CONTENT:
+            return (0 if self.is_judged else 1), -self.weight
+        return 2, -self.weight
+
+
+def standing_out(summaries: Sequence[Summary]) -> list[StandOut]:
+    """The heads that stand out, most telling first; none where no head looks at anything but sinks.
+
+    Heads that find content come first, then those that would with more rows, then those that look at a place, each by
+    the weight on their targets; then those of no kind that give one key a row at least half of what sinks don't get, by
+    the weight on it. All of these weights are at least 0.1.
+    """
+    found = [
+        out
+        for call, summary in enumerate(summaries)
+        if (part := summary.part(HeadKinds)) is not None
+        for at in range(len(summary.place.heads))
+        if (out := _stands_out(part, call, at, summary)) is not None
+    ]
+    return sorted(found, key=lambda out: out._order)
+
+
+def _stands_out(part: HeadKinds, call: int, at: int, summary: Summary) -> StandOut | None:
+    judged, peaks, place = part.judged, part.peaks, summary.place
+    number, is_judged = _kind(part, at)
+    if number is None:
+        kind, rows = None, peaks.counted
+        weight, share, baseline, count = peaks.weight[at], peaks.share[at], peaks.uniform, rows.sum()
+        if weight < max(LEAST_WEIGHT, _TIMES_UNIFORM * baseline) or share < LEAST_SHARE:
+            return None
+    else:
+        kind = KINDS[number]
+        rows = peaks.counted & (part.targets.lists[kind] == peaks.keys[at][:, None]).any(axis=1)
+        weight, share = judged.non_sink_weight[number, at], judged.share[number, at]
+        baseline, count = judged.baseline[number], judged.rows[number]
+        if peaks.weights[at][rows].sum() < LEAST_WEIGHT * count:  # targets that are sinks of this head
+            return None
+    return StandOut(call, at, place.layer, place.heads[at], kind, is_judged, float(weight), float(share),
+                    float(baseline), int(count), _strongest(part, at, rows))  # fmt: skip
+
+
+def _strongest(part: HeadKinds, at: int, rows: np.ndarray) -> Cell | None:
+    """The cell of the largest weight of a head on a key that is no sink, among some rows `[n]`."""
+    weights = np.where(rows & (part.peaks.keys[at] >= 0), part.peaks.weights[at], 0)
+    if not weights.any():
+        return None
+    row = int(weights.argmax())
+    return Cell(row, int(part.peaks.keys[at, row]), float(weights[row]))
+
+
+def _kind(part: HeadKinds, at: int) -> tuple[int | None, bool]:
+    """By what place in `KINDS` a head stands out, and whether there were rows enough to judge it."""
+    judged, named = part.judged, int(part.judged.kind[at])
+    if named >= 0 and KINDS[named].rank == CONTENT:
+        return named, True
+    high = judged.is_high(judged.measured)[:, at]
+    for number, kind in enumerate(KINDS):
+        if kind.rank == CONTENT and high[number] and _FEW_ROWS <= judged.rows[number] < LEAST_ROWS:
+            return number, False
+    return (named, True) if named >= 0 and KINDS[named].rank == PLACE else (None, True)
