@@ -22,7 +22,7 @@ def with_one_head(summary: Summary) -> Summary:
     if kinds is None:
         return summary
     out = next(iter(standing_out([summary])), None)
-    at, reason = (int(kinds.peaks.weight.argmax()), NO_HEAD) if out is None else (out.at, out.reason)
+    at, reason = (int(kinds.peaks.focus.argmax()), NO_HEAD) if out is None else (out.at, out.reason)
 
     def of_head(part: Part) -> Part:
         if not isinstance(part, Matrix):
@@ -39,7 +39,7 @@ def with_one_matrix(summaries: Sequence[Summary]) -> tuple[Summary, ...]:
 
     Where there is one head only, nothing is said of why it is that.
     """
-    focus = [0.0 if (part := each.part(HeadKinds)) is None else float(part.peaks.weight.max()) for each in summaries]
+    focus = [0.0 if (part := each.part(HeadKinds)) is None else float(part.peaks.focus.max()) for each in summaries]
     out = next(iter(standing_out(summaries)), None)
     best = out.call if out is not None else int(np.argmax(focus)) if focus else 0
     alone = sum(len(summary.place.heads) for summary in summaries) == 1

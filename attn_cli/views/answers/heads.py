@@ -96,11 +96,11 @@ def head_rows(summaries: Sequence[Summary]) -> list[HeadRow]:
 
 
 def sharpest(rows: Sequence[HeadRow], count: int) -> list[HeadRow]:
-    """The `count` heads that give one key most, sinks excluded, or where that isn't known, those of lowest entropy."""
+    """The `count` most focused heads, sinks excluded, or where that isn't known, those of lowest entropy."""
 
     def order(row: HeadRow) -> float:
         kinds = row.summary.part(HeadKinds)
-        return float(row.heads.entropy_bits[row.at]) if kinds is None else -float(kinds.peaks.weight[row.at])
+        return float(row.heads.entropy_bits[row.at]) if kinds is None else -float(kinds.peaks.focus[row.at])
 
     return sorted(rows, key=order)[:count]
 

@@ -49,3 +49,8 @@ class Peaks:
         uniform = float((1 / seen[counted]).mean()) if counted.any() else 1.0
         return cls(np.where(found, keys, -1).astype(np.int32), weights.astype(np.float32), counted,
                    sums / max(1, int(counted.sum())), share, uniform)  # fmt: skip
+
+    @property
+    def focus(self) -> np.ndarray:
+        """How much each head looks at one key past the sinks `[h]`, from 0 to 1: weight times share."""
+        return self.weight * self.share
