@@ -16,7 +16,7 @@ LEAST_SHARE = 0.5  # on one key a row, of what isn't given to sinks
 _TIMES_UNIFORM = 3
 
 
-class Cell(NamedTuple):
+class StrongestCell(NamedTuple):
     """A cell of a head's matrix, by the places of its query and key among those of the call."""
 
     query: int
@@ -51,7 +51,7 @@ class StandOut:
     share: float
     baseline: float
     rows: int
-    strongest: Cell | None
+    strongest: StrongestCell | None
 
     @property
     def name(self) -> str:
@@ -111,13 +111,13 @@ def _stands_out(part: HeadKinds, call: int, at: int, summary: Summary) -> StandO
                     float(baseline), int(count), _strongest(part, at, rows))  # fmt: skip
 
 
-def _strongest(part: HeadKinds, at: int, rows: np.ndarray) -> Cell | None:
+def _strongest(part: HeadKinds, at: int, rows: np.ndarray) -> StrongestCell | None:
     """The cell of the largest weight of a head on a key that is no sink, among some rows `[n]`."""
     weights = np.where(rows & (part.peaks.keys[at] >= 0), part.peaks.weights[at], 0)
     if not weights.any():
         return None
     row = int(weights.argmax())
-    return Cell(row, int(part.peaks.keys[at, row]), float(weights[row]))
+    return StrongestCell(row, int(part.peaks.keys[at, row]), float(weights[row]))
 
 
 def _kind(part: HeadKinds, at: int) -> tuple[int | None, bool]:
