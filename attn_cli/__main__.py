@@ -13,9 +13,34 @@ def main() -> None:
     from attn_cli.interrupts import watch
 
     watch()
+    import gc
+
+    gc.disable()  # until a command begins
     from attn_cli.cli import main as command_line
 
-    command_line()
+    try:
+        command_line()
+    except SystemExit as end:
+        _end_at_once(end.code)
+        raise
+
+
+def _end_at_once(code: object) -> None:
+    """End the process without taking its modules apart, which for torch's takes as long as a small model's answer.
+
+    What the interpreter calls at exit is called; debuggers and profilers, which have work to do, are left to it.
+    """
+    import atexit
+    import os
+    import sys
+
+    if not isinstance(code, int) or sys.gettrace() or sys.getprofile() or sys.flags.interactive or sys.flags.inspect:
+        return
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    os._exit(code)
 
 
 def _hold_closed_streams() -> None:

@@ -18,7 +18,6 @@ from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.selection import Selection
 from attn_cli.source import Source
-from attn_cli.summaries.answers.steps import WalkSteps
 from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.chosen_matrix import with_one_head, with_one_matrix
 from attn_cli.summaries.reduce import Reducer
@@ -140,6 +139,8 @@ def _check_page(most: int | None, options: TextCommandOptions, changes: Mapping[
 
 def walk(selection: Selection, source: Source) -> ReducersFor:
     """The reducers for --steps: the walk through the chosen layers (default: the last), for all or the picked rows."""
+    from attn_cli.summaries.answers.steps import WalkSteps  # here: the overview needs none
+
     last = None
     if selection.layers is None:
         last = max((layer.layer for layer in source.planned_layers(selection)), default=0)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypedDict, Unpack, runtime_checkable
 
 from attn_cli.errors import InputError
+from attn_cli.quick_imports import uncollected
 from attn_cli.selection import Selection
 from attn_cli.source import Source
 
@@ -103,11 +104,12 @@ def open_source(
     media = read_media(image, audio)
     origin = check_hub(origin)
     # torch and transformers (2 s) are imported here only, so not for tables, matrices and mistyped paths.
-    from attn_cli.sources.huggingface.generate.prompts import TextGenerator
-    from attn_cli.sources.huggingface.load.checkpoint import load
-    from attn_cli.sources.huggingface.read.positions import check_known_texts
-    from attn_cli.sources.huggingface.read.reader import PromptReader
-    from attn_cli.sources.huggingface.source import ModelSource
+    with uncollected():
+        from attn_cli.sources.huggingface.generate.prompts import TextGenerator
+        from attn_cli.sources.huggingface.load.checkpoint import load
+        from attn_cli.sources.huggingface.read.positions import check_known_texts
+        from attn_cli.sources.huggingface.read.reader import PromptReader
+        from attn_cli.sources.huggingface.source import ModelSource
 
     loaded = load(
         origin,

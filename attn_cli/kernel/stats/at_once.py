@@ -2,10 +2,9 @@
 
 from typing import Protocol
 
-from attn_cli.arrays import Array
+from attn_cli.arrays import Array, is_torch
 from attn_cli.kernel.cpu import walk as cpu
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.gpu import walk as gpu
 from attn_cli.kernel.stats.one_walk import OneWalk, WalkStats
 
 
@@ -26,8 +25,10 @@ class CompiledWalk(Protocol):
 
 def compiled_walk(q: Array, k: Array, v: Array, rule: Rule) -> CompiledWalk | None:
     """The compiled code that suits q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]` and the rule; None where none does."""
-    walk: CompiledWalk
-    for walk in (cpu, gpu):
-        if walk.suits(q, k, v, rule):
-            return walk
+    if cpu.suits(q, k, v, rule):
+        return cpu
+    if is_torch(q) and q.device.type == "cuda":
+        from attn_cli.kernel.gpu import walk as gpu  # here: all others need none
+
+        return gpu if gpu.suits(q, k, v, rule) else None
     return None

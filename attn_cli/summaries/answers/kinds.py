@@ -13,6 +13,7 @@ from attn_cli.selection import ALL, Selection
 from attn_cli.source import Source
 from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.fields import COUNT, FLAG, POSITIVE, TEXT, Field, Rows, made
+from attn_cli.summaries.median import median
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.kinds import KINDS
 from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds, HeadKindsReducer, KindTexts
@@ -201,7 +202,7 @@ def text_sinks(parts: Sequence[tuple[Summary, HeadKinds]]) -> list[SinkKey]:
         lengths = [part.residual for _, part in of_stream if part.residual is not None]
         found = np.flatnonzero(are_sinks_of_text(count, heads))
         for key in found[np.argsort(-count[found], kind="stable")].tolist():
-            value = float(np.median([of_layer[key] for of_layer in values])) if values else None
+            value = float(median(np.array([of_layer[key] for of_layer in values]))) if values else None
             residual = float(max(of_layer[key] for of_layer in lengths)) if lengths else None
             sinks.append(SinkKey(stream, key, keys[key], count[key] / heads, float(weights[key]), value, residual))
     return sinks

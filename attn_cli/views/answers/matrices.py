@@ -12,6 +12,7 @@ from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.cells import packed_text
+from attn_cli.views.drawing.colored_text import ColoredText
 from attn_cli.views.drawing.heatmap import HeatMap, kind_of
 from attn_cli.views.drawing.image import query_maps
 from attn_cli.views.drawing.labels import (
@@ -25,7 +26,6 @@ from attn_cli.views.drawing.labels import (
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.side_by_side import arranged
 from attn_cli.views.drawing.styles import BOLD
-from attn_cli.views.drawing.text_figure import ColoredText
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import on_same_input
 

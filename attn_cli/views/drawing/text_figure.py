@@ -9,8 +9,8 @@ import numpy as np
 from rich.cells import cell_len
 
 from attn_cli.errors import InputError
-from attn_cli.prompt import Token
 from attn_cli.text import visible
+from attn_cli.views.drawing.colored_text import ColoredText
 from attn_cli.views.drawing.figure import MOST_PANELS, color_bar, color_on_paper, document, ink_on_paper
 from attn_cli.views.drawing.palette import Ramp, ramp_for
 
@@ -27,26 +27,6 @@ _WIDTHS = (  # of the characters from the blank to ~ in DejaVu Sans, in hundredt
 _OVER = 6.0  # that a token without a gap before it, such as a full stop, may stand over the edge
 _HEAVIEST = 5  # named below the text
 _LEAST = 0.0005  # of a weight that is named
-
-
-@dataclass(frozen=True, eq=False)
-class ColoredText:
-    """Tokens with a number each.
-
-    title    which head it is; `subject` is the token whose row, or column, the numbers are, by its place among them or
-             None where it is none of them; `words` say what the numbers are
-    text     that the tokens' start and end are offsets into; None where they have none
-    values   `[tokens]`, NaN or -inf where masked
-    """
-
-    title: str
-    words: str
-    tokens: Sequence[Token]
-    text: str | None
-    values: np.ndarray
-    subject: int | None = None
-    scale: str = "linear"
-    kind: str = "weights"
 
 
 def text_figure_svg(texts: Sequence[ColoredText], width: float) -> str:

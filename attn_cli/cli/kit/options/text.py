@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from attn_cli.cli.kit.options import named as o
 from attn_cli.errors import InputError
 from attn_cli.sources import Reading
-from attn_cli.sources.files.json_document import read_json_document
 from attn_cli.sources.files.paths import expanded
 from attn_cli.text import excerpt
 
@@ -89,6 +88,8 @@ def _messages_before(system: str | None, file: str | None) -> ChatMessages:
 
 def _messages_of(file: str) -> ChatMessages:
     """The messages of a JSON file: a list, or an object with the list under "messages"."""
+    from attn_cli.sources.files.json_document import read_json_document  # here: few texts come with messages
+
     content = read_json_document(expanded(file), excerpt(file), InputError, _HINT)
     messages = content.get("messages") if isinstance(content, dict) else content
     if not isinstance(messages, list) or not messages:

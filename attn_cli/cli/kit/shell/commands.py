@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from attn_cli.cli.kit.shell.coercion import coerce_plainly
 from attn_cli.cli.kit.shell.declarations import declaration
 from attn_cli.cli.kit.shell.settings import Note, defaults_for
 from attn_cli.cli.kit.stderr.lines import print_notes
@@ -65,6 +66,7 @@ class GroupedHelp(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """The words that no parameter takes; an error whose context holds them, unless a shell completes them."""
+        coerce_plainly(self.get_params(ctx))
         left: list[str] = super().parse_args(ctx, args)
         if left and not ctx.resilient_parsing:
             raise typer.BadParameter("unexpected arguments", ctx=ctx)
@@ -145,6 +147,12 @@ class Commands(TyperGroup):
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """The context, with the width of --help."""
         return super().make_context(info_name, args, parent, **help_width() | extra)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """The words after the options that stand before a command."""
+        coerce_plainly(self.get_params(ctx))
+        left: list[str] = super().parse_args(ctx, args)
+        return left
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command, with the settings of its options as defaults; for --help and completion as it is declared."""

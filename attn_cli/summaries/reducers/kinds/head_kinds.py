@@ -13,6 +13,7 @@ from attn_cli.kernel.definition.mask import Intervals, intervals
 from attn_cli.kernel.stats.wanted import ColumnSums, RowStats, Wanted
 from attn_cli.prompt import Token
 from attn_cli.recording import RecordedLayer
+from attn_cli.summaries.median import median
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.kinds import DELIMITER, FIRST, KINDS, PLACE, UNIFORM
 from attn_cli.summaries.reducers.kinds.kind_sums import (
@@ -242,7 +243,7 @@ def _knows_mask(call: Call) -> bool:
 def _value_lengths(call: Call) -> np.ndarray | None:
     """The length of each value over the median of all, median over key heads `[m]`; None where there are no values."""
     lengths = _value_lengths_by_head(call)
-    return None if lengths is None else np.median(lengths, axis=0)
+    return None if lengths is None else median(lengths, axis=0)
 
 
 def _value_lengths_by_head(call: Call) -> np.ndarray | None:
@@ -253,8 +254,8 @@ def _value_lengths_by_head(call: Call) -> np.ndarray | None:
         return None
     else:
         lengths = to_numpy(namespace(call.v).linalg.vector_norm(call.v, axis=-1)).astype(np.float64)
-    median = np.median(lengths, axis=1, keepdims=True)
-    return np.divide(lengths, median, out=np.ones_like(lengths), where=median > 0)
+    middle = median(lengths, axis=1)[:, None]
+    return np.divide(lengths, middle, out=np.ones_like(lengths), where=middle > 0)
 
 
 def _first_is_sink(call: Call) -> np.ndarray:
@@ -269,5 +270,5 @@ def _residual_lengths(call: Call) -> np.ndarray | None:
     """The length of each key's vector before the block over the median of all `[m]`; None where it isn't seen."""
     find = call.ingredients.residual_lengths if isinstance(call, AttentionCall) else None
     lengths = None if find is None else find()
-    median = 0.0 if lengths is None or not len(lengths) else float(np.median(lengths))
-    return None if lengths is None or not median > 0 else lengths / median
+    middle = 0.0 if lengths is None or not len(lengths) else float(median(lengths))
+    return None if lengths is None or not middle > 0 else lengths / middle
