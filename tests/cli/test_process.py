@@ -340,3 +340,17 @@ def test_what_a_library_logs_stays_off_the_terminal(tmp_path: Path) -> None:
         [sys.executable, "-c", read.format(str(file))], capture_output=True, text=True, env=environment(), check=False
     )
     assert "More samples per pixel" not in run.stderr and "InputError" in run.stderr
+
+
+def test_a_process_ends_without_taking_its_modules_apart_but_calls_what_waits_for_its_end() -> None:
+    """Objects that modules hold aren't destroyed; functions registered for the exit run, and what was said is out."""
+    code = (
+        "import atexit, sys\nimport attn_cli.__main__ as program\n"
+        "class Held:\n    def __del__(self): print('taken apart')\n"
+        "program.held = Held()\natexit.register(print, 'at exit')\n"
+        "sys.argv = ['attn', 'nearest', 'zzqqy']\nprogram.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=False)
+    assert done.returncode == 2
+    assert done.stdout == "at exit\n"
+    assert "zzqqy" in done.stderr
