@@ -158,6 +158,12 @@ class Experiment(Protocol):
         with_loss  also `loss_bits`, where all rows are rows of the experiment: half as much work again
         """
 
+    def outcomes_from_cache(self, interventions: Sequence[Intervention]) -> list[Outcome] | None:
+        """The outcomes from the last rows alone; None where these can't run alone, and whole runs would be needed."""
+
+    def likeliest(self, count: int) -> tuple[tuple[Token, float], ...]:
+        """The likeliest tokens after the last row that chooses, with their probabilities; none without a target."""
+
     def passes(self, interventions: Sequence[Intervention]) -> float:
         """The cost of these interventions, in baseline runs, about."""
 

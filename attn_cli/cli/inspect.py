@@ -89,6 +89,7 @@ def inspect(
         last = max((layer.layer for layer in source.planned_layers(options.selection)), default=0)
 
         weights = not scores and measure.by == "weight"
+        tells = weights and not merges
         texts = memoised(lambda tokens: KindTexts([tokens]))
         # files hold weights, and beside them what is rescaled
         scaled = (False, True) if hiding.rescale and view.largest is None else (hiding.rescale,)
@@ -115,10 +116,10 @@ def inspect(
         return CommandPlan(
             of_call, hiding=hiding, words=merges, measure=measure, scale=color_scale,
             settle=with_one_head if weights else None, finish=finished if weights else None,
-            recordable=not any(changes.values()),
+            recordable=not any(changes.values()), tells=tells,
         )  # fmt: skip
 
-    return run(options, "inspect", plan, ViewSettings(page_bytes=most or PAGE_BYTES))
+    return run(options, "inspect", plan, ViewSettings(page_bytes=most or PAGE_BYTES, predicts=not (scores or steps)))
 
 
 def _check_page(most: int | None, options: TextCommandOptions, changes: Mapping[str, bool]) -> None:

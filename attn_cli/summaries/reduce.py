@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, TypeGuard, TypeVar, cast
 
 import numpy as np
@@ -123,6 +123,10 @@ class Summary(Displayed):
     def part(self, kind: type[Kind]) -> Kind | None:
         """The part of that class, None if no reducer made one."""
         return next((part for part in self.parts if isinstance(part, kind)), None)
+
+    def without(self, kind: type[Part]) -> "Summary":
+        """The same without the part of that class."""
+        return replace(self, parts=tuple(part for part in self.parts if not isinstance(part, kind)))
 
     def head_names(self, averaged: int) -> list[int | str]:
         """What the first axis of a part's numbers means: the true head numbers, or "mean" of so many heads."""

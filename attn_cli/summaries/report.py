@@ -12,6 +12,7 @@ from attn_cli.prompt import Prompt
 from attn_cli.summaries.fields import Field, Rows, made
 from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reduce import Kind, Summary
+from attn_cli.summaries.told.story import Story
 
 
 class Answer(ABC):
@@ -56,6 +57,7 @@ class Report(Displayed):
     merged_from  how many tokens were merged into words; None where none were
     scale        how numbers become colours: linear, sqrt, log or row
     ranking      the order of the rows of its parts, and how many of them; None for that of the forward pass
+    story        of an overview: what comes next and what that rests on; None where it isn't told
     """
 
     command: str
@@ -70,6 +72,7 @@ class Report(Displayed):
     scale: str = "linear"
     ranking: Ranking | None = None
     other: Mapping[str, Any] | None = None
+    story: Story | None = None
 
     def __repr__(self) -> str:
         return f"Report of attn {self.command}: {len(self.prompts)} texts, {len(self.summaries)} layers"

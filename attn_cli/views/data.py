@@ -14,8 +14,10 @@ from attn_cli._version import __version__
 from attn_cli.errors import InputError
 from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.answers.compute import Computation
+from attn_cli.summaries.fields import made
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
+from attn_cli.summaries.told.story import STORY
 from attn_cli.views.schemas import schema_id
 
 _JSON = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
@@ -165,7 +167,10 @@ def _result(report: Report) -> dict[str, Any]:
         lead = report.lead(summary)
         for part in summary.parts:
             result.setdefault(part.name, []).extend(lead | document for document in part.documents(summary))
-    return {name: rows if name == "layers" else report.ordered(rows) for name, rows in result.items()}
+    if report.story is not None:
+        result |= made([STORY], report)
+    as_they_are = ("layers", STORY.name)
+    return {name: rows if name in as_they_are else report.ordered(rows) for name, rows in result.items()}
 
 
 def _layer(summary: Summary) -> dict[str, Any]:

@@ -39,6 +39,7 @@ class CommandPlan:
     finish      what becomes of each report before it is shown; None: it is shown as it is
     recordable  whether the view may have a recording beside each report
     record      makes what records a call
+    tells       whether each report tells the story of its answer, where a model that writes reads one text
     """
 
     reducers: ReducersFor
@@ -53,6 +54,7 @@ class CommandPlan:
     finish: Callable[[Report], Report] | None = None
     recordable: bool = True
     record: Callable[[], Record] = Record
+    tells: bool = False
 
 
 def measure_of(by: By, *, mean: bool = False, words: bool = False) -> Measure:

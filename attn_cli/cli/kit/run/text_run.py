@@ -3,9 +3,9 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 
-from attn_cli.call import Call
+from attn_cli.call import Call, Look
 from attn_cli.cli.kit.options.hiding import HiddenNotes
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.loop import Answer, answer, answer_each
@@ -14,20 +14,23 @@ from attn_cli.cli.kit.run.texts import Texts
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.cli.kit.stderr.status_line import StatusLine
-from attn_cli.errors import AttnError, ExitCode, InputError
+from attn_cli.errors import AttnError, ExitCode, InputError, LoadError
 from attn_cli.prompt import Prompt, Token
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.selection import Selection
-from attn_cli.source import Source
+from attn_cli.source import Predicting, Source
 from attn_cli.sources import Generating, Reading, is_recording, is_table
 from attn_cli.sources.batches import batches_by_length
 from attn_cli.sources.memory import free_memory
 from attn_cli.summaries.calls.hidden_keys import HiddenKeys
 from attn_cli.summaries.calls.in_words import InWords, has_words, prompt_in_words
 from attn_cli.summaries.calls.memo import memoised
-from attn_cli.summaries.reduce import Summary, reduce
+from attn_cli.summaries.reduce import Reducer, Summary, reduce
 from attn_cli.summaries.reducers.record import MemoryBudget, Record, Recorded, left_out_note
+from attn_cli.summaries.reducers.whole_call import Unhidden
 from attn_cli.summaries.report import Report
+from attn_cli.summaries.told.deciding_rows import DecidingRows, DecidingRowsReducer
+from attn_cli.summaries.told.story import Story, deciding_rows, tell
 from attn_cli.text import counted
 from attn_cli.token_syntax import picked_rows, picked_tokens
 from attn_cli.views.view import DEFAULTS, View, ViewSettings, no_recording
@@ -50,7 +53,7 @@ def run(
     selection = options.selection
     texts, reading = texts_and_reading(options)
     with options.view(settings) as view:
-        source = options.source(**reading)
+        source = _opened(options, reading, predicts=settings.predicts and not options.lines)
         budget = MemoryBudget(free_memory()) if view.records_alone else None
         alone = CommandPlan(
             lambda rows, call: (), record=lambda: Record(budget)
@@ -64,6 +67,16 @@ def run(
                     print_notes(filter(None, [left_out_note(budget)]), quiet=options.quiet)
 
         return answer(texts, view, its.read, answers, lines=options.lines, quiet=options.quiet, has_room=its.has_room)
+
+
+def _opened(options: TextCommandOptions, reading: Reading, *, predicts: bool) -> Source:
+    """The source, of a model that writes with its LM head if it `predicts`; without it where its weights are missing."""
+    if predicts and not is_table(options.model) and not is_recording(options.model):
+        try:
+            return options.source(predicts=True, **reading)
+        except LoadError:
+            pass
+    return options.source(**reading)
 
 
 def each_report(options: TextCommandOptions, report: Callable[[Source, View, str, int | None], Report]) -> ExitCode:
@@ -128,6 +141,18 @@ class TextResult:
     hidden: HiddenNotes = field(default_factory=HiddenNotes)
     summaries: list[Summary] = field(default_factory=list)
     recorded: list[RecordedLayer] = field(default_factory=list)
+    story: Story | None = None
+
+    @cached_property
+    def deciding(self) -> tuple[int, ...]:
+        """The rows that decide what comes next."""
+        return deciding_rows(self.text.prompt)
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self.hidden = HiddenNotes()
+        self.summaries.clear()
+        self.recorded.clear()
 
 
 @dataclass(frozen=True)
@@ -219,7 +244,9 @@ class TextRun:
             rows = rows_of[number](call.queries)
             keys = plan.hiding.keys(call, display.text)
             shown = HiddenKeys(call, keys) if keys else call
-            reducers = () if rows is not None and not rows else plan.reducers(rows, shown)
+            reducers = (
+                () if rows is not None and not rows else [*plan.reducers(rows, shown), *self._deciding(result, call)]
+            )
             recorders = [plan.record()] if records else []
             if reducers or recorders:
                 result.hidden.add(call, keys)
@@ -229,9 +256,37 @@ class TextRun:
                 result.summaries.append(summary if plan.settle is None else plan.settle(summary))
             progress.step()
 
-        prompts = [result.text.prompt for result in results]
-        rotations, projections = plan.measure.rotations, plan.measure.by == "output"
-        self.source.each(prompts, self.selection, visit, rotations=rotations, projections=projections)
+        if not self._told(results, visit):
+            prompts = [result.text.prompt for result in results]
+            rotations, projections = plan.measure.rotations, plan.measure.by == "output"
+            self.source.each(prompts, self.selection, visit, rotations=rotations, projections=projections)
+        for result in results:
+            result.summaries = [summary.without(DecidingRows) for summary in result.summaries]
+
+    def _deciding(self, result: TextResult, call: Call) -> list[Reducer]:
+        """What collects what the rows that decide read, where the call reads the text and its story is to be told."""
+        prompt = result.text.prompt
+        if not self.plan.tells or call.queries != prompt.tokens or call.keys != prompt.tokens:
+            return []
+        return [Unhidden(DecidingRowsReducer(result.deciding))]
+
+    def _told(self, results: Sequence[TextResult], visit: Callable[[Call], None]) -> bool:
+        """Run a single text so that the story of its answer can be told; False where its calls must be visited yet."""
+        source, (result, *others) = self.source, results
+        writes = isinstance(source, Predicting) and source.has_lm_head
+        if not self.plan.tells or others or self.options.lines or not writes:
+            return False
+        prompt = result.text.prompt
+        try:
+            experiment = source.experiment(prompt, result.deciding, look=Look(self.selection, visit))
+        except (LoadError, MemoryError):
+            result.forget()
+            return False
+        if not experiment.visited:
+            result.forget()
+            self.source.each([prompt], self.selection, visit)
+        result.story = tell(experiment, prompt, result.summaries)
+        return True
 
     def _rows(self, text: ReadText, queries: Sequence[Token]) -> Rows:
         """The rows of a call that are shown: None for all, empty where no query matches the pick or all are hidden.
@@ -257,7 +312,7 @@ class TextRun:
         report = Report(
             self.command, self.source.about, (text.display,), summaries, warnings,
             index=text.number if self.options.lines else None, merged_from=text.merged_from, scale=plan.scale,
-            ranking=plan.ranking,
+            ranking=plan.ranking, story=result.story,
         )  # fmt: skip
         return report if plan.finish is None else plan.finish(report)
 

@@ -130,10 +130,13 @@ class ModelExperiment:
         generated = self._generated()
         if generated:
             return Target(tuple(self.tokens[index] for index in generated), probability, self._readout.rows, True)
+        return Target((self._chosen(self._readout.ids[0]),), probability, self._readout.rows, False)
+
+    def _chosen(self, id: int) -> Token:
+        """A word of the vocabulary as the token after the last row that chooses."""
         before = [token.id for token in self.tokens[: self._readout.last + 1] if token.id is not None]
-        _, tokens = detokenize(self.loaded.tokenizer, before, self._readout.ids, "")
-        (token,) = tokens
-        return Target((replace(token, generated=False),), probability, self._readout.rows, False)
+        _, (token,) = detokenize(self.loaded.tokenizer, before, (id,), "")
+        return replace(token, generated=False)
 
     # The baseline
 
@@ -163,6 +166,25 @@ class ModelExperiment:
             outcomes = self._outcomes_of_batch(next(self._batches(interventions[done:], with_loss)), with_loss)
             yield from outcomes
             done += len(outcomes)
+
+    def outcomes_from_cache(self, interventions: Sequence[Intervention]) -> list[Outcome] | None:
+        """As for `Experiment`."""
+        outcomes: list[Outcome] = []
+        while len(outcomes) < len(interventions):
+            batch = next(self._batches(interventions[len(outcomes) :], with_loss=False))
+            if batch.mode != "cache":
+                return None
+            outcomes += self._outcomes_of_batch(batch, with_loss=False)
+        return outcomes
+
+    def likeliest(self, count: int) -> tuple[tuple[Token, float], ...]:
+        """As for `Experiment`."""
+        if not isinstance(self._baseline, LogProbs):
+            return ()
+        best = self._baseline.last[0].topk(min(count, self._baseline.last.shape[1]))
+        return tuple(
+            (self._chosen(id), float(log_p.exp())) for id, log_p in zip(best.indices.tolist(), best.values, strict=True)
+        )
 
     def passes(self, interventions: Sequence[Intervention]) -> float:
         """As for `Experiment`."""

@@ -8,6 +8,7 @@ from inspect import signature
 from typing import Any
 
 import torch
+from torch import nn
 from transformers import Cache
 
 from attn_cli.call import Look
@@ -23,6 +24,7 @@ from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
 from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.session import attending
+from attn_cli.sources.huggingface.failures import why_missing
 from attn_cli.sources.huggingface.intervene.attention import InterveningAttention
 from attn_cli.sources.huggingface.intervene.baseline_run import BaselineRun
 from attn_cli.sources.huggingface.intervene.batch import InterventionBatch
@@ -162,7 +164,20 @@ class Runner:
         attention = InterveningAttention(ledger, self.calls, numbered, batch, visitor)
         reader = self.stack.register_forward_pre_hook(labels.read_arguments, with_kwargs=True)
         with hooked(reader), attending(self.model, attention), torch.no_grad():
+            if visitor is None:
+                yield
+            else:
+                yield from self._watched(visitor)
+
+    def _watched(self, visitor: BatchVisitor) -> Iterator[None]:
+        """A baseline whose attention calls are visited, with what a capture knows beside them."""
+        ledger, ran = visitor.ledger, set[nn.Module]()
+        seen = (module.register_forward_pre_hook(lambda x, _: ran.add(x)) for module in ledger.places.in_registry)
+        with visitor.blocks.watching(ledger.places.attention_blocks), hooked(*seen):
             yield
+        ledger.record_silent(ran)
+        if why_missing(self.stack, ledger, ledger.selection, "") is not None:
+            self.calls.visited = False
 
     def skippable(self, batch: InterventionBatch) -> int:
         """The number of calls of blocks before the first that an intervention of the batch changes."""

@@ -1,0 +1,79 @@
+"""What the rows that decide an answer read: sums over all heads by key, and the heaviest keys of every head."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from attn_cli.arrays import namespace, to_numpy
+from attn_cli.call import Call
+from attn_cli.kernel.stats.wanted import ColumnSums, RowStats, Wanted
+from attn_cli.recording import RecordedLayer
+from attn_cli.summaries.reduce import Part, Summary
+
+_KEYS = 12  # of a head that are kept
+
+
+@dataclass(frozen=True, eq=False)
+class DecidingRows(Part):
+    """The mean over r rows of what each head reads of its keys.
+
+    keys      of every head the heaviest, heaviest first `[h, k]`
+    weights   the mean weight on each of them `[h, k]`
+    lengths   that times the length of the key's value `[h, k]`; the weights again where values aren't known
+    weight    the weight on every key, added up over heads `[m]`
+    strength  the squares of the lengths, added up over heads `[m]`: high where a head reads much of one key
+    """
+
+    name: ClassVar[str] = "deciding_rows"
+    together: ClassVar[bool] = True
+
+    keys: np.ndarray
+    weights: np.ndarray
+    lengths: np.ndarray
+    weight: np.ndarray
+    strength: np.ndarray
+
+    def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
+        """One row per (head, key)."""
+        for at, head in enumerate(summary.place.heads):
+            for key, weight in zip(self.keys[at].tolist(), self.weights[at].tolist(), strict=True):
+                token = summary.keys[key].text
+                yield {"layer": summary.place.layer, "head": head, "key": key, "key_token": token, "weight": weight}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """`deciding_weight` `[m]`, over the heads of the call."""
+        return {"deciding_weight": self.weight}
+
+
+class DecidingRowsReducer:
+    """Collects `DecidingRows` of the query rows `rows`."""
+
+    def __init__(self, rows: Sequence[int]) -> None:
+        self.rows = tuple(rows)
+        self.sums = ColumnSums(self.rows)
+
+    def wanted(self, call: Call) -> Wanted:
+        """The column sums of the rows."""
+        return Wanted(column_sums=(self.sums,))
+
+    def part(self, call: Call, stats: RowStats) -> DecidingRows:
+        """Their means, by head and over all heads."""
+        weights = stats.column_sums[self.sums].astype(np.float64) / max(1, len(self.rows))  # [h, m]
+        norms = value_norms(call)
+        lengths = weights if norms is None else weights * norms
+        keys = np.argsort(-lengths, axis=1, kind="stable")[:, :_KEYS]
+        of_keys = (np.take_along_axis(x, keys, axis=1) for x in (weights, lengths))
+        return DecidingRows(keys, *of_keys, weights.sum(axis=0), (lengths**2).sum(axis=0))
+
+
+def value_norms(call: Call) -> np.ndarray | None:
+    """The length of each key's value, for every query head `[h, m]`; None where there are no values."""
+    if isinstance(call, RecordedLayer) and call.value_norms is not None:
+        norms = call.value_norms
+    elif call.v is None or call.e == 0:
+        return None
+    else:
+        norms = to_numpy(namespace(call.v).linalg.vector_norm(call.v, axis=-1))
+    return np.repeat(norms.astype(np.float64), call.h // max(1, len(norms)), axis=0)

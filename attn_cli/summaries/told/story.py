@@ -1,0 +1,233 @@
+"""The story of an answer: what comes next, the words that it rests on, and the heads that bring them.
+
+Every effect is measured: a word is masked, or a head's output set to 0, in the rows that decide, and the answer's
+log2 p is compared. All of that is one run of these rows on the keys and values of the run before.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from attn_cli.intervention import Experiment, HeadPlace, Intervention, Target
+from attn_cli.prompt import Prompt, Token
+from attn_cli.summaries.fields import COUNT, FINITE, TEXT, Field, Object, Rows, each, or_none
+from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.sinks import are_sinks_of_text
+from attn_cli.summaries.text_parts import TextPart, parts_of, rows_of_last
+from attn_cli.summaries.told.deciding_rows import DecidingRows
+
+LEAST_BITS = 0.1  # of an effect that is told
+SHORT = 200  # tokens of a text that is told by its words; a longer one is told by its sentences or lines
+_WORDS, _HEADS, _FEWEST = 8, 12, 6  # tried at most; of both together at least so many
+_MOST_ROWS = 64  # of a last part that reads; of a longer one the last row reads alone
+_SINK_WEIGHT = 0.3  # of the deciding rows on one key, by head
+_LEAST_WEIGHT = 0.1  # of a head on a word that it is said to read
+
+
+@dataclass(frozen=True)
+class StoryWord:
+    """A word of the text, or of a long text a part, and what the answer loses with it masked.
+
+    effect  change of the answer's log2 p, in bits; 0 for what can't be told from rounding
+    """
+
+    name: str
+    text: str
+    tokens: tuple[Token, ...]
+    effect: float
+
+
+@dataclass(frozen=True)
+class StoryHead:
+    """A head that reads one of the words in the rows that decide, and what the answer loses without it.
+
+    reads   the word's token that it reads most, and weight on it
+    effect  as of `StoryWord`, with the head's output set to 0
+    """
+
+    place: HeadPlace
+    reads: tuple[Token, float]
+    effect: float
+
+
+@dataclass(frozen=True)
+class Story:
+    """What comes next, what that rests on and which heads bring it; effects are changes of log2 p in bits.
+
+    target     the answer: the likeliest next token, or what was generated
+    likeliest  the likeliest next tokens of the last row that decides, with their probabilities
+    rows       the rows that decide, in which words are masked and heads ablated
+    cut        what the text is divided into: words, sentences or lines
+    words      those that were masked, the most needed first
+    heads      those that were ablated, the most needed first
+    rounding   the largest effect of an untouched copy
+    obstacle   why nothing was masked; "" where it was
+    """
+
+    target: Target
+    likeliest: tuple[tuple[Token, float], ...]
+    rows: tuple[int, ...]
+    cut: str = "words"
+    words: tuple[StoryWord, ...] = ()
+    heads: tuple[StoryHead, ...] = ()
+    rounding: float = 0.0
+    obstacle: str = ""
+
+    @property
+    def answer(self) -> str:
+        """The text of the answer."""
+        return "".join(token.text for token in self.target.tokens)
+
+    @property
+    def needed(self) -> list[StoryWord]:
+        """The words without which the answer is less likely by a tenth of a bit or more."""
+        return [word for word in self.words if word.effect <= -LEAST_BITS]
+
+    @property
+    def bringing(self) -> list[StoryHead]:
+        """The heads without which it is less likely, the most needed first."""
+        return [head for head in self.heads if head.effect <= -LEAST_BITS]
+
+    @property
+    def opposing(self) -> list[StoryHead]:
+        """The heads without which it is likelier, those of the largest effect first."""
+        return [head for head in reversed(self.heads) if head.effect >= LEAST_BITS]
+
+
+_NEXT = (
+    Field("text", TEXT, value=lambda pair: pair[0].text),
+    Field("id", or_none(COUNT), value=lambda pair: pair[0].id),
+    Field("probability", FINITE, value=lambda pair: pair[1]),
+)
+_WORD = (
+    Field("name", TEXT, "as attn parts --json names it"),
+    Field("text", TEXT),
+    Field("indices", each(COUNT), value=lambda word: [token.index for token in word.tokens]),
+    Field("bits", FINITE, "change of log2 p of the answer with it masked in these rows; 0: rounding", "effect"),
+)
+_HEAD = (
+    Field("layer", COUNT, value="place.layer"),
+    Field("head", COUNT, value="place.head"),
+    Field("stream", TEXT, value="place.stream"),
+    Field("key", COUNT, "the needed word's token that it attends to most", lambda head: head.reads[0].index),
+    Field("key_token", TEXT, value=lambda head: head.reads[0].text),
+    Field("weight", FINITE, "mean over these rows", lambda head: head.reads[1]),
+    Field("bits", FINITE, "change of log2 p of the answer with its output set to 0 in these rows", "effect"),
+)
+STORY = Field(
+    "story",
+    Object((
+        Field("answer", TEXT, "the likeliest next token, or what was generated"),
+        Field("probability", FINITE, value="target.probability"),
+        Field("next", Rows(_NEXT), "the likeliest next tokens", "likeliest"),
+        Field("rows", each(COUNT), "the rows that decide", lambda story: list(story.rows)),
+        Field("cut", TEXT, "what was masked: words, sentences or lines"),
+        Field("words", Rows(_WORD), "those that these rows read most, the most needed first"),
+        Field("heads", Rows(_HEAD), "the heads that read these words most, the most needed first"),
+        Field("noise_floor", FINITE, "the largest effect of an untouched copy", "rounding"),
+        Field("obstacle", TEXT, "why nothing was masked; empty where it was"),
+    )),
+    "what comes next, the words that it rests on and the heads that bring them; of models that write, for one text",
+    optional=True,
+)  # fmt: skip
+
+
+def deciding_rows(prompt: Prompt) -> tuple[int, ...]:
+    """The rows that decide: those that choose what was generated; else the last, of a long text those of its last part.
+
+    A last part, such as a question, of more than 64 rows is told by its last row alone.
+    """
+    tokens = prompt.others.get("decoder", prompt.tokens)
+    if chosen := tuple(token.index - 1 for token in tokens if token.generated and token.index > 0):
+        return chosen
+    rows = rows_of_last(prompt, _cut(prompt)[1]) if len(tokens) > SHORT and "decoder" not in prompt.others else ()
+    return rows if 0 < len(rows) <= _MOST_ROWS else (len(tokens) - 1,)
+
+
+def tell(experiment: Experiment, prompt: Prompt, summaries: Sequence[Summary]) -> Story | None:
+    """The story of a prompt whose baseline was seen: `summaries` have `DecidingRows` of the experiment's rows.
+
+    None for a model that doesn't write.
+    """
+    target = experiment.target
+    if target is None:
+        return None
+    rows, likeliest = tuple(experiment.rows), experiment.likeliest(5)
+    seen = [(summary, part) for summary in summaries if (part := summary.part(DecidingRows)) is not None]
+    if not seen or seen[0][0].keys != prompt.tokens:
+        return Story(target, likeliest, rows, obstacle="the rows that decide don't read the text")
+    cut, parts = _cut(prompt)
+    sinks = _sinks(seen)
+    candidates, heads = _tried(parts, seen, sinks, len(prompt.tokens), rows)
+    trials = [Intervention(hidden=tokens) for _, tokens in candidates]
+    choosing = tuple(sorted(set(target.rows)))
+    trials += [Intervention(ablated=(place,), rows=choosing) for place, _ in heads]
+    outcomes = experiment.outcomes_from_cache(trials) if trials else []
+    if outcomes is None:
+        reason = experiment.no_cache_reason or "the last rows can't run alone"
+        return Story(target, likeliest, rows, cut, obstacle=reason)
+    floor = experiment.noise_floor
+    effects = [0.0 if floor.is_rounding(outcome.effect) else outcome.effect for outcome in outcomes]
+    words = [
+        StoryWord(part.name, part.text(prompt.text).strip(), tuple(prompt.tokens[at] for at in part.tokens), effect)
+        for (part, _), effect in zip(candidates, effects, strict=False)
+    ]
+    bringing = [
+        StoryHead(place, reads, effect) for (place, reads), effect in zip(heads, effects[len(words) :], strict=True)
+    ]
+    return Story(
+        target, likeliest, rows, cut, tuple(sorted(words, key=lambda word: word.effect)),
+        tuple(sorted(bringing, key=lambda head: head.effect)), floor.effect,
+    )  # fmt: skip
+
+
+def _cut(prompt: Prompt) -> tuple[str, tuple[TextPart, ...]]:
+    """What a text is divided into: words, and a long one lines, or sentences where it is of one line."""
+    if len(prompt.tokens) > SHORT:
+        for how in ("lines", "sentences"):
+            parts = parts_of(prompt, how)
+            if sum(part.kind == "given" for part in parts) > 2:
+                return how, parts
+    return "words", parts_of(prompt, "words")
+
+
+def _sinks(seen: Sequence[tuple[Summary, DecidingRows]]) -> set[int]:
+    """The keys on which so many heads rest in these rows that they are sinks of the text, and key 0."""
+    count, heads = np.zeros(len(seen[0][0].keys)), 0
+    for _, part in seen:
+        heads += len(part.keys)
+        for keys, weights in zip(part.keys, part.weights, strict=True):
+            count[keys[weights > _SINK_WEIGHT]] += 1
+    return {0, *np.flatnonzero(are_sinks_of_text(count, heads)).tolist()}
+
+
+def _tried(
+    parts: Sequence[TextPart],
+    seen: Sequence[tuple[Summary, DecidingRows]],
+    sinks: set[int],
+    n: int,
+    rows: Sequence[int],
+) -> tuple[list[tuple[TextPart, tuple[int, ...]]], list[tuple[HeadPlace, tuple[Token, float]]]]:
+    """The words to mask, each with its tokens that are masked, and the heads to ablate.
+
+    As many of both as take about the work of one more run of n rows.
+    """
+    budget = max(n // len(rows), _FEWEST)
+    last = rows[-1]
+    strength = np.sum([part.strength for _, part in seen], axis=0)
+    own = [(part, tuple(at for at in part.tokens if at not in sinks and at != last)) for part in parts]
+    own = [(part, tokens) for part, tokens in own if tokens and part.kind != "other"]
+    own.sort(key=lambda pair: -float(strength[list(pair[1])].sum()))
+    words = own[: min(_WORDS, -(-budget // 2))]
+    masked = {at for _, tokens in words for at in tokens}
+    heads: list[tuple[float, HeadPlace, tuple[Token, float]]] = []
+    for summary, part in seen:
+        place = summary.place
+        for at, head in enumerate(place.heads):
+            kept = zip(part.keys[at].tolist(), part.weights[at].tolist(), part.lengths[at].tolist(), strict=True)
+            length, key, weight = max(((x, key, w) for key, w, x in kept if key in masked), default=(0.0, 0, 0.0))
+            if weight >= _LEAST_WEIGHT:
+                heads.append((length, HeadPlace(place.layer, head, place.stream), (summary.keys[key], weight)))
+    heads.sort(key=lambda head: -head[0])
+    return words, [(place, reads) for _, place, reads in heads[: min(_HEADS, budget - len(words))]]

