@@ -1,4 +1,4 @@
-"""attn inspect of a model that writes: what comes next, what that rests on, and nothing that its numbers don't carry."""
+"""attn inspect of a model that writes: what comes next, what it rests on, and nothing below a tenth of a bit."""
 
 import re
 from pathlib import Path

@@ -64,8 +64,8 @@ class DecidingRowsReducer:
         norms = value_norms(call)
         lengths = weights if norms is None else weights * norms
         keys = np.argsort(-lengths, axis=1, kind="stable")[:, :_KEYS]
-        of_keys = (np.take_along_axis(x, keys, axis=1) for x in (weights, lengths))
-        return DecidingRows(keys, *of_keys, weights.sum(axis=0), (lengths**2).sum(axis=0))
+        kept, longest = (np.take_along_axis(x, keys, axis=1) for x in (weights, lengths))
+        return DecidingRows(keys, kept, longest, weights.sum(axis=0), (lengths**2).sum(axis=0))
 
 
 def value_norms(call: Call) -> np.ndarray | None:

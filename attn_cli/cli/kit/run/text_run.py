@@ -70,7 +70,7 @@ def run(
 
 
 def _opened(options: TextCommandOptions, reading: Reading, *, predicts: bool) -> Source:
-    """The source, of a model that writes with its LM head if it `predicts`; without it where its weights are missing."""
+    """The source; of a model that writes with its LM head if it `predicts`, and if the weights of that are there."""
     if predicts and not is_table(options.model) and not is_recording(options.model):
         try:
             return options.source(predicts=True, **reading)
@@ -273,8 +273,9 @@ class TextRun:
     def _told(self, results: Sequence[TextResult], visit: Callable[[Call], None]) -> bool:
         """Run a single text so that the story of its answer can be told; False where its calls must be visited yet."""
         source, (result, *others) = self.source, results
-        writes = isinstance(source, Predicting) and source.has_lm_head
-        if not self.plan.tells or others or self.options.lines or not writes:
+        if not self.plan.tells or others or self.options.lines:
+            return False
+        if not isinstance(source, Predicting) or not source.has_lm_head:
             return False
         prompt = result.text.prompt
         try:
