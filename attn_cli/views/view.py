@@ -24,11 +24,8 @@ class ViewSettings:
     figure_width  of a figure of the answers' maps, in millimetres; None for their screens
     dpi           dots an inch of a figure that is made of dots
     page_bytes    the most bytes of an interactive page
-<<<<<<< HEAD
     pager         whether a terminal gets an answer that is taller than it in the pager
-=======
     predicts      whether answers tell what a model that writes says next, for which its LM head is loaded
->>>>>>> 166e55c (The overview of a model that writes says what comes next, the words that it rests on and the heads that bring them, each with its bits)
     """
 
     color: str = "auto"
@@ -36,11 +33,8 @@ class ViewSettings:
     figure_width: float | None = None
     dpi: int = DPI
     page_bytes: int = PAGE_BYTES
-<<<<<<< HEAD
     pager: bool = True
-=======
     predicts: bool = False
->>>>>>> 166e55c (The overview of a model that writes says what comes next, the words that it rests on and the heads that bring them, each with its bits)
 
 
 DEFAULTS = ViewSettings()

@@ -29,6 +29,8 @@ def draw_answer(report: Report, screen: Screen) -> Iterator[RenderableType]:
     """The report's answer, or the parts of its summaries, with their footnotes."""
     if report.answer is not None:
         yield from drawer(report.answer.name)(report.answer, report, screen)
+    elif report.is_overview:
+        yield from _file("overview").draw(report, screen)
     else:
         yield from draw_parts(report, screen)
     for footnote in dict.fromkeys(part.footnote for summary in report.summaries for part in summary.parts):

@@ -9,7 +9,6 @@ from attn_cli.prompt import Token
 from attn_cli.summaries.told.story import LEAST_BITS, Story, StoryHead, StoryWord
 from attn_cli.text import counted, excerpt, visible
 from attn_cli.views.drawing.cells import fit, packed
-from attn_cli.views.drawing.fitting import Section, whole
 from attn_cli.views.drawing.labels import text_with_mark, token_label
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
@@ -21,13 +20,9 @@ _MOST_WORDS, _MOST_PARTS, _MOST_HEADS, _MOST_AGAINST = 6, 4, 6, 4
 _LONGEST = 60  # characters of the generated text
 
 
-def sections(story: Story, screen: Screen) -> list[Section]:
-    """All of its lines: none is left out."""
-    return [whole("", *_lines(story, screen))]
-
-
-def _lines(story: Story, screen: Screen) -> Iterator[Text]:
+def draw(story: Story, screen: Screen) -> Iterator[Text]:
     """What comes next, what it rests on, what brings it, what holds it back, and what the numbers are."""
+    yield Text()
     if story.target.generated:
         text = excerpt(story.answer.strip(), _LONGEST)
         yield from _named("it wrote", [f"{visible(text)} (p {story.target.probability:.2g})"], screen)
