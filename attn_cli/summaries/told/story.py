@@ -12,9 +12,9 @@ import numpy as np
 from attn_cli.intervention import Experiment, HeadPlace, Intervention, Target
 from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.fields import COUNT, FINITE, TEXT, Field, Object, Rows, each, or_none
+from attn_cli.summaries.parts.text_parts import TextPart, parts_of, rows_of_last
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.sinks import are_sinks_of_text
-from attn_cli.summaries.text_parts import TextPart, parts_of, rows_of_last
 from attn_cli.summaries.told.deciding_rows import DecidingRows
 
 LEAST_BITS = 0.1  # of an effect that is told
