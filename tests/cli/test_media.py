@@ -287,7 +287,7 @@ def test_what_a_query_attends_to_is_drawn_as_the_image_is(seeing: Seeing, cat: P
     seen = attn("inspect", "the cat", "-m", seeing("clip"), "--image", cat).text
     assert "share of attention received · by patch · vision" in seen
     read = attn("inspect", "what is here", "-m", seeing("llava"), "--image", cat).text
-    assert "tokens  0 <s>  1-16 r0,c0 to r3,c3  17 what  18 is  19 here  20 </s>" in read
+    assert "tokens  0 <s>  1-16 r0,c0 to r3,c3  17 what  18 is  19 here\n" in read
     page = attn("matrix", *asked, "--mean", "-f", "html").text
     assert "rows and columns of patches" in page
 
