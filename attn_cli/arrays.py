@@ -39,7 +39,7 @@ def _torch_namespace() -> ModuleType:
 
 
 def is_torch(x: Array) -> bool:
-    """Whether `x` is a torch tensor; torch is not imported to find out."""
+    """True if `x` is a torch tensor; torch is not imported to find out."""
     return type(x).__module__.partition(".")[0] == "torch" or hasattr(x, "untyped_storage")
 
 
@@ -71,7 +71,7 @@ def at_least_float32(x: Array) -> Array:
 
 
 def itemsize(x: Array) -> int:
-    """How many bytes a number of `x` takes.
+    """The size of one number of `x` in bytes.
 
     >>> itemsize(np.ones(1, dtype=np.float16))
     2

@@ -1,4 +1,4 @@
-"""How a notebook shows results: asked when it does, and drawn by a room above, which is imported only then."""
+"""Results in a notebook: drawn when it asks, by a room above, which is imported only then."""
 
 from importlib import import_module
 from typing import Any, Protocol
@@ -7,10 +7,10 @@ _ROOM = "attn_cli.views.notebook"  # a name: no room below imports one above
 
 
 class Drawing(Protocol):
-    """What draws results: `attn_cli.views.notebook`."""
+    """The interface of the module that draws results, `attn_cli.views.notebook`."""
 
     def bundle(self, thing: object) -> dict[str, Any]:
-        """What a notebook shows of a result, by MIME type."""
+        """The result as a notebook shows it, by MIME type."""
 
     def figure(self, head: Any, width: float) -> str:
         """A figure of a recorded head as SVG, `width` millimetres wide."""
@@ -20,7 +20,7 @@ class Drawing(Protocol):
 
 
 def drawing() -> Drawing:
-    """What draws results."""
+    """The module that draws results, imported now."""
     module: Any = import_module(_ROOM)
     return module
 

@@ -61,7 +61,7 @@ class OutputError(AttnError):
 
 
 def reason(error: Exception) -> str:
-    """What is wrong with a file, in the system's words, or in those of whoever read it.
+    """The system's message on a file, or that of the library that read it.
 
     >>> reason(FileNotFoundError(2, "No such file or directory", "x.txt")), reason(ValueError("no header"))
     ('No such file or directory', 'no header')

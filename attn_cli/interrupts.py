@@ -25,7 +25,7 @@ unfinished: set[Path] = set()
 _ending = _thread.allocate_lock()  # the main thread and the one that watches may both be told to end the process
 
 last_words: list[Callable[[], object]] = []
-"""What else is done where the process ends at once, such as wiping the status line; called from a signal's handler."""
+"""Functions called where the process ends at once, such as wiping the status line; they run in a signal's handler."""
 
 
 def end_at_once(number: int = signal.SIGINT, frame: FrameType | None = None) -> None:

@@ -12,7 +12,7 @@ from attn_cli.prompt import Token
 from attn_cli.selection import ALL, Selection
 
 RunMode = Literal["cache", "prefix", "whole"]
-"""How the model runs again: the last rows alone, with keys and values of the rows before them kept; whole passes that
+"""The mode of a run: the last rows alone, with keys and values of the rows before them kept; whole passes that
 skip the blocks before the intervention; or whole passes."""
 
 
@@ -118,7 +118,7 @@ class NoiseFloor:
         self.loss_bits = max(self.loss_bits, abs(outcome.loss_bits or 0.0))
 
     def is_rounding(self, effect: float) -> bool:
-        """Whether an effect can't be told from rounding."""
+        """True if an effect can't be told from rounding."""
         return abs(effect) < self.FACTOR * self.effect
 
 

@@ -1,4 +1,4 @@
-"""What a layer makes of its input: attention's sum over keys, the residual stream beside it, the norm behind both."""
+"""The output of a layer in terms of its input: attention's sum over keys, the residual stream, the norm after both."""
 
 from dataclasses import dataclass
 

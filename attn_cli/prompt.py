@@ -80,7 +80,7 @@ class Prompt:
 
 
 def later_pieces(tokens: Sequence[Token]) -> list[bool]:
-    """Whether each token is another piece of a character that the tokens before it have shown whole.
+    """For each token, True if it is another piece of a character that the tokens before it have shown whole.
 
     >>> later_pieces([Token(0, "日", start=0, end=1), Token(1, "日", start=0, end=1), Token(2, "本", start=1, end=2)])
     [False, True, False]

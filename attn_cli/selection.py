@@ -30,7 +30,7 @@ class Selection:
         object.__setattr__(self, "layers", tuple(dict.fromkeys(layer for layer, _ in self.pairs)))
 
     def has_layer(self, layer: int, total: int) -> bool:
-        """Whether block `layer` of a model with blocks 0 .. total - 1 is chosen."""
+        """True if block `layer` of a model with blocks 0 .. total - 1 is chosen."""
         return self.layers is None or layer in {_from_start(x, total) for x in self.layers}
 
     def check_layers(self, numbers: Sequence[int]) -> None:
@@ -55,7 +55,7 @@ class Selection:
         return tuple(sorted({_from_start(head, total) for head in heads}))
 
     def count_heads(self, total: int, layer: int, layers: int) -> int:
-        """How many of the `total` heads of block `layer` of `layers` are chosen; too large numbers are not refused."""
+        """The number of chosen heads among the `total` of block `layer` of `layers`; none is refused."""
         heads = self._heads_of(layer, layers)
         return total if heads is None else min(len(set(heads)), total)
 

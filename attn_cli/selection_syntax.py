@@ -1,4 +1,4 @@
-"""How --layer and --head are read: numbers and ranges, or 18.6 for head 6 of layer 18."""
+"""The syntax of --layer and --head: numbers and ranges, or 18.6 for head 6 of layer 18."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Where the lines, paragraphs and sentences of a text begin and end."""
+"""The lines, paragraphs and sentences of a text, as ranges of characters."""
 
 import re
 
@@ -49,5 +49,5 @@ def first_end(text: str) -> int | None:
 
 
 def _is_abbreviation(text: str, at: int) -> bool:
-    """Whether the full stop at that character ends an abbreviation and no sentence."""
+    """True if the full stop at that character ends an abbreviation and no sentence."""
     return _ABBREVIATION.search(text, max(0, at - _LONGEST), at + 1) is not None

@@ -69,7 +69,7 @@ class Predicting(Source, Protocol):
 
     @property
     def has_lm_head(self) -> bool:
-        """Whether the model has a language-model head. Of one without, the mean vector is compared, in all rows."""
+        """True if the model has a language-model head. Of one without, the mean vector is compared, in all rows."""
 
     def written(self, prompt: Prompt, most: int, *, one_sentence: bool = True) -> Prompt:
         """The prompt with what the model writes after it, of `most` tokens or fewer.
@@ -109,7 +109,7 @@ class Predicting(Source, Protocol):
         """
 
     def logit_parts(self, prompt: Prompt, target: Target) -> LogitParts:
-        """What each head adds by itself to the logit of the target, less the mean logit, in one run.
+        """The direct contribution of each head to the logit of the target, minus the mean logit, from one run.
 
         Raises LoadError, with the check that failed, where the logit is no plain sum of what heads write.
         """

@@ -70,7 +70,7 @@ def shortened_words(text: str, longest: int = 300) -> str:
 
 
 def model_name(model: str) -> str:
-    """What a person calls a model: the last part of a path (two, where that is "model"), or its id on a hub.
+    """The short name of a model: the last part of a path (two, where that is "model"), or its id on a hub.
 
     >>> [model_name(each) for each in ("gpt2", "org/gpt2", "./my-model/", "/home/me/smollm2.gguf", "toy:minilm")]
     ['gpt2', 'org/gpt2', 'my-model', 'smollm2.gguf', 'toy:minilm']

@@ -66,7 +66,7 @@ class CheckOptions:
 
     @property
     def requested(self) -> bool:
-        """Whether anything is to be checked."""
+        """True if anything is to be checked."""
         return self.expect is not None or self.expect_weights is not None
 
 

@@ -111,7 +111,7 @@ def _check_terminal() -> None:
 
 
 def _is_terminal() -> bool:
-    """Whether a terminal shows what is written, and keys come from it where standard input holds the text."""
+    """True if a terminal shows what is written, and keys come from it where standard input holds the text."""
     if not all(stream is not None and stream.isatty() for stream in (sys.stdout, sys.stderr)):
         return False
     return sys.stdin is not None and (sys.stdin.isatty() or os.access(_TERMINAL, os.R_OK))

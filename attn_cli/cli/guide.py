@@ -128,10 +128,10 @@ def _search(word: str, screen: Screen) -> str:
 
 
 def _is_called(page: Topic, word: str) -> bool:
-    """Whether a page's name is the word: "sink" of sinks, "tutorial" of the ladder."""
+    """True if a page's name is the word: "sink" of sinks, "tutorial" of the ladder."""
     return page.name in (word.lower(), f"{word.lower()}s", _OTHER_NAMES.get(word.lower()))
 
 
 def _is_about(page: Topic, word: str) -> bool:
-    """Whether a page's name is the word, or its summary has it."""
+    """True if a page's name is the word, or its summary has it."""
     return _is_called(page, word) or word.lower() in re.findall(r"\w+", page.summary.lower())

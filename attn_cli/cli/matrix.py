@@ -180,7 +180,7 @@ def millimetres(width: str) -> float:
 
 
 def _changes(options: TextCommandOptions, token: str | None, mean: bool, words: bool, scale: str) -> AgainstCommand:
-    """What --against shows: pooled on a screen, whole in files."""
+    """The comparison of --against: pooled on a screen, whole in files."""
 
     def memory(view: View, source: Source, prompt: Prompt) -> None:
         if view.largest is None:

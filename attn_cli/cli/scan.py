@@ -74,7 +74,7 @@ class ScanModelOptions(LoadOptions, LookOptions):
 
 @dataclass(frozen=True)
 class RunningOptions:
-    """How a scan is run."""
+    """Options for running a scan: batches, workers, limits."""
 
     memory: Annotated[str, typer.Option("--memory", help="Limit memory beside the loaded model.", metavar="SIZE")] = (
         "4GB"
@@ -151,7 +151,7 @@ def scan(
 
 
 def _noting_gpus(opens: Callable[[], Source], *, quiet: bool) -> Source:
-    """What is opened, with a note where it is on one of several GPUs."""
+    """The opened source, with a note where it is on one of several GPUs."""
     source = opens()
     if str(source.about.get("device")).startswith("cuda"):
         from attn_cli.sources.huggingface.load.device import devices  # here: it loads torch
@@ -162,7 +162,7 @@ def _noting_gpus(opens: Callable[[], Source], *, quiet: bool) -> Source:
 
 
 def _lines(done: Mapping[str, Any], output: str) -> list[str]:
-    """What was done, and where it is."""
+    """The closing lines: the documents that were read, and the folder of the results."""
     words = f"{done['documents']:,} document{'s' * (done['documents'] != 1)}, {done['tokens']:,} tokens"
     poison = (
         f", {counted(done['rejected'], 'record')} could not be scanned ({_reasons(done)})" if done["rejected"] else ""
@@ -174,5 +174,5 @@ def _lines(done: Mapping[str, Any], output: str) -> list[str]:
 
 
 def _reasons(done: Mapping[str, Any]) -> str:
-    """What could not be scanned, by why: `2 empty, 1 too long`."""
+    """The documents that could not be scanned, counted by reason: `2 empty, 1 too long`."""
     return ", ".join(f"{count:,} {reason}" for reason, count in done["reasons"].items())

@@ -43,7 +43,7 @@ class WhyOptions:
     ] = None
 
     def requested(self, others: Mapping[str, bool]) -> bool:
-        """Whether cells are to be explained; InputError beside any of the `others` that is on."""
+        """True if cells are to be explained; InputError beside any of the `others` that is on."""
         if self.key is not None and not self.why:
             raise InputError("--key needs --why", "add --why")
         for option in (name for name, is_on in others.items() if is_on and self.why):

@@ -63,7 +63,7 @@ class Table(Sequence[dict[str, Any]]):
 
 @dataclass(frozen=True, eq=False)
 class Findings(Displayed):
-    """What a command found in one text: a notebook shows its screen.
+    """The result of a command on one text: a notebook shows its screen.
 
     report  the same as views get it: prompts, summaries of all layers, source
     """
@@ -218,7 +218,7 @@ def record(
     heads: Numbers = None,
     **loading: Unpack[Opening],
 ) -> Recording:
-    """What a model leaves behind when it reads a text: any cell of any head again, without the model.
+    """The recording of a model's pass over a text: any cell of any head again, without the model.
 
     Arguments and errors are those of `inspect`: `record("a river bank", "gpt2")`, `record("a river bank", (model,
     tokenizer))`. Queries and keys of all chosen layers stay in memory.
@@ -231,7 +231,7 @@ def _found(
     reducers: Callable[[Rows, Call], Sequence[Reducer]], *, token: str | int | None = None,
     check: Callable[[Prompt, Rows], None] = lambda prompt, rows: None,
 ) -> Findings:  # fmt: skip
-    """What reducers make of a text.
+    """The parts that reducers make of a text.
 
     reducers  made for some rows of a call, None for all
     token     the queries; looked for before the model runs

@@ -73,7 +73,7 @@ def read_parts(
     rows: Sequence[int] | None = None, everywhere: bool = False, layers: Numbers = None, heads: Numbers = None,
     **loading: Unpack[Opening],
 ) -> PartsRead:  # fmt: skip
-    """What some rows of a text read of its parts, and what they needed of them, as `attn parts`.
+    """The attention of some rows to the parts of a text, and the effect of masking each part, as `attn parts`.
 
     text        a text, or a prompt that the model's source has read
     parts       "lines", "paragraphs", "sentences" or "words", or parts of that prompt as `parts_of` makes them
@@ -101,7 +101,7 @@ def through(
     text: str | Prompt, model: Model = DEFAULT_MODEL, rows: Sequence[int] | None = None, *, overall: bool = False,
     words: bool = False, count: int = 5, **loading: Unpack[Opening],
 ) -> Through:  # fmt: skip
-    """How much of each row came from which token, through all layers of an encoder, as `attn top --by through`.
+    """The share of each row that came from each token, through all layers of an encoder, as `attn top --by through`.
 
     text     a text, or a prompt that the model's source has read
     rows     the rows, of words with `words`; None for all

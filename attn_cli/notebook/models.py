@@ -24,7 +24,7 @@ Or as `--head` takes them: "18.6" for head 6 of layer 18, "4-7".
 
 
 class Opening(Loading, total=False):
-    """How a model is loaded, as for `open_source`; or the tokenizer of a transformers model that is there already."""
+    """Options for loading a model, as for `open_source`; or the tokenizer of a model that is loaded already."""
 
     tokenizer: Any
 

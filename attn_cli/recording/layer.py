@@ -166,7 +166,7 @@ class RecordedLayer(Call):
         return weights_of(cells[None], self.rule, self.log_sums[head : head + 1, rows])[0]
 
     def allowed(self, rows: Places, keys: Places) -> np.ndarray:
-        """Which cells `[b, c]` the mask allows, in any head where heads have masks of their own."""
+        """The cells that the mask allows, booleans `[b, c]`; in any head where heads have masks of their own."""
         i, j = numbers_of(rows, self.n, self.like), numbers_of(keys, self.m, self.like)
         if self.seen is not None and self.shows_scores:
             allowed = ~np.isneginf(self.seen[:, i[:, None], j[None, :]])

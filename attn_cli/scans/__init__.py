@@ -1,4 +1,4 @@
-"""What every head does over a whole corpus: documents to shards, shards to sums, sums to tables.
+"""Statistics of every head over a corpus: documents to shards, shards to sums, sums to tables.
 
 The folder of a scan holds
 

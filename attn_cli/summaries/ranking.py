@@ -22,7 +22,7 @@ class Ranking:
 
     @property
     def words(self) -> str:
-        """What a screen says of the order."""
+        """The caption of the order: its column, and the number of heads shown."""
         return f"by {self.heading}, {'largest' if self.largest_first else 'smallest'} first"
 
     def of(self, rows: Sequence[Row], number: Callable[[Row], float]) -> list[Row]:

@@ -39,12 +39,12 @@ class Part(ABC):
         """The same as named arrays whose first axis is heads."""
 
     def labels(self) -> dict[str, np.ndarray]:
-        """What the other axes of the arrays mean, where that is not all queries and all keys."""
+        """Labels of the other axes of the arrays, where these are not all queries and all keys."""
         return {}
 
     @property
     def footnote(self) -> str:
-        """What a screen says once below the parts of all calls; "" for nothing."""
+        """The caption below the parts of all calls; "" for none."""
         return ""
 
 
@@ -129,7 +129,7 @@ class Summary(Displayed):
         return replace(self, parts=tuple(part for part in self.parts if not isinstance(part, kind)))
 
     def head_names(self, averaged: int) -> list[int | str]:
-        """What the first axis of a part's numbers means: the true head numbers, or "mean" of so many heads."""
+        """The names along the first axis of a part's numbers: the true head numbers, or "mean" of so many heads."""
         return ["mean"] if averaged else list(self.place.heads)
 
 
@@ -159,7 +159,7 @@ def reduce(call: Call, *reducers: Reducer) -> Summary:
 
 
 def _reads_bands(reducer: Reducer) -> TypeGuard[BandReducer]:
-    """Whether it is a `BandReducer`; `isinstance` on a protocol takes as long as a short text's attention."""
+    """True if it is a `BandReducer`; `isinstance` on a protocol takes as long as a short text's attention."""
     return hasattr(reducer, "add")
 
 

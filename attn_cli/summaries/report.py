@@ -87,7 +87,7 @@ class Report(Displayed):
         return ((summary, part) for summary in self.summaries if (part := summary.part(kind)) is not None)
 
     def lead(self, summary: Summary) -> dict[str, Any]:
-        """What rows of a call begin with: its stream, where the model has several."""
+        """The first column of a call's rows: its stream, where the model has several."""
         return {"stream": summary.place.stream} if len(self.streams) > 1 else {}
 
     def ordered(self, rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -96,17 +96,17 @@ class Report(Displayed):
 
     @property
     def runs_model(self) -> bool:
-        """Whether its numbers come of a model: not of a table of vectors, nor of a demonstration."""
+        """True if its numbers come from a model, and not from a table of vectors or a demonstration."""
         return runs_model(self.source)
 
     @property
     def unit(self) -> str:
-        """What a query and a key are: a token, or a word that tokens were merged into."""
+        """The noun for a query and a key: "token", or "word" where tokens were merged."""
         return "token" if self.merged_from is None else "word"
 
     @property
     def is_overview(self) -> bool:
-        """Whether parts of several kinds are shown together, each of them short."""
+        """True if parts of several kinds are shown together, each of them short."""
         return (
             self.answer is None
             and self.batch is None
@@ -115,5 +115,5 @@ class Report(Displayed):
 
 
 def runs_model(source: Mapping[str, Any]) -> bool:
-    """Whether a source, by what it says of itself, is a model: not a table of vectors, nor a demonstration."""
+    """True if a source, by what it says of itself, is a model: not a table of vectors, nor a demonstration."""
     return source["type"] not in ("table", "demonstration")

@@ -1,4 +1,4 @@
-"""Which keys every query may see, by the mask: a weight that underflows is 0, and its key is seen all the same."""
+"""The visible keys of every query, by the mask alone: a key whose weight underflows to 0 is visible."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ _CELLS = 2**22  # of a mask at a time
 
 
 class Sight(ABC):
-    """What n queries may see of m keys.
+    """The visible cells of n queries and m keys.
 
     count  how many keys each query may see `[n]`
     """
@@ -21,7 +21,7 @@ class Sight(ABC):
 
     @abstractmethod
     def sees(self, keys: np.ndarray) -> np.ndarray:
-        """Whether each query may see each of its keys `[n, c]`; False for -1."""
+        """For each query and each of its keys, True if the key is visible `[n, c]`; False for -1."""
 
     @abstractmethod
     def along_rows(self, of_keys: np.ndarray) -> np.ndarray:
@@ -97,7 +97,7 @@ class MaskSight(Sight):
         return sum((of_rows[rows] @ cells for rows, cells in self._rows()), start=np.zeros(self.m))
 
     def _rows(self) -> Iterator[tuple[slice, np.ndarray]]:
-        """What is seen in any head `[b, m]`, some rows at a time."""
+        """The cells that are visible in any head, booleans `[b, m]`, some rows at a time."""
         for rows, cells in self._cells():
             of_any_head: np.ndarray = np.asarray(cells.any(axis=0))
             yield rows, of_any_head
@@ -113,7 +113,7 @@ class MaskSight(Sight):
 
 
 def sight_of(mask: Mask, n: int, m: int, like: Array) -> Sight:
-    """What n queries may see of m keys by `mask`; `like` is an array of the mask's library.
+    """The visible cells of n queries and m keys by `mask`; `like` is an array of the mask's library.
 
     >>> from attn_cli.kernel.definition.masks import Causal
     >>> sight = sight_of(Causal(), 4, 4, np.empty(0))

@@ -1,4 +1,4 @@
-"""What a sink is: a key to which heads give weight that they have no use for (Xiao et al. 2023).
+"""The definition of a sink: a key to which heads give weight that they have no use for (Xiao et al. 2023).
 
 Three questions are answered here. Which keys will be sinks, before anything has been computed: `expected_sinks`. Which
 keys of a head are sinks, by what they receive: `SinkRows.reception`. And which keys are sinks of a whole text, by how
@@ -42,7 +42,7 @@ def special_places(tokens: Sequence[Token]) -> np.ndarray:
 
 
 class Reception(NamedTuple):
-    """What m keys receive from the rows by which sinks are told.
+    """The weight that m keys receive from the rows by which sinks are judged.
 
     mean     the mean weight of these rows on each key, over those that see it `[h, m]`; 0 where none does
     uniform  what it would be if they gave the same weight to all keys that they see `[m]`
@@ -81,7 +81,7 @@ class SinkRows:
         return tuple(np.flatnonzero(self.few).tolist())
 
     def reception(self, received: np.ndarray, received_few: np.ndarray) -> Reception:
-        """What keys receive, and which are sinks: over 0.3, and over three times what uniform attention gives them.
+        """The mean weight on keys, and the sinks: keys over 0.3, and over 3 times their value under uniform attention.
 
         A key that fewer than 8 of the rows see can't be told to be a sink, where others are seen by more: the last
         tokens of a causal text are seen by few queries, each of which gives itself some weight.
@@ -98,7 +98,7 @@ class SinkRows:
 
 
 def are_sinks_of_text(of_heads: np.ndarray, heads: int) -> np.ndarray:
-    """Whether each key is a sink of the text `[m]`: one of at least a tenth of all heads.
+    """The sinks of the text, booleans `[m]`: keys that are a sink of at least a tenth of all heads.
 
     of_heads  of how many heads each key is a sink `[m]`
 

@@ -222,7 +222,7 @@ def _layer_name(summary: Summary, summaries: Sequence[Summary]) -> str:
 
 
 def _labels(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
-    """What the axes of the stacked arrays of one stream mean."""
+    """Labels of the axes of the stacked arrays of one stream."""
     first = summaries[0]
     places = [summary.place for summary in summaries]
     labels = {"layers": np.array([place.layer for place in places])}

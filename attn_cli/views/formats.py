@@ -103,7 +103,7 @@ def names_in_words() -> str:
 
 
 def contents_table() -> str:
-    """What files of each format hold, as a Markdown table; formats of the same contents share a row."""
+    """The contents of each format as a Markdown table; formats of the same contents share a row."""
     rows = ["| format | what is in it |", "|---|---|"]
     for contents, formats in groupby(FORMATS, lambda format: format.contents):
         rows.append(f"| {', '.join(f'`{format.name}`' for format in formats)} | {contents} |")

@@ -17,12 +17,12 @@ class GivenValue:
 
 @dataclass(frozen=True)
 class Invocation:
-    """What was given on the command line, in the order of --help: arguments first."""
+    """The arguments and options of the command line, in the order of --help: arguments first."""
 
     given: tuple[GivenValue, ...]
 
     def has(self, name: str) -> bool:
-        """Whether that argument or option was given."""
+        """True if that argument or option was given."""
         return any(given.name == name for given in self.given)
 
     def value(self, name: str) -> str | None:
@@ -34,7 +34,7 @@ class Invocation:
         return [word for given in self.given if given.name in names for word in given.words]
 
     def without(self, names: Collection[str]) -> "Invocation":
-        """What was given but for these."""
+        """The same without these."""
         return Invocation(tuple(given for given in self.given if given.name not in names))
 
     def words_without(self, names: Collection[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a notebook shows of a result: a text for every viewer, and a page or a figure for those that can."""
+"""A result as a notebook shows it: a text for every viewer, and a page or a figure for those that can."""
 
 from functools import singledispatch
 from html import escape
@@ -40,7 +40,7 @@ Bundle = dict[str, str]
 
 @singledispatch
 def bundle(thing: object) -> Bundle:
-    """What is shown of `thing`, by MIME type; its `repr` for what has nothing to show."""
+    """`thing` by MIME type, as a notebook shows it; its `repr` where it has nothing to show."""
     return {"text/plain": repr(thing)}
 
 

@@ -12,7 +12,7 @@ _NOT_RUN = (126, 127)  # a shell's exit codes where a program isn't there, or is
 
 
 def is_leafed(text: str, height: int | None) -> bool:
-    """Whether a text is taller than the `height` lines of a terminal (None for pipes) at which a person sits."""
+    """True if a text is taller than the `height` lines of a terminal (None for pipes) at which a person sits."""
     return (
         height is not None
         and text.count("\n") > height
@@ -43,7 +43,7 @@ def leaf_through(text: str) -> None:
 
 
 def _piped(command: str, data: bytes) -> bool:
-    """Whether the pager was there to take the text, read to its end or not."""
+    """True if the pager was there to take the text, read to its end or not."""
     variables = dict(os.environ)
     if variables.setdefault("LESS", "FRX") != "FRX" and command.strip() in ("less", which("less")):
         command += " -R"  # colours, whatever LESS leaves out

@@ -98,6 +98,6 @@ def _text(report: Report, invocation: Invocation) -> list[str] | None:
 
 
 def _readable_again(invocation: Invocation) -> bool:
-    """Whether every file can be read a second time, as pipes and standard input can't."""
+    """True if every file can be read a second time, as pipes and standard input can't."""
     files = [invocation.value(name) for name in _FILES | {"against"}]
     return not any(file is not None and (file == "-" or file.startswith(("/dev/", "/proc/"))) for file in files)

@@ -1,4 +1,4 @@
-"""Where bytes go: standard output, or a file that appears whole or not at all."""
+"""The destination of bytes: standard output, or a file that appears whole or not at all."""
 
 import errno
 import os

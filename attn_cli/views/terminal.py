@@ -108,7 +108,7 @@ def _about_matrices(report: Report, batch: tuple[int, ...]) -> Iterator[str]:
 
 
 def _about_text(report: Report) -> Iterator[str]:
-    """How a model was run, and the numbers of its shown layers and heads and of tokens."""
+    """A line on the run: the model, and the numbers of shown layers and heads and of tokens."""
     source, kinds = report.source, report.answer if isinstance(report.answer, KindMap) else None
     summaries = report.summaries if kinds is None else kinds.summaries
     if report.runs_model and source["device"] != "none":

@@ -17,7 +17,7 @@ DPI = 300
 
 @dataclass(frozen=True)
 class ViewSettings:
-    """What a command asks of its view.
+    """The settings that a command hands to its view.
 
     color         auto, always or never
     invocation    the command line of the answers, for a view that ends each with the next one; None for none
@@ -60,7 +60,7 @@ class View:
         raise NotImplementedError
 
     def records(self, command: str) -> bool:
-        """Whether it asks for a recording beside the answers of `command`, made in the same pass."""
+        """True if it asks for a recording beside the answers of `command`, made in the same pass."""
         return False
 
     def show_recorded(self, report: "Report", recording: "Recording") -> None:

@@ -1,1 +1,1 @@
-"""What commands share: the shell around Typer, options, the run over texts, and what is printed on stderr."""
+"""Parts that commands share: the shell around Typer, options, the run over texts, and lines on stderr."""

@@ -53,7 +53,7 @@ class ScanFolder:
         self.work = self.path / _WORK
 
     def read_manifest(self) -> dict[str, Any] | None:
-        """What scan.json says, None without one; InputError for one that is no scan's."""
+        """The contents of scan.json, None without one; InputError for one that is no scan's."""
         path = self.path / _MANIFEST
         if kind_of_path(path, InputError) is PathKind.NOTHING:
             return None
@@ -96,7 +96,7 @@ class ScanFolder:
         return progress
 
     def write_manifest(self, manifest: Mapping[str, Any], progress: Mapping[str, Any]) -> None:
-        """What is scanned, and how far it has come."""
+        """Write scan.json: the model, options and corpus, and the number of documents so far."""
         content = orjson.dumps({"scan": dict(manifest), "progress": dict(progress)}, option=orjson.OPT_INDENT_2)
         self._write(self.path / _MANIFEST, content + b"\n")
 
@@ -134,7 +134,7 @@ class ScanFolder:
         return OutputError(f"can't write to {excerpt(self.name)}: {reason(error)}", "is it writable?")
 
     def is_claimed(self) -> bool:
-        """Whether a process is scanning into the folder."""
+        """True if a process is scanning into the folder."""
         try:
             with self.claimed():
                 return False
@@ -203,7 +203,7 @@ class ScanFolder:
             file.flush()
 
     def tokens_of_shard(self, number: int, content: str) -> int | None:
-        """How many tokens a shard of these documents has; None where it is not finished, or of other documents."""
+        """The number of tokens in a shard of these documents; None where it is not finished, or of other documents."""
         with self._spoilt_work():
             arrays = self._read(self._shard_file(number), ("content", "about"))
             if arrays is None or arrays["content"].tobytes().decode() != content:

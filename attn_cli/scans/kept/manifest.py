@@ -1,4 +1,4 @@
-"""What a scan is of: model, options, documents and version. A folder of another scan is refused in a line."""
+"""The manifest of a scan: model, options, documents and version. A folder of another scan is refused in a line."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ _NAMES_ALONE = ("attn", "device", "model")  # said in the manifest, but no reaso
 
 
 class ScannedModel(NamedTuple):
-    """What is scanned.
+    """The model of a scan, as its manifest names it.
 
     about    as `Source.about`
     weights  a hash of what it has learned
@@ -68,7 +68,7 @@ def check_manifest(content: Mapping[str, Any]) -> None:
 
 
 def _is_file(entry: Any) -> bool:
-    """Whether a manifest names a file so."""
+    """True if a name in a manifest is that of a file."""
     return isinstance(entry, dict) and all(isinstance(entry.get(name), str) for name in ("name", "kind", "hash"))
 
 

@@ -32,7 +32,7 @@ Row = dict[str, Any]
 
 
 class ScanResults:
-    """What a scan left in its folder: tables of Parquet, and what was scanned.
+    """The results in a scan's folder: Parquet tables, and its manifest.
 
     folder    as it was named
     about     the model: model, type, revision, dtype, device
@@ -73,7 +73,7 @@ class ScanResults:
 
     @cached_property
     def corpus(self) -> ScannedCorpus:
-        """What was scanned."""
+        """The scanned model, options and corpus."""
         inputs = tuple(str(file["name"]) for file in self.options["files"])
         return ScannedCorpus(self.progress["documents"], self.progress["tokens"], self.progress["reasons"], inputs)
 
@@ -135,7 +135,7 @@ class ScanResults:
         )  # fmt: skip
 
     def text(self, document: int, piece: int = 0) -> str:
-        """What the model read of a document, or of a piece of one; a piece without an example is the whole record.
+        """The text of a document, or of a piece of one, as the model read it; without an example the whole record.
 
         InputError for a document that isn't there, for inputs that have changed since, and for standard input.
         """

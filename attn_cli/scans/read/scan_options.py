@@ -1,4 +1,4 @@
-"""What is computed in a scan, and how documents are read for it."""
+"""Options of a scan: the numbers that it computes, and how documents are read."""
 
 import sys
 from typing import NamedTuple
@@ -10,7 +10,7 @@ BATCH_TOKENS = 4096  # at most, of a batch with its padding, unless a single tex
 
 
 class ScanOptions(NamedTuple):
-    """What is computed, and how documents are read.
+    """The numbers that a scan computes, and how documents are read.
 
     chunk, stride  the tokens of a piece of a document, and from one piece to the next; None: documents are not cut
     seed           of the kinds' controls

@@ -1,4 +1,4 @@
-"""What a source must do to be scanned."""
+"""The interface of a source that can be scanned."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol, cast
@@ -13,17 +13,17 @@ from attn_cli.text import excerpt
 
 
 class ScansTexts(Protocol):
-    """What a model must do to be scanned."""
+    """A model that reads batches of encoded texts."""
 
     batch_size: int
 
     @property
     def positions(self) -> int | None:
-        """How many tokens it reads at most; None where nothing limits them."""
+        """The largest number of tokens in a text; None where nothing limits them."""
 
     @property
     def bytes_of_token(self) -> int:
-        """How many bytes its own pass takes for a token, at most."""
+        """The bytes that the model's own pass takes for a token, at most."""
 
     def encode(self, texts: Sequence[str]) -> list[EncodedText]:
         """The tokens of each text."""

@@ -58,7 +58,7 @@ class ShardTexts:
             yield document
 
     def _is_far_too_long(self, text: str) -> bool:
-        """Whether the beginning of a text of very many characters has more tokens than a whole text may have."""
+        """True if the beginning of a text of very many characters has more tokens than a whole text may have."""
         characters = _PROBED
         while characters < len(text):
             if len(self.source.encode([text[:characters]])[0].ids) > self.limit + _CUT_TOKENS:

@@ -65,7 +65,7 @@ class TokenRows:
 
     @cached_property
     def delimiters(self) -> np.ndarray:
-        """Which rows are special tokens but the first, or punctuation alone `[R]`."""
+        """The rows of special tokens but the first, or of punctuation alone: booleans `[R]`."""
         marks = np.zeros(len(self.real), bool)
         marks[self.real] = np.concatenate([
             [start >= 0 and is_punctuation(text[start:end])

@@ -1,4 +1,4 @@
-"""How much memory a scan takes beside the loaded model, and how large batches and texts may be therefore.
+"""The memory of a scan beside the loaded model, and the sizes of batches and texts that it allows.
 
 Sums are of a size that depends on heads alone, so memory doesn't grow with the corpus. What a batch takes grows with
 its tokens, the heads of a layer, and the width of the model, whose pass is counted. The figures are upper bounds,

@@ -37,7 +37,7 @@ OpenSource = Callable[[], Source]
 
 
 class Worker:
-    """What one Ray actor does: it opens the model, and computes one shard after the other."""
+    """One Ray actor: it opens the model, and computes one shard after the other."""
 
     def __init__(self, opens: OpenSource, options: ScanOptions, memory: int) -> None:
         self.source = scannable(opens())
@@ -45,7 +45,7 @@ class Worker:
         self._replaces = _takes_the_place_of_another()
 
     def about(self) -> ScannedModel:
-        """What the model is."""
+        """The description of the model: name, type, revision, dtype, device."""
         return ScannedModel(self.source.about, self.source.fingerprint(), longest_text(self.options))
 
     def labels(self, ids: Sequence[int]) -> list[str]:
@@ -81,7 +81,7 @@ class RayWorkers:
         self._first = self.actors[0]
 
     def model(self) -> ScannedModel:
-        """What the model is."""
+        """The description of the model: name, type, revision, dtype, device."""
         with _explained(self._ray):
             return self._ray.get(self._first.about.remote())
 
@@ -186,7 +186,7 @@ def _start(ray: Any) -> None:
 
 
 def _workers(ray: Any, cores: int | None) -> tuple[dict[str, float], int]:
-    """What each worker needs, and how many there are; LimitError where no machine has so many cores."""
+    """The cores and GPUs of each worker, and the number of workers; LimitError where no machine has so many cores."""
     machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     gpus = int(sum(machine.get("GPU", 0) for machine in machines))
     if gpus and cores is None:

@@ -26,7 +26,7 @@ _SECONDS_APART = 60.0
 
 
 class ScanProgress(NamedTuple):
-    """How far a scan has come.
+    """The documents and tokens of a scan that are done, and of how many.
 
     records        of finished shards, which an interruption does not lose
     tokens         of these shards
@@ -185,7 +185,7 @@ class Scan:
 
 
 class _Done:
-    """What is done of a scan: records and tokens of finished shards, and those of them that are of this run."""
+    """The finished part of a scan: records and tokens of finished shards, and those of them that are of this run."""
 
     def __init__(self, records: int, tokens: int, begun: float, report: Report) -> None:
         self.records, self.tokens, self.begun, self.report = records, tokens, begun, report

@@ -20,7 +20,7 @@ from attn_cli.sources.corpora import Corpus, open_corpus
 
 @dataclass(frozen=True)
 class Running:
-    """How a scan is run; nothing here changes a number, but for the last digits of smaller batches.
+    """Options for running a scan; none changes a number, but for the last digits of smaller batches.
 
     With little memory documents may be left out, and named, that are longer than what fits.
 
@@ -51,7 +51,7 @@ def scan(
     seed: int = 0,
     **running: Any,
 ) -> dict[str, Any]:
-    """What every head of a model does over a corpus, written as Parquet files into the folder `output` (attn scan).
+    """Scan a corpus: statistics of every head, written as Parquet files into the folder `output` (attn scan).
 
     model      a value of --model, or what `open_source` opened; with ray the first
     inputs     names of files, folders or globs, or a corpus as `attn_cli.sources.corpora.open_corpus` opens it

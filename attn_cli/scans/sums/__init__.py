@@ -1,1 +1,1 @@
-"""What is added up over documents, shards and machines: the same to the byte in whatever order shards are computed."""
+"""Sums over documents, shards and machines: the same to the byte in whatever order shards are computed."""

@@ -32,7 +32,7 @@ class NotFiniteError(Exception):
 
 
 class ScannedText(NamedTuple):
-    """Which document a text of a batch is, and which piece of it; its parts as (name, first, last character)."""
+    """The document of a text in a batch, and which piece of it; its parts as (name, first, last character)."""
 
     document: int
     piece: int
@@ -156,7 +156,7 @@ def _padded(x: np.ndarray, count: int) -> np.ndarray:
 
 
 def _token_counts(keys: np.ndarray, targets: BatchTargets) -> TokenCounts:
-    """Which tokens hold the largest weight of rows `[h, R]`, and of which tokens such rows are, sinks left out."""
+    """Counts of the tokens that get the largest weight of rows `[h, R]`, and of these rows' tokens; no sinks."""
     rows = targets.rows
     ids, which = rows.vocabulary
     some = (keys >= 0) & rows.real
@@ -171,7 +171,7 @@ def _token_counts(keys: np.ndarray, targets: BatchTargets) -> TokenCounts:
 
 
 def _part_sums(received: np.ndarray, targets: BatchTargets, texts: Sequence[ScannedText]) -> PartSums:
-    """What the tokens of each part receive; `received` is `[h, B, n]`."""
+    """The weight that the tokens of each part receive; `received` is `[h, B, n]`."""
     rows = targets.rows
     sums = PartSums.none(len(received))
     if not any(text.parts for text in texts):

@@ -70,7 +70,7 @@ class Quantiles:
 
     @classmethod
     def from_arrays(cls, content: np.ndarray, sizes: np.ndarray) -> "Quantiles":
-        """What `arrays` wrote."""
+        """The digest of which `arrays` are the numbers."""
         whole, ends = content.tobytes(), np.cumsum(sizes)
         return cls([whole[end - size : end] for size, end in zip(sizes, ends, strict=True)])
 

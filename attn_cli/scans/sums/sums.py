@@ -1,4 +1,4 @@
-"""What is added up of one attention module over documents, shards and machines, and how two such sums become one."""
+"""The sums of one attention module over documents, shards and machines, and the sum of two such."""
 
 from dataclasses import dataclass, field
 
@@ -41,7 +41,7 @@ class Moments:
 
 @dataclass
 class TokenCounts:
-    """How often heads attend to tokens and from them, by number of token: exact for as many tokens as are kept.
+    """Counts of how often heads attend to each token and from it: exact for as many tokens as are kept.
 
     ids       ascending `[U]`
     to        for how many rows a token is the key of the largest weight `[h, U]`
@@ -98,7 +98,7 @@ def _counted(one: np.ndarray, more: np.ndarray) -> np.ndarray:
 
 @dataclass
 class ModuleHeads:
-    """Which attention module, which of its heads, and the key head that each reads."""
+    """An attention module, the chosen ones of its heads, and the key head that each reads."""
 
     stream: str
     layer: int
@@ -109,7 +109,7 @@ class ModuleHeads:
 
     @property
     def key(self) -> tuple[str, int, str, int]:
-        """What tells it from others."""
+        """Its stream and module, by which sums of one module are found."""
         return self.stream, self.layer, self.name, self.call
 
 

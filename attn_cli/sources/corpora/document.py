@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 
 class RecordPlace(NamedTuple):
-    """Where a document was read: the file as it was named, and the record in it, from 1: a line, or a row of a table.
+    """The place of a document: its file as it was named, and its record, counted from 1: a line, or a row of a table.
 
     >>> print(RecordPlace("reviews.jsonl", 12))
     reviews.jsonl:12

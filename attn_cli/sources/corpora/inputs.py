@@ -42,7 +42,7 @@ class CorpusFile:
 
     @property
     def path(self) -> Path:
-        """Where it is."""
+        """Its path."""
         return expanded(self.name)
 
     @property

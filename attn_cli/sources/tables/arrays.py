@@ -133,7 +133,7 @@ def _is_text_list(value: Any) -> bool:
 
 
 def _stored_at(raw: Raw, entry: zipfile.ZipInfo) -> slice | None:
-    """Where the bytes of a member lie in the file; None where it is compressed.
+    """The offset of a member's bytes in the file; None where it is compressed.
 
     Source: APPNOTE.TXT 4.3.7, the local header: 30 bytes, then a name and an extra field of given lengths.
     """

@@ -1,4 +1,4 @@
-"""Which tokens of two sequences are the same place: matched by difflib, with replaced runs as pairs."""
+"""Pairs of tokens of two sequences that correspond: matched by difflib, with replaced runs as pairs."""
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Sequence

@@ -33,7 +33,7 @@ class HeadCheck:
 
     @property
     def bad(self) -> int:
-        """How many numbers are off by more than the tolerance."""
+        """The number of values that are off by more than the tolerance."""
         return int(self.bad_by_row.sum())
 
 
@@ -102,7 +102,7 @@ class Check(Part):
 
     @property
     def right(self) -> bool:
-        """Whether every number is within the tolerance."""
+        """True if every number is within the tolerance."""
         return not any(head.bad for head in self.heads)
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:

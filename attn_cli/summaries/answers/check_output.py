@@ -34,7 +34,7 @@ class Checked(NamedTuple):
 
 
 class _Definition(NamedTuple):
-    """What is right for one batch entry, in the user's layout, and the size of each number.
+    """The definition's numbers for one batch entry, in the user's layout, and the size of each.
 
     output, sizes  `[h, n, e]` or joined `[n, width]`; a size is that of the products that a number is the sum of
     weights        `[h, n, m]`, None where they are not checked
@@ -154,7 +154,7 @@ class CheckOutput:
         return np.asarray(np.sqrt(squares))
 
     def _rounding_errors(self, what: str) -> np.ndarray:
-        """What rounding q, k, v, scores and weights does to each row, times `_ROUNDED`: `[h, n]`, joined `[n]`.
+        """The error of each row from rounding q, k, v, scores and weights, times `_ROUNDED`: `[h, n]`, joined `[n]`.
 
         Large scores lose digits before the point, so that no fixed tolerance is fair to all rows.
         """
@@ -179,7 +179,7 @@ class CheckOutput:
         return np.asarray(_ROUNDED * (np.abs(self._in_user_layout(output) - self.right.output) / size).max(axis=-1))
 
     def _distance(self, output: np.ndarray, weights: np.ndarray | None) -> "_Distance":
-        """How far the user's numbers are from these."""
+        """The distance of the user's numbers from these."""
         distances = [
             self._distance_of(name, self.user[name], numbers)
             for name, numbers in (("output", output), ("weights", weights))
@@ -188,7 +188,7 @@ class CheckOutput:
         return max(distances, default=_Distance(0.0, 0.0))
 
     def _distance_of(self, name: str, values: np.ndarray, expected: np.ndarray) -> "_Distance":
-        """How far numbers are from the first rows `expected`, in the sizes of the right ones."""
+        """The distance of numbers from the first rows `expected`, relative to the sizes of the right ones."""
         n = expected.shape[-2]
         size = np.maximum(self.right.size_of(name)[..., :n, :], self.arrays[name].precision.smallest)
         return _distance(values[..., :n, :], expected, size)
@@ -212,7 +212,7 @@ class CheckOutput:
         return (words, best.worst) if self._explains(best) else ("", None)
 
     def _explains(self, mistake: "_Distance") -> bool:
-        """Whether the user's numbers are those of a mistake that is so far from them.
+        """True if the user's numbers are those of a mistake that is so far from them.
 
         With 16 bits and less a mistake may round more than what is right: a missing scale makes scores large.
         """
@@ -239,7 +239,7 @@ class CheckOutput:
 
 
 class _Distance(NamedTuple):
-    """How far numbers are from others, relative to sizes: the largest error, and the root of the mean square."""
+    """The distance between numbers, relative to sizes: the largest error, and the root of the mean square."""
 
     worst: float
     typical: float

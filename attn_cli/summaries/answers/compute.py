@@ -66,5 +66,5 @@ class Computation(Answer):
         return arrays | operands
 
     def _has_heads(self, name: str) -> bool:
-        """Whether an array has an axis of heads."""
+        """True if an array has an axis of heads."""
         return self.head_axis and not (name == "output" and self.joined)

@@ -126,7 +126,7 @@ FIELDS = (
 
 @dataclass(frozen=True, eq=False)
 class Installation(Answer):
-    """What runs attn here.
+    """The installation that attn runs on: versions, devices, paths.
 
     compiled_kernel  the vectors that the compiled kernel uses; None where it wasn't built, or is unfit
     unusable_kernel     whether compiled code is there that can't be used: of another version, or of another system
@@ -193,7 +193,7 @@ def installation(
     settings: tuple[Sequence[Row], str],
     stdout: OutputStream,
 ) -> Installation:
-    """What was found, with what Python itself knows; torch is not imported.
+    """The installation, by what Python itself knows; torch is not imported.
 
     cache     the folder, the bytes by model, and how many entries are broken
     settings  the rows of settings, and their file

@@ -41,7 +41,7 @@ class SinkKey:
 
     @property
     def is_hub(self) -> bool:
-        """Whether it has neither sign of a sink: its value is of ordinary length, and so is its vector."""
+        """True if it lacks both signs of a sink: its value's norm is ordinary, and so is its vector's."""
         known = self.value is not None and self.residual is not None
         return known and (self.value or 0.0) > SHORT_VALUE and (self.residual or 0.0) < LONG_RESIDUAL
 
@@ -125,7 +125,7 @@ class KindMap(Answer):
 def head_kinds(
     source: Source, text: str | None = None, *, seed: int = 0, selection: Selection | None = None
 ) -> KindMap:
-    """What every head of a model looks at, held against chance (attn heads --kinds).
+    """The kind of every head of a model, by its attention to targets against uniform attention (attn heads --kinds).
 
     source     a model or a table, as `open_source` opens it
     text       the text to judge on, by the share of what heads don't give to sinks; None: random tokens written twice

@@ -37,7 +37,7 @@ TopKeysOfHeads = dict[HeadPlace, tuple[tuple[Token, float], ...]]
 
 @dataclass(frozen=True)
 class HeadContext:
-    """What each head attended to, and its direct part of the target's logit.
+    """The keys that each head attends to most, and its direct contribution to the target's logit.
 
     direct            None where it isn't known
     no_direct_reason  why it isn't known; "" where it is or where there is no target
@@ -54,7 +54,7 @@ ChosenHeads = tuple[AttentionLayer, Sequence[HeadPlace]]
 
 @dataclass(frozen=True, eq=False)
 class Knock(Answer):
-    """What each head does for an answer: heads by their effect, the most needed first.
+    """The effect of ablating each head on an answer, the most needed head first.
 
     target      the answer; None for a model without a language-model head, whose mean vector is compared instead
     row_tokens  the tokens in whose rows heads were ablated; `everywhere` if these are all rows

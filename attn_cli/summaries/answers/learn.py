@@ -119,5 +119,5 @@ class Learning(Answer):
 
 
 def rose(losses: Sequence[float]) -> bool:
-    """Whether the last loss is not smaller than the first."""
+    """True if the last loss is not smaller than the first."""
     return losses[-1] >= losses[0]

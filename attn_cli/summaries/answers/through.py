@@ -101,7 +101,7 @@ def through(
     source: object, prompt: Prompt, rows: Sequence[int] | None = None, *, overall: bool = False, words: bool = False,
     count: int = 5,
 ) -> Through:  # fmt: skip
-    """How much of each row came from which token, through all layers of an encoder.
+    """The share of each row that came from each token, through all layers of an encoder.
 
     rows     the rows, of words with `words`; None for all
     overall  their mean, in place of each

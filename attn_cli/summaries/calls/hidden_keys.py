@@ -117,7 +117,7 @@ class HiddenKeys(DerivedCall):
 
 
 def _is_simple(wanted: Wanted) -> bool:
-    """Whether nothing but sums over keys of all rows is asked for: not what is largest, nor what the sum is made of."""
+    """True if only sums over keys of all rows are wanted: neither the largest, nor the terms of the sum."""
     others = (wanted.rows is not None, wanted.vectors, wanted.distance_edges, wanted.seen, wanted.tops, wanted.pools)
     of_all_keys = {"maximum", "logsumexp"} & {*wanted.moments}
     return not any(others) and not of_all_keys and all(keys.shape[1] == 1 for keys in wanted.key_sets)

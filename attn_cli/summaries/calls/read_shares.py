@@ -76,7 +76,7 @@ def row_shares(lengths: Array) -> Array:
 
 @dataclass(frozen=True)
 class Measure:
-    """What is asked of calls beside their weights.
+    """The measure by which keys are ranked: weight, or weight times the norm of the value before or after W_O.
 
     by         what cells are measured by
     each       whether of every head
@@ -119,7 +119,7 @@ def vectors_of(call: Call, by: By) -> tuple[Array, Array | None]:
 
 
 def outputs(v: Array, matrix: Array | None) -> Iterator[tuple[slice, Array]]:
-    """What every head sends on of some keys at a time: keys, and `[h, c, width]`; of values alone `[g, c, e]`."""
+    """The outputs of every head for some keys at a time: keys, and `[h, c, width]`; of values alone `[g, c, e]`."""
     xp, (g, m, e) = namespace(v), v.shape
     if matrix is None:
         yield slice(0, m), v

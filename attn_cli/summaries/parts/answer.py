@@ -26,7 +26,7 @@ from attn_cli.summaries.reducers.sinks import HeadSinksReducer
 from attn_cli.summaries.report import Answer
 
 Hides = Callable[[Call], Sequence[int]]
-"""Which keys of a call are hidden, ascending."""
+"""The hidden keys of a call, ascending."""
 
 
 def _hides_nothing(_: Call) -> Sequence[int]:
@@ -66,7 +66,7 @@ class PartsRead(Answer):
 
     @property
     def effects(self) -> list[float]:
-        """What parts are ordered by, in the order of the text: the effect of hiding them, else minus their share."""
+        """The sort key of each part, in the order of the text: the effect of masking it, else minus its share."""
         return [-read.non_sink_share for read in self.read.parts] if self.hidden is None else self.hidden.effects
 
     @property
@@ -84,7 +84,7 @@ class PartsRead(Answer):
 
     @property
     def citation(self) -> Citation | None:
-        """What the answer as a whole needed; None where there is no answer, or nothing can be hidden."""
+        """The parts that the whole answer needed; None where there is no answer, or nothing can be masked."""
         if self.hidden is None or self.hidden.target is None:
             return None
         text = "".join(token.text for token in self.hidden.target.tokens)
@@ -95,14 +95,14 @@ class PartsRead(Answer):
 
     @property
     def citations(self) -> list[Citation]:
-        """What each sentence of the answer needed."""
+        """The parts that each sentence of the answer needed."""
         if self.hidden is None or self.hidden.target is None:
             return []
         return citations(self.hidden, self.context, self.prompt)
 
     @property
     def cited(self) -> list[Citation]:
-        """What each sentence of the answer needed, with `cites`; else what all of it needed, if there is an answer."""
+        """With `cites` the citation of each sentence of the answer, else of all of it; none without an answer."""
         return self.citations if self.cites else [self.citation] if self.citation else []
 
     def _can_lead(self, read: ReadPart) -> bool:
@@ -111,7 +111,7 @@ class PartsRead(Answer):
         return read.part.kind != "other" and (self.queries_from == "all" or not self.has_queries(read))
 
     def has_queries(self, read: ReadPart) -> bool:
-        """Whether rows that read are of that part, so that hiding it hides a question from itself."""
+        """True if rows that read are of that part, so that hiding it hides a question from itself."""
         return self.read.stream != "cross" and not set(read.part.tokens).isdisjoint(self.read.rows)
 
     @property
@@ -166,7 +166,7 @@ def read_parts(
     hides: Hides = _hides_nothing,
     step: Callable[[], None] = lambda: None,
 ) -> PartsRead:
-    """What some rows read of the parts of a prompt that `source` read, and what they needed of them.
+    """The attention of some rows to the parts of a prompt, and the effect of masking each part.
 
     parts       see `attn_cli.summaries.parts.text_parts`
     rows        the rows that read; None for those that chose what was generated, else those of the last part; in an
@@ -206,7 +206,7 @@ def read_parts(
 def _context(
     prompt: Prompt, parts: Sequence[TextPart], rows: Sequence[int], sinks: Sequence[int] = ()
 ) -> AnswerContext:
-    """What an answer of these rows may come from: the parts given before the question that the rows are not of."""
+    """The parts that an answer of these rows may come from: those given before the question, without the rows' own."""
     asks, own = question_of(prompt, parts), set(rows)
     numbers = (number for number, part in enumerate(parts) if part.kind == "given" and part.tokens)
     return AnswerContext(
@@ -216,7 +216,7 @@ def _context(
 
 
 def _rows(source: Source, prompt: Prompt, parts: Sequence[TextPart]) -> tuple[str, tuple[int, ...]]:
-    """Which rows read, as `PartsRead.queries_from` names them, and their numbers."""
+    """The source of the reading rows, as `PartsRead.queries_from` names it, and their numbers."""
     tokens = prompt.others.get("decoder", prompt.tokens)
     if chosen := tuple(token.index - 1 for token in tokens if token.generated and token.index > 0):
         return "generated", chosen

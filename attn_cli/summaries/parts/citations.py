@@ -14,7 +14,7 @@ _CITED_SHARE = 0.1  # of the largest effect on a sentence, in bits, that another
 
 @dataclass(frozen=True)
 class Citation:
-    """What a piece of an answer needed.
+    """A piece of an answer, and the parts that it needed.
 
     text    the piece
     needed  (part, bits): parts without which it is half as likely or less, most needed first

@@ -43,7 +43,7 @@ class HiddenParts:
 
 @dataclass(frozen=True)
 class AnswerContext:
-    """What an answer may come from: the parts before the question.
+    """The context of an answer: the parts before the question.
 
     parts  their numbers, ascending
     kept   sinks, which stay in sight
@@ -104,7 +104,7 @@ def hide_parts(
 
 
 def are_enough(bits: Sequence[float], together: float | None) -> bool:
-    """Whether the losses of hiding parts one by one come to half of what is lost with all of them hidden, or more."""
+    """True if the losses of hiding parts one by one come to half of what is lost with all of them hidden, or more."""
     return sum(x for x in bits if x < 0) <= (together or 0.0) / 2
 
 
@@ -113,7 +113,7 @@ def _without(tokens: Sequence[int], kept: frozenset[int]) -> tuple[int, ...]:
 
 
 def is_needed(outcome: Outcome) -> bool:
-    """Whether the answer needs what was hidden."""
+    """True if the answer needs what was hidden."""
     return outcome.bits is not None and outcome.bits <= -NEEDED_BITS
 
 

@@ -1,4 +1,4 @@
-"""What some rows of a text gave to each of its parts, and to its sinks."""
+"""The attention of some rows of a text to each of its parts, and to its sinks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ class ReadPart:
 
 @dataclass(frozen=True, eq=False)
 class TextReading:
-    """What some rows gave to each part of a text.
+    """The attention of some rows to each part of a text.
 
     rows           ascending
     stream         the attention that reads the text: "self", or "cross" in an encoder-decoder
@@ -75,7 +75,7 @@ class TextReading:
 
 
 def shares_read(prompt: Prompt, summaries: Sequence[Summary], hidden: HiddenWeight = NO_WEIGHT) -> TextReading:
-    """What the rows of `summaries`, each with a `PartShares` and a `HeadSinks`, gave to the parts of the prompt.
+    """The attention to each part of the prompt, from `summaries` that each have a `PartShares` and a `HeadSinks`.
 
     hidden  what the rows gave to the keys that are hidden in the summaries
 

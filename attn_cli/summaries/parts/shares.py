@@ -1,4 +1,4 @@
-"""How much attention some rows give to each part of a text."""
+"""The attention of some rows to each part of a text."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from attn_cli.summaries.sight import sight_of
 
 @dataclass(frozen=True, eq=False)
 class PartShares(Part):
-    """What the query rows `rows` give to S parts of the m keys.
+    """The attention of the query rows `rows` to S parts of the m keys.
 
     shares    the mean over the rows of the weights on a part's keys, added up `[h, S]`; a row's shares add to 1, less
               what a learned sink takes
@@ -73,7 +73,7 @@ class SharesOfParts:
         return PartShares(self.parts, self.rows, shares, sums.sum(axis=0), even)
 
     def _even_by_mask(self, call: Call) -> np.ndarray:
-        """What each key would get from the rows of all heads `[m]`; layers of equal masks share it."""
+        """Each key's weight under uniform attention, summed over rows and heads `[m]`; once for each mask."""
         key = call.rule.mask, call.m
         if key not in self._even:
             picked = np.zeros(call.n)
@@ -83,7 +83,7 @@ class SharesOfParts:
 
 
 def _even_by_weights(call: Call, rows: Sequence[int]) -> np.ndarray:
-    """What each key would get if every row gave the same to all keys on which it has weight `[m]`."""
+    """Each key's weight under uniform attention over the keys on which a row has weight, summed over rows `[m]`."""
     even = np.zeros(call.m)
     for band in call.bands(rows=rows):
         seen = to_numpy(band.weights) > 0  # [h, b, c]

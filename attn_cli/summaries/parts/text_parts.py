@@ -80,7 +80,7 @@ def named_parts(prompt: Prompt, spans: Sequence[PartSpan], rest: str) -> tuple[T
 
 
 def message_spans(text: str, messages: Iterable[tuple[str, str]]) -> list[PartSpan]:
-    """Where the contents of (role, content) messages stand in the text that a chat template made of them.
+    """The character ranges of (role, content) messages in the text that a chat template made of them.
 
     Each is searched for after the one before, also without the space around it. A role that speaks several times has
     the number of its turn. Raises InputError for a content that the template left out or changed.
@@ -150,7 +150,7 @@ def _pieces(prompt: Prompt, cut: str, start: int, end: int) -> list[tuple[int, i
 
 
 def _word_starts(prompt: Prompt, start: int, end: int) -> list[int]:
-    """Where all words but the first begin: pieces of a word are together, other tokens by themselves."""
+    """The first tokens of all words but the first: subwords of a word are together, other tokens by themselves."""
     inside = [token for token in prompt.tokens if token.start is not None and start <= token.start < end]
     words = groupby((t for t in inside if t.text.strip()), lambda token: token.word or token.start)
     return [next(pieces).start or 0 for _, pieces in words][1:]
@@ -200,7 +200,7 @@ def _kind(span: PartSpan, written: Sequence[PartSpan]) -> Kind:
 
 
 def _place(part: TextPart) -> tuple[int, int]:
-    """What parts are sorted by: where their text begins, and their tokens; those without text come first or last."""
+    """The sort key of a part: the start of its text, and its tokens; parts without text come first or last."""
     return (part.tokens[0] if part.tokens else 0, part.start or 0)
 
 

@@ -33,7 +33,7 @@ class MaskedRows:
     """Collects `Masked`."""
 
     def wanted(self, call: Call) -> Wanted:
-        """Which rows are masked."""
+        """The statistic that tells masked rows."""
         return Wanted(moments=("masked",))
 
     def part(self, call: Call, stats: RowStats) -> Masked:

@@ -58,7 +58,7 @@ class Matrix(Part, Displayed):
 
     @property
     def maps(self) -> list[tuple[str, np.ndarray]]:
-        """What there is to draw, each `[h, n, m]` with its name: scores, weights, by value, by output.
+        """The matrices to draw, each `[h, n, m]` with its name: scores, weights, by value, by output.
 
         Rescaled ones stand in place of those that they are made of.
         """

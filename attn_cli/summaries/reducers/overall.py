@@ -41,17 +41,17 @@ class Overall(Part):
 
     @property
     def rescaled_shares(self) -> np.ndarray | None:
-        """What ranks the keys over what is left of it, sum over sum `[h, k]`; None unless it is rescaled."""
+        """The ranking measure as a share of its sum over keys that are not hidden `[h, k]`; None unless rescaled."""
         return None if self.rest is None else renormalised(self.measured, self.rest[:, None])
 
     @property
     def shown(self) -> np.ndarray:
-        """What screens show `[h, k]`: what ranks the keys, rescaled where that was asked for."""
+        """The numbers on screens `[h, k]`: the ranking measure, rescaled with --rescale."""
         return self.measured if self.rest is None else renormalised(self.measured, self.rest[:, None])
 
     @property
     def measured(self) -> np.ndarray:
-        """What ranks the keys, `[h, k]`."""
+        """The ranking measure of the keys, `[h, k]`."""
         return self.shares if self.read is None else self.read
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
@@ -82,7 +82,7 @@ class Overall(Part):
 
     @property
     def footnote(self) -> str:
-        """How to see each query."""
+        """The caption that names the option for single queries."""
         return "too many queries to show each: --token picks some, -f jsonl has all" if self.abridged else ""
 
     def labels(self) -> dict[str, np.ndarray]:

@@ -54,7 +54,7 @@ class PooledMatrix:
         )  # fmt: skip
 
     def _sizes(self, call: Call) -> tuple[int, int]:
-        """How many rows and keys are pooled."""
+        """The numbers of rows and keys in each block."""
         left = keys_left(call)
         return call.n if self.rows is None else len(self.rows), call.m if left is None else len(left)
 
@@ -76,6 +76,6 @@ class PooledMatrix:
 
 
 def _block_sizes(size: int, step: int) -> np.ndarray:
-    """How many rows (or keys) each block holds: `step`, and what is left in the last."""
+    """The number of rows (or keys) in each block: `step`, and the remainder in the last."""
     starts = np.arange(0, size, step)
     return np.minimum(starts + step, size) - starts

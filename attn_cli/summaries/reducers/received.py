@@ -1,4 +1,4 @@
-"""How much attention each key receives: column sums of the weights."""
+"""The attention that each key receives: column sums of the weights."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -35,12 +35,12 @@ class Received(Part):
 
     @property
     def rescaled_shares(self) -> np.ndarray:
-        """What `by` says over what is left of it, sum over sum `[h, m]`."""
+        """The measure `by` as a share of its sum over keys that are not hidden `[h, m]`."""
         return renormalised(self.measured, self.measured.sum(axis=-1, keepdims=True))
 
     @property
     def measured(self) -> np.ndarray:
-        """What `by` says, `[h, m]`."""
+        """The measure `by`, `[h, m]`."""
         return self.shares if self.read is None else self.read
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
@@ -65,7 +65,7 @@ class Received(Part):
 
 
 def mean_received(parts: Sequence[Received]) -> np.ndarray:
-    """What keys receive `[m]` over all heads of calls on the same keys; rescaled, of all that is left together."""
+    """The mean weight that keys receive `[m]` over all heads of calls; rescaled over those not hidden."""
     mean: np.ndarray = np.mean([part.measured.mean(axis=0) for part in parts], axis=0)
     return renormalised(mean, mean.sum(keepdims=True)) if parts[0].rescaled else mean
 

@@ -50,7 +50,7 @@ class MemoryBudget:
         self.asked, self.left_out = 0, set[int]()
 
     def take(self, size: int, layer: int) -> bool:
-        """Whether so many bytes are left for a layer; then they are taken."""
+        """Take so many bytes for a layer; False, and nothing is taken, where fewer are left."""
         self.asked += size
         if self.left is None:
             return True
@@ -109,7 +109,7 @@ class Record:
         return Recorded(replace(layer, thumbnail=_levels(layer, pooled.weights)))
 
     def _operands(self, call: Call) -> dict[str, Any]:
-        """What cells are computed from: q and k, or the cells themselves of a model that shows nothing else."""
+        """The operands of a layer's cells: q and k, or the cells themselves of a model that shows only those."""
         if isinstance(call, AttentionCall):
             size = sum(itemsize(x) * math.prod(x.shape) for x in (call.q, call.k))
             return {"q": kept(call.q), "k": kept(call.k)} if self.budget.take(size, call.place.layer) else {}

@@ -1,4 +1,4 @@
-"""Which keys are sinks of which heads, by what they receive from all rows: see `attn_cli.summaries.sinks`."""
+"""The sinks of each head, by the weight that keys receive from all rows: see `attn_cli.summaries.sinks`."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from attn_cli.summaries.sinks import Reception, SinkRows
 
 @dataclass(frozen=True, eq=False)
 class HeadSinks(Part):
-    """How much each key receives from the rows that may see it, and of which heads it is a sink."""
+    """The mean weight on each key from the rows that may see it, and the heads of which it is a sink."""
 
     name: ClassVar[str] = "head_sinks"
 

@@ -40,17 +40,17 @@ class Top(Part):
 
     @property
     def measured(self) -> np.ndarray:
-        """What ranks the keys `[h, r, k]`."""
+        """The ranking measure of the keys `[h, r, k]`."""
         return self.weights if self.shares is None else self.shares
 
     @property
     def rescaled_shares(self) -> np.ndarray | None:
-        """What ranks the keys over what is left of it in the row `[h, r, k]`; None unless it is rescaled."""
+        """The ranking measure as a share of the row's sum over visible keys `[h, r, k]`; None unless rescaled."""
         return None if self.rest is None else renormalised(self.measured, self.rest[..., None])
 
     @property
     def shown(self) -> np.ndarray:
-        """What screens show `[h, r, k]`: what ranks the keys, rescaled where that was asked for."""
+        """The numbers on screens `[h, r, k]`: the ranking measure, rescaled with --rescale."""
         return self.measured if self.rest is None else renormalised(self.measured, self.rest[..., None])
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:

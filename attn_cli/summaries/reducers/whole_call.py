@@ -13,7 +13,7 @@ class Unhidden:
         self.reducer = reducer
 
     def wanted(self, call: Call) -> Wanted:
-        """What the reducer wants; nothing of a call that hides keys."""
+        """The row statistics that the reducer wants; none of a call that hides keys."""
         return Wanted() if isinstance(call, HiddenKeys) else self.reducer.wanted(call)
 
     def part(self, call: Call, stats: RowStats) -> Part:

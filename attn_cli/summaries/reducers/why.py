@@ -132,7 +132,7 @@ class Why(Part):
 
     @property
     def footnote(self) -> str:
-        """What pairs are, and why content and position are missing."""
+        """The caption that defines pairs, and says why content and position are missing."""
         if not self.cells:
             return ""
         pairs = "columns of the dot product" if self.rotation is None else "frequency pairs, 0 is the fastest"

@@ -1,4 +1,4 @@
-"""What a scan knows of heads: numbers over documents with how certain they are, and what the corpus was."""
+"""Results of a scan: numbers of heads over documents with their confidence intervals, and the corpus."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from attn_cli.text import counted, excerpt, listed
 
 
 class ScannedPlace(NamedTuple):
-    """Which head, and the key head that it reads.
+    """A head, and the key head that it reads.
 
     module, call  which of several modules of a layer, and which run of it; "" and 0 where there is one
 
@@ -80,7 +80,7 @@ ESTIMATE = (
 
 
 class KindEstimate(NamedTuple):
-    """What a head gives to the targets of one kind, over documents.
+    """The weight of a head on the targets of one kind, over documents.
 
     share, share_low, share_high  what targets get of all that sinks don't, with its 95 % confidence interval
     weight     the same of the whole row
@@ -118,7 +118,7 @@ KIND_ESTIMATE = (
 
 @dataclass(frozen=True, eq=False)
 class ScannedCorpus:
-    """What was scanned.
+    """The model, options and corpus of a scan.
 
     documents, tokens  that the model read; pieces count as documents
     poison             how many records were not read, by reason

@@ -42,7 +42,7 @@ class HeadDifference:
 
     @property
     def differs(self) -> bool:
-        """Whether it differs beyond chance, with all compared numbers taken into account."""
+        """True if it differs beyond chance, with all compared numbers taken into account."""
         return self.adjusted < LEVEL
 
 
@@ -164,7 +164,7 @@ def differences(
 
 
 def _says_nothing(one: Estimate, two: Estimate) -> bool:
-    """Whether a number is the same in every document of both, as the weight on a learned sink that isn't there."""
+    """True if a number is the same in every document of both, as the weight on a learned sink that isn't there."""
     return one.deviation == two.deviation == 0 and one.mean == two.mean
 
 

@@ -1,4 +1,4 @@
-"""Where an answer came from, in a sentence; and an answer whose sentences have marks of the parts that they needed."""
+"""The origin of an answer in a sentence; and the answer with marks of the parts that its sentences needed."""
 
 from collections.abc import Iterator
 from textwrap import wrap
@@ -91,7 +91,7 @@ def _short(answer: PartsRead, number: int) -> str:
 
 
 def _times(bits: float) -> str:
-    """How many times less likely a change of log2 p makes something.
+    """The factor by which a change of log2 p makes something less likely.
 
     >>> _times(-12.2), _times(-1.5), _times(-21.5)
     ('4,700 times', '2.8 times', '3 million times')

@@ -111,7 +111,7 @@ def _strengths(context: Context) -> np.ndarray:
 
 
 def _word_places(journey: Journey) -> str:
-    """Which tokens the word is: "6 bank"."""
+    """The word's tokens: "6 bank"."""
     return " ".join(token_label(journey.prompt.tokens[row]) for row in journey.rows)
 
 

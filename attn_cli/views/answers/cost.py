@@ -1,4 +1,4 @@
-"""What attention costs: two small tables, and the memory for weights."""
+"""The cost of attention: two small tables, and the memory for weights."""
 
 from collections.abc import Iterator
 
@@ -65,5 +65,5 @@ def draw(cost: Cost, report: Report, screen: Screen) -> Iterator[Text | str]:
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """What the scale is for."""
+    """The next command: why scores are scaled."""
     return ["scale"]

@@ -51,12 +51,12 @@ def draw(decoding: Decoding, summary: Summary, report: Report, screen: Screen) -
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """What attention costs in a model of about 7 billion parameters."""
+    """The next command: the cost of attention in a model of about 7 billion parameters."""
     return ["cost", "-n", "4096", "--heads", "32", "--dim", "128", "--layers", "32"]
 
 
 def _caches(summary: Summary, decoding: Decoding, screen: Screen) -> Iterator[Text]:
-    """What other keys would keep."""
+    """The caches of other kinds of keys."""
     tokens = len(summary.keys)
     yield Text("")
     yield packed_text([f"cache after {tokens} tokens", "and multiplications of the next one"], screen, BOLD)

@@ -62,7 +62,7 @@ def _safe(text: str, screen: Screen) -> str:
 
 
 def _compiled(installation: Installation) -> str:
-    """Whether looking goes by compiled code."""
+    """A line on whether compiled code is used."""
     vectors = installation.compiled_kernel
     if installation.unusable_kernel:
         return "the compiled kernel is of another version: install attn again"
@@ -77,7 +77,7 @@ def _device(row: Row) -> list[str]:
 
 
 def _extras(installation: Installation, screen: Screen) -> list[str]:
-    """Which are installed, which not, and the line that installs those, or where it is too long a line for each."""
+    """The installed and missing extras, and the line that installs the missing, or a line each where it is too long."""
     there = [name for name, missing in installation.extras.items() if not missing]
     lacking = [name for name, missing in installation.extras.items() if missing]
     parts = [f"{', '.join(there)} installed"] if there else []
@@ -88,7 +88,7 @@ def _extras(installation: Installation, screen: Screen) -> list[str]:
 
 
 def _output(stdout: OutputStream) -> list[str]:
-    """Whether standard output is a terminal, and what it can show."""
+    """A line on standard output: a terminal or a pipe, its size and colours."""
     return [
         "a terminal" if stdout.terminal else "no terminal",
         f"{stdout.width} columns",

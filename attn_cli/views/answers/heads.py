@@ -81,7 +81,7 @@ def _ranked(rows: Sequence[HeadRow], ranking: Ranking) -> list[HeadRow]:
 
 
 def _ranking_title(rows: Sequence[HeadRow], ranking: Ranking) -> str:
-    """How many heads are shown, of how many, and in which order."""
+    """The title of a ranking: the number of heads shown, of how many, and their order."""
     if all(np.isnan(row.heads.statistics[ranking.column][row.at]) for row in rows):
         return f"no head has a number for {ranking.heading} here"
     shown = len(rows) if ranking.count is None else min(len(rows), ranking.count)

@@ -15,7 +15,7 @@ from attn_cli.views.same_input import MODEL, matrix_of_head, on_same_input
 
 
 def draw(kinds: KindMap, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """What was read, the grid of every stream, its legend, and the sinks of a text."""
+    """The text that was read, the grid of every stream, its legend, and the sinks."""
     read = list(_read(kinds))
     if read:
         yield packed_text(read, screen, DIM)
@@ -41,7 +41,7 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
 
 
 def _read(kinds: KindMap) -> Iterator[str]:
-    """What was read where that is no text, and how many heads share a key head."""
+    """The input where that is no text, and the number of heads that share a key head."""
     if kinds.seed is not None:
         yield f"repeated random tokens: {', '.join(map(str, kinds.lengths))} tokens"
         yield f"seed {kinds.seed}"

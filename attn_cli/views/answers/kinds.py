@@ -61,7 +61,7 @@ def kind_parts(summaries: Sequence[Summary]) -> list[tuple[Summary, HeadKinds]]:
 
 
 def any_judged(summaries: Sequence[Summary]) -> bool:
-    """Whether the text is long enough for the kind of any head."""
+    """True if the text is long enough for the kind of any head."""
     return any((part.judged.kind != NOT_JUDGED).any() for _, part in kind_parts(summaries))
 
 
@@ -126,7 +126,7 @@ def grid(rows: Sequence[GridRow], screen: Screen) -> Iterator[Text]:
 
 @dataclass(frozen=True)
 class _Layout:
-    """Where cells stand on a line of the grid.
+    """The columns of cells on a line of the grid.
 
     label  columns for the layer's number
     gaps   the heads before which a column stays free
@@ -144,7 +144,7 @@ class _Layout:
         return self.label + 1 + len(self.gaps) + len(self.heads) * (self.cell + (self.cell > 1))
 
     def blocks(self, screen: Screen) -> int:
-        """How many lines fit side by side."""
+        """The number of lines that fit side by side."""
         return max(1, (screen.width + len(_BETWEEN)) // (self.width + len(_BETWEEN)))
 
     def heading(self) -> str:
@@ -170,7 +170,7 @@ class _Layout:
         return text
 
     def _column(self, at: int) -> int:
-        """Where the cell of the head at this place begins."""
+        """The first column of the cell of the head at this place."""
         gaps = sum(head <= self.heads[at] for head in self.gaps)
         return self.label + 1 + gaps + at * (self.cell + (self.cell > 1)) + (self.cell > 1)
 

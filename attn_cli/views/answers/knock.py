@@ -28,7 +28,7 @@ _TOKEN = 16  # columns of a key's name at most
 
 
 def draw(knock: Knock, report: Report, screen: Screen) -> Iterator[Text | str]:
-    """What was asked, the most needed heads, those that are in the way, and how much is rounding."""
+    """The target, the heads that the answer needs most, those that make it less likely, and the noise floor."""
     yield ""
     yield packed_text(list(_asked(knock)), screen, BOLD)
     shown = knock.heads[: knock.shown]
@@ -45,7 +45,7 @@ def draw(knock: Knock, report: Report, screen: Screen) -> Iterator[Text | str]:
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """What the most needed head looks at, in the rows that choose."""
+    """The next command: the keys of the most needed head in the predicting rows."""
     assert isinstance(report.answer, Knock)
     knock = report.answer
     place = knock.heads[0].place
@@ -137,7 +137,7 @@ def _line(name: str, knock: Knock, effect: float, longest: float, head: KnockedH
 
 
 def _closing(knock: Knock, screen: Screen) -> Iterator[tuple[str, Style]]:
-    """What follows the heads, sentence by sentence."""
+    """The captions below the heads, a sentence each."""
     plain = PLAIN
     if knock.together is not None:
         total = sum(head.outcome.effect for head in knock.heads)

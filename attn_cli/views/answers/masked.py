@@ -1,4 +1,4 @@
-"""How many rows may attend to nothing, if any."""
+"""The number of rows that may attend to no key, if any."""
 
 from collections.abc import Iterator
 

@@ -33,7 +33,7 @@ _NARROW = 60  # columns below which there are no bars, and no column of size
 
 
 def draw(answer: PartsRead, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """What was asked, a line for each of the first parts, one for the rest, and what the columns mean."""
+    """The question, a line for each of the first parts, one for the rest, and captions of the columns."""
     yield ""
     yield from (Text(line, BOLD) for line in verdict_lines(answer, screen.width))
     if answer.cites:
@@ -50,7 +50,7 @@ def draw(answer: PartsRead, report: Report, screen: Screen) -> Iterator[Renderab
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """Which heads the answer rests on; where none was asked about, what a part looks at."""
+    """The next command: the heads that the answer needs; without an answer, the keys of a part's rows."""
     assert isinstance(report.answer, PartsRead)
     answer, hidden = report.answer, report.answer.hidden
     if hidden is not None and hidden.target is not None:
@@ -86,7 +86,7 @@ def _word(target: Target) -> str:
 
 
 def _legend(answer: PartsRead) -> str:
-    """What the columns mean, and the sinks."""
+    """Captions of the columns, and the sinks."""
     read, hidden = answer.read, answer.hidden
     sinks = [f"{token_label(sink.token)} {sink.share:.3f}" for sink in read.sinks[:_SINKS]]
     sinks += [f"learned {read.learned_share:.3f}"] if read.learned_share else []
@@ -154,7 +154,7 @@ class _Table:
         return f"  {label}{share}{'':{12 if self.wide else 0}}  {span}"
 
     def _marks(self, read: ReadPart) -> str:
-        """What stands after the numbers: a bar, and whether the part holds a sink."""
+        """The end of a part's line: a bar, and a mark if the part holds a sink."""
         marks = [
             bar(-self.answer.effects[read.number], self.bar, self.most),
             "question" if read.number in self.asks else "",

@@ -76,7 +76,7 @@ def _marked(example: ScanExample, width: int) -> Text:
 
 
 def _window(line: Text, marked: Sequence[tuple[int, int]], width: int) -> Text:
-    """What fits of a line: with all that is marked, or with a part of the width for each place."""
+    """The part of a line that fits: with all that is marked, or with a part of the width for each place."""
     if cell_len(line.plain) <= width:
         return line
     first, last = (marked[0][0], marked[-1][1]) if marked else (0, 0)

@@ -27,7 +27,7 @@ _MOST_KINDS = 3
 
 
 def draw(answer: ScanHead, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """What it is, its numbers, its strongest examples, where it looks, and from which tokens to which."""
+    """The head's kind, numbers, strongest examples and distances, and the tokens from and to which it attends."""
     yield from corpus_lines(answer.corpus, screen)
     yield ""
     yield packed_text(list(_names(answer)), screen, BOLD)

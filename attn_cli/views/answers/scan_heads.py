@@ -57,7 +57,7 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
 
 
 def corpus_lines(corpus: ScannedCorpus, screen: Screen) -> Iterator[Text]:
-    """What was scanned, and how much of it could not be."""
+    """The model and corpus, and the number of documents that could not be scanned."""
     yield packed_text(corpus.words(), screen, DIM)
 
 
@@ -107,7 +107,7 @@ def _share(head: ScannedHead) -> str:
 
 
 def _counts(heads: Sequence[ScannedHead], screen: Screen) -> Iterator[Text]:
-    """How many heads are of every other kind, and how many names are not certain."""
+    """The number of heads of every other kind, and of names that are not certain."""
     yield packed_text(counts_in_words(Counter(_PLACES[head.kind_name] for head in heads)), screen)
     unsure = sum(head.kind is not None and head.kind.certainty < 0.95 for head in heads)
     if unsure:

@@ -1,4 +1,4 @@
-"""How a head of a scan shares its weight out over distances: a bar for each range that has some."""
+"""The weight of a head of a scan by distance: a bar for each range that has some."""
 
 from collections.abc import Iterator, Sequence
 

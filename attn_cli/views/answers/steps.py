@@ -38,7 +38,7 @@ def draw(steps: Steps, summary: Summary, report: Report, screen: Screen) -> Iter
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """What the scale is for; after the walk of a text, its matrices."""
+    """The next command: why scores are scaled; after the walk of a text, its matrices."""
     if report.batch is not None:
         return ["scale"]
     return on_same_input("matrix", report, invocation, "-l", str(report.summaries[0].place.layer))
@@ -200,12 +200,12 @@ class _Walk:
 
 
 def _per_line(screen: Screen) -> int:
-    """How many stages stand beside each other."""
+    """The number of stages side by side."""
     return max(1, (screen.width - _label_width(screen) - 2) // _STAGE)
 
 
 def _totals(steps: Steps, block: Sequence[Stage], at: int, screen: Screen) -> Iterator[Text]:
-    """What exp and weights add up to, after the share of a learned sink if there is one."""
+    """The sums of exp and of weights, after the share of a learned sink if there is one."""
     powers, weights = steps.stage("exp"), steps.stage("weights")
     if powers is None or weights is None or not weights.values[at, 0].any():
         return

@@ -1,4 +1,4 @@
-"""What each token is made of behind all layers, as lines, of a single row with bars."""
+"""The tokens that each token came from through all layers, as lines; of a single row with bars."""
 
 from collections.abc import Iterator
 
@@ -36,7 +36,7 @@ def draw(through: Through, report: Report, screen: Screen) -> Iterator[Text | st
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """What the last layer alone does."""
+    """The next command: the attention of the last layer alone."""
     assert isinstance(report.answer, Through)
     row = ["-t", str(report.answer.rows[0])] if len(report.answer.rows) == 1 else ["--overall"]
     return on_same_input("top", report, invocation, *row, "-l", "-1", "--mean", "--by", "output")

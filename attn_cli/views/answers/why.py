@@ -36,7 +36,7 @@ def draw(why: Why, summary: Summary, report: Report, screen: Screen) -> Iterator
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """Whether the explained cell's head matters; in a table, which predicts nothing, its matrix."""
+    """The next command: the effect of ablating the cell's head; of a table, which predicts nothing, its matrix."""
     if report.batch is not None:
         return more_of_matrices(report, invocation)
     summary, why = next(report.parts_of(Why))

@@ -1,1 +1,1 @@
-"""What answers are drawn with: heat maps, tables, bars, and labels that can do a terminal no harm."""
+"""Parts of screens: heat maps, tables, bars, and labels that can do a terminal no harm."""

@@ -70,7 +70,7 @@ def _as_it_is(renderable: RenderableType, screen: Screen) -> str | None:
 
 
 def printed_text(console: Console, screen: Screen) -> str:
-    """What the console has printed: without colours no line ends in spaces, for ASCII our own marks are replaced."""
+    """The printed text of the console: without colours no line ends in spaces, for ASCII our own marks are replaced."""
     text: str = console.file.getvalue()  # type: ignore[attr-defined]
     text = "\n".join(line.rstrip() for line in text.split("\n")) if screen.depth == "none" else text
     return marks_in_ascii(text) if screen.ascii_only else text

@@ -81,17 +81,17 @@ class _Panel:
 
     @property
     def rows(self) -> list[str]:
-        """What the rows are called."""
+        """The names of the rows."""
         return _names(self.map.rows, self.map.block[0], self.map.row_numbers)
 
     @property
     def columns(self) -> list[str]:
-        """What the columns are called."""
+        """The names of the columns."""
         return _names(self.map.columns, self.map.block[1], None)
 
     @property
     def left(self) -> float:
-        """Where the cells begin, right of the rows' names."""
+        """The left edge of the cells, right of the rows' names."""
         return min(_length(self.rows, self.label_size) + 3, 0.4 * self.width)
 
     @property
@@ -113,12 +113,12 @@ class _Panel:
 
     @property
     def turned(self) -> bool:
-        """Whether the columns' names stand upright, because one of them is wider than a cell."""
+        """True if the columns' names stand upright, because one of them is wider than a cell."""
         return _length(self.columns, self.label_size) > self.cell
 
     @property
     def top(self) -> float:
-        """Where the cells begin, below the title and the columns' names."""
+        """The top edge of the cells, below the title and the columns' names."""
         names = _length(self.columns, self.label_size) if self.turned else self.label_size
         return _SIZE + 4 + names + 3
 
@@ -192,7 +192,7 @@ class _Panel:
 
 
 def _names(labels: Sequence[str], block: int, numbers: Sequence[int] | None) -> list[str]:
-    """What rows or columns are called: their tokens, or the first number of each block."""
+    """The names of rows or columns: their tokens, or the first number of each block."""
     if block == 1:
         return [cut(visible(label), _LONGEST) for label in labels]
     of_rows = range(len(labels)) if numbers is None else numbers

@@ -122,7 +122,7 @@ class HeatMap:
 
     @property
     def _halves(self) -> bool:
-        """Whether two rows share a line: many rows, and cells two columns wide don't fit."""
+        """True if two rows share a line: many rows, and cells two columns wide don't fit."""
         columns = self.screen.width - label_columns(self.screen) - 1
         rows = self.values.shape[0]
         tall = self.image or rows > TALLEST
@@ -130,14 +130,14 @@ class HeatMap:
 
     @property
     def height(self) -> int:
-        """How many lines it takes."""
+        """Its height in lines."""
         rows = len(self.values)
         body = -(-rows // 2) if self._halves else rows
         return self.title_lines + 1 + body + len(self._legend()) + len(self._hint())
 
     @property
     def title_lines(self) -> int:
-        """How many lines stand above the column labels."""
+        """The number of lines above the column labels."""
         return len(self._heading())
 
     @property
@@ -147,7 +147,7 @@ class HeatMap:
 
     @property
     def _has_ramp(self) -> bool:
-        """Whether colour or shade shows the level of a cell."""
+        """True if colour or shade shows the level of a cell."""
         return self.screen.depth != "none" or not self._cell[1]
 
     def _heading(self) -> list[list[Segment]]:
@@ -203,7 +203,7 @@ class HeatMap:
 
     @property
     def _has_masked(self) -> bool:
-        """Whether -inf stands for a masked cell: it does in all but outputs."""
+        """True if -inf stands for a masked cell: it does in all but outputs."""
         return self.kind != "output"
 
     @property

@@ -96,13 +96,13 @@ def image_map(
 
 
 def _in_one_piece(patches: Sequence[Token]) -> bool:
-    """Whether patches are those of one tile or window of several."""
+    """True if patches are those of one tile or window of several."""
     pieces = {patch.piece for patch in patches}
     return len(pieces) == 1 and None not in pieces
 
 
 def _rest(weights: np.ndarray, grid: np.ndarray, keys: Sequence[Token], screen: Screen) -> Text:
-    """How much of the row is on the image, and the heaviest keys beside it."""
+    """The share of the row on the image, and the heaviest keys beside it."""
     beside = np.ones(len(keys), bool)
     beside[grid.ravel()] = False
     parts = [f"on the image {weights[grid].sum():.3f}"]

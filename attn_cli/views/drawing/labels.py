@@ -1,4 +1,4 @@
-"""How tokens, heads and calls are named, and lines of keys that begin with such a name."""
+"""Names of tokens, heads and calls, and lines of keys that begin with such a name."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -22,7 +22,7 @@ _SIXTEEN_DIVERGING = (_BLUE, _CYAN, None, _YELLOW, _RED)
 
 @dataclass(frozen=True)
 class Ramp:
-    """How values between `low` and `high` become levels 0 .. 1.
+    """A map from values between `low` and `high` to levels 0 .. 1.
 
     A diverging ramp (scores, differences) is symmetric about 0: level 0.5 is 0 and low = -high. `scale` bends the
     level: "sqrt" and "log" lift small weights beside a large one, "row" gives every row a ramp of its own.

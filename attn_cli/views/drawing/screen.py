@@ -14,7 +14,7 @@ TALLEST = 40  # more rows than this are drawn two to a line, or pooled
 
 @dataclass(frozen=True)
 class Screen:
-    """What the output can show.
+    """The size, colours and characters that the output can show.
 
     width       in columns
     depth       of colour, one of `DEPTHS`
@@ -32,7 +32,7 @@ class Screen:
 
     @property
     def halves(self) -> bool:
-        """Whether one line can show two rows of cells: half blocks need two colours that are surely different."""
+        """True if one line can show two rows of cells: half blocks need two colours that are surely different."""
         return self.depth in ("truecolor", "256") and not self.ascii_only
 
 
@@ -56,7 +56,7 @@ def screen_of(stream: TextIO | None, color: str = "auto") -> Screen:
 
 
 def _is_light() -> bool:
-    """Whether the terminal says that its background is light: in COLORFGBG, as "foreground;background"."""
+    """True if the terminal says that its background is light: in COLORFGBG, as "foreground;background"."""
     return os.environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")
 
 

@@ -35,7 +35,7 @@ def arranged(maps: Sequence[HeatMap], screen: Screen) -> Iterator[RenderableType
 
 
 def _across(maps: Sequence[HeatMap], screen: Screen) -> int:
-    """How many maps stand in a row."""
+    """The number of maps in a row."""
     most = (screen.width + _GAP) // (max(maps[0].width, _NARROWEST) + _GAP)
     return max(1, min(most, len(maps)))
 

@@ -116,7 +116,7 @@ def _resolved(value: Any) -> Any:
 
 
 def _items(value: Any) -> list[Any]:
-    """What an entry of a list becomes: itself, or all entries of the list that it includes."""
+    """The entries in place of one of a list: itself, or all entries of the list that it includes."""
     included = isinstance(value, dict) and list(value) == ["$include"]
     piece = _piece(value["$include"]) if included else _resolved(value)
     return piece if included and isinstance(piece, list) else [piece]

@@ -1,1 +1,1 @@
-"""How reports are written: one view a file, each for a format or a family of formats of `views/formats.py`."""
+"""Writers of reports: one view a file, each for a format or a family of formats of `views/formats.py`."""

@@ -23,7 +23,7 @@ _projection, _latent, _rule = (
 
 @dataclass(frozen=True)
 class ProblemOptions:
-    """What attention is computed from, and by which rule: matrices or words, projections, heads, positions, masks."""
+    """Options for the operands of attention and its rule: matrices or words, projections, heads, positions, masks."""
 
     text: Annotated[
         str | None,

@@ -42,7 +42,7 @@ class HidingOptions:
 
     @property
     def given(self) -> dict[str, bool]:
-        """Which of its options are given, by their names."""
+        """By option its name, true for those that are given."""
         return {"--hide": bool(self.hide), "--no-special": self.no_special, "--rescale": self.rescale}
 
     def refuse(self, reason: str) -> None:
@@ -81,7 +81,7 @@ class HidingOptions:
             raise InputError("--token picks special tokens, which --no-special hides", "leave out one of them")
 
     def notes(self, hidden: "HiddenNotes") -> tuple[str, ...]:
-        """What is said of an answer: what is hidden, with how much weight, and what the other numbers are."""
+        """Notes on an answer: which keys are hidden, their weight, and whether the other numbers are rescaled."""
         notes: tuple[str, ...] = ()
         if hidden.tokens:
             others = "rest rescaled to 1" if self.rescale else "rest not rescaled"
@@ -107,7 +107,7 @@ NOTHING_HIDDEN = HidingOptions()
 
 
 class HiddenNotes:
-    """What is hidden of one text, collected call by call."""
+    """The hidden keys of one text and the weight on them, collected call by call."""
 
     def __init__(self) -> None:
         self.weight = HiddenWeight()

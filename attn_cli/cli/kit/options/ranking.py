@@ -1,4 +1,4 @@
-"""How `--sort COLUMN` and `--top N` of a table of heads are read."""
+"""Reading `--sort COLUMN` and `--top N` of a table of heads."""
 
 from difflib import get_close_matches
 

@@ -31,13 +31,13 @@ class TextOptions:
 
     @property
     def without_text(self) -> bool:
-        """Whether no text is given and none is needed, because an image, audio, --inputs or messages are read alone."""
+        """True if no text is given and none is needed, because an image, audio, --inputs or messages are read alone."""
         instead = (self.inputs, self.image or None, self.audio or None, self.messages)
         return any(x is not None for x in instead) and (self.text, self.file, self.lines) == (None, None, False)
 
     @property
     def in_chat(self) -> bool:
-        """Whether the text is a message of a chat; --system and --messages imply it."""
+        """True if the text is a message of a chat; --system and --messages imply it."""
         return self.chat or self.system is not None or self.messages is not None
 
     def chat_before(self) -> ChatMessages | None:
@@ -49,7 +49,7 @@ class TextOptions:
         return _messages_before(self.system, self.messages)
 
     def reading(self) -> Reading:
-        """What the source reads beside texts or instead of them, all of it checked."""
+        """Arguments for the source on input other than texts (images, audio, arrays), all of it checked."""
         image, audio = self._media()
         return {
             "decoder_text": self.decoder_text,

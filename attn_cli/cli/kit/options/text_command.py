@@ -34,7 +34,7 @@ class ModelCommandOptions(LoadOptions, OutputOptions, LookOptions):  # the field
 
     @property
     def says_times(self) -> bool:
-        """Whether to say on stderr how long loading took."""
+        """True if the time of loading is printed on stderr."""
         return False
 
 
@@ -46,11 +46,11 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
 
     @property
     def says_times(self) -> bool:
-        """Whether --verbose was given."""
+        """True if --verbose was given."""
         return self.verbose
 
     def merges(self, words: bool, *, scores: bool = False, steps: bool = False) -> bool:
-        """Whether to merge pieces into words: with --words, unless the source is a table, whose tokens are words.
+        """True if subwords are merged into words: with --words, unless the source is a table, whose tokens are words.
 
         Raises InputError for --words with --scores or --steps, which are not defined for merged words.
         """

@@ -38,7 +38,7 @@ _WORTH_A_NOTE = 2**27  # bytes of kept queries and keys
 
 @dataclass(frozen=True)
 class AgainstCommand:
-    """What a command makes of two runs.
+    """The comparison that a command makes of two runs.
 
     command  its name, for the report
     measure  makes the part of a layer
@@ -78,11 +78,11 @@ class AgainstOptions:
 
     @property
     def any(self) -> bool:
-        """Whether any of these options is given."""
+        """True if any of these options is given."""
         return (self.against, self.against_model, self.against_dtype) != (None, None, None)
 
     def requested(self, others: Mapping[str, bool]) -> bool:
-        """Whether anything is compared; InputError for both kinds at once, or beside any of the `others` that is on."""
+        """True if anything is compared; InputError for both kinds at once, or beside any of the `others` that is on."""
         if not self.any:
             return False
         models = self.against_model is not None or self.against_dtype is not None
@@ -135,7 +135,7 @@ class _Runs:
         self.summaries: list[Summary] = []
 
     def report(self, view: View, text: str, other_text: str, number: int | None) -> Report:
-        """What differs between the text and the other text, or between both models on it."""
+        """The differences between the text and the other text, or between both models on it."""
         comparison = self.comparison
         prompts = [x.read([y], self.options.pair)[0] for x, y in ((self.source, text), (self.other, other_text))]
         if self.other is not self.source:

@@ -26,7 +26,7 @@ class LineStream:
         return line
 
     def has_line(self) -> bool:
-        """Whether `readline` returns at once."""
+        """True if `readline` returns at once."""
         while not self.lines and not self.ended:
             try:
                 readable, _, _ = select.select([self.descriptor], [], [], 0)

@@ -1,4 +1,4 @@
-"""What a command computes of each text, and what becomes of it."""
+"""A command's plan: the reducers run on each text, and the report made of their parts."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ MemoryEstimate = Callable[[Prompt, Rows], str]
 
 @dataclass(frozen=True)
 class CommandPlan:
-    """What a command computes of each text.
+    """The reducers that a command runs on each text, and how their parts are reported.
 
     reducers    the reducers for a call
     token       names the query rows (see `token_syntax`), None for all
@@ -58,7 +58,7 @@ class CommandPlan:
 
 
 def measure_of(by: By, *, mean: bool = False, words: bool = False) -> Measure:
-    """What --by and --mean ask of calls; InputError for a measure that merged words don't have."""
+    """The measure of --by and --mean; InputError for one that merged words don't have."""
     if words and by != "weight":
         raise InputError(f"--by {by} and --words at once", "norms of subwords can't be summed; weights can")
     return Measure(by, each=not mean, together=mean)

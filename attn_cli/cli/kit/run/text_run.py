@@ -129,13 +129,13 @@ class ReadText:
 
     @property
     def merged_from(self) -> int | None:
-        """How many tokens were merged into words; None where none were."""
+        """The number of tokens that were merged into words; None where none were."""
         return None if self.display is self.prompt else len(self.prompt.tokens)
 
 
 @dataclass(eq=False)
 class TextResult:
-    """What was seen of one text: its layers' summaries, what is hidden, and its recording if a view asks."""
+    """The result for one text: its layers' summaries, the hidden keys, and its recording if a view asks for one."""
 
     text: ReadText
     hidden: HiddenNotes = field(default_factory=HiddenNotes)
@@ -168,11 +168,11 @@ class TextRun:
 
     @property
     def records(self) -> bool:
-        """Whether the view is to have recordings."""
+        """True if the view is to have recordings."""
         return self.plan.recordable and self.view.records(self.command)
 
     def has_room(self, window: Sequence[ReadText | AttnError]) -> bool:
-        """Whether one more line is read before these are answered."""
+        """True if one more line is read before these are answered."""
         if self.source.batch_size == 1:
             return False
         cells = sum(len(text.prompt.tokens) ** 2 for text in window if isinstance(text, ReadText))

@@ -1,4 +1,4 @@
-"""Where texts come from: the argument, a file, standard input as one text, or line by line."""
+"""Reading the texts: from the argument, a file, or standard input, as one text or line by line."""
 
 import io
 import sys
@@ -44,7 +44,7 @@ class Texts(Iterator[str | InputError]):
         return next(self._texts)
 
     def waiting(self) -> bool:
-        """Whether the next text, or the end, is there already."""
+        """True if the next text, or the end, is there already."""
         return self._stream is None or self._stream.has_line()
 
     def _argument(self, text: str | None, lines: bool) -> Iterator[str | InputError]:

@@ -1,1 +1,1 @@
-"""What surrounds Typer: commands, their help, settings, completion, and errors of usage."""
+"""The shell around Typer: commands, their help, settings, completion, and errors of usage."""

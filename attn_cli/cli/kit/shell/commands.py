@@ -77,7 +77,7 @@ class GroupedHelp(TyperCommand):
         return _leafed(super().get_help(ctx))
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """What follows the name in `Usage:`, with [ ] around an argument that may be missing."""
+        """The words after the name in `Usage:`, with [ ] around an argument that may be missing."""
         arguments = [each for each in self.get_params(ctx) if each.param_type_name == "argument"]
         return ["[OPTIONS]", *(_named(each) if each.required else f"[{_named(each)}]" for each in arguments)]
 
@@ -195,7 +195,7 @@ _EXAMPLES = (
 
 
 def first_page(width: int) -> str:
-    """What `attn` alone shows: a few examples and the commands by name, in lines of at most `width` columns.
+    """The text that `attn` alone prints: a few examples and the commands by name, in lines of at most `width` columns.
 
     >>> print(first_page(40).splitlines()[-1])
     attn COMMAND --help  its options

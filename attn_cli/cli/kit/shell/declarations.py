@@ -1,4 +1,4 @@
-"""What a command declares, its options and its words, without what it needs to do its work.
+"""The signature of a command, its options and their help, without the imports that its work needs.
 
 --help and completion need the signature of a command alone; the module that holds it imports models' sources and
 summaries, and they NumPy. So its source is read, and of that only the definitions run which the signature needs:
@@ -54,7 +54,7 @@ class _Module:
         self.values: dict[str, Any] = {"__name__": name}
 
     def value(self, name: str, *, whole: bool = False) -> Any:
-        """What stands behind a name of the module; a function as one that is imported when called, or `whole`."""
+        """The value of a name of the module; a function as one that is imported when called, or `whole`."""
         if name not in self.values:
             self.values[name] = self._run(name, self.definitions[name], whole=whole)
         return self.values[name]
@@ -76,7 +76,7 @@ class _Module:
 
 
 def _imported(module: str, name: str) -> Any:
-    """What `from module import name` means; of this package's modules only that name's definition is run."""
+    """The value of `from module import name`; of this package's modules only that name's definition is run."""
     if module.partition(".")[0] != _PACKAGE:
         package = import_module(module)
         return getattr(package, name) if hasattr(package, name) else import_module(f"{module}.{name}")

@@ -1,4 +1,4 @@
-"""What was given on the command line, as words that can be typed again."""
+"""The options and arguments of the command line, as words that can be typed again."""
 
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
@@ -25,7 +25,7 @@ def invocation_of(parameters: Sequence[Parameter], values: Mapping[str, Any]) ->
 
 
 def _declared(parameter: Parameter) -> ArgumentInfo | OptionInfo | None:
-    """What a parameter is declared as."""
+    """Typer's declaration of a parameter."""
     infos = (info for info in get_args(parameter.annotation)[1:] if isinstance(info, ArgumentInfo | OptionInfo))
     return next(infos, None)
 

@@ -58,7 +58,7 @@ def message_and_hint(error: Any, words: Sequence[str]) -> tuple[str, str]:
 
 
 def _other_option(unknown: str, error: Any, words: Sequence[str], command: str) -> str:
-    """What to type in place of an option that a command doesn't have."""
+    """The hint for an option that a command doesn't have."""
     more = f"all options: {command} --help"
     if unknown in _GIVEN_UP:
         return f"try: {command_words(_without(unknown, words))}    {_GIVEN_UP[unknown]}"
@@ -126,20 +126,20 @@ def examples_of(command: str, words: str) -> list[str]:
 
 
 def _no_text(word: str, error: Any, command: str) -> tuple[str, str]:
-    """What to say of a word after a command that takes options alone."""
+    """The error for a word after a command that takes options alone."""
     return f"{command.removeprefix('attn ')} takes options alone, not {beginning(word)!r}", (
         f"try: {_example(error, command, ' -')}{command} --help"
     )
 
 
 def _takes(error: Any, words: str) -> bool:
-    """Whether the command has the option that `words` begin with; what is no option always helps."""
+    """True if the command has the option that `words` begin with; what is no option always helps."""
     option = words.partition(" ")[0]
     return not option.startswith("--") or option in _names(error)
 
 
 def _several_texts(extra: Sequence[str], words: Sequence[str], error: Any) -> tuple[str, str]:
-    """What to say of more arguments than a command takes: a text in several words belongs into quotes."""
+    """The error for more arguments than a command takes: a text in several words belongs into quotes."""
     command = error.ctx.command_path
     rest = list(words)
     for word in extra:  # the last ones of their kind: an option may have the same value
@@ -168,7 +168,7 @@ def _several_texts(extra: Sequence[str], words: Sequence[str], error: Any) -> tu
 
 
 def _is_model(word: str) -> bool:
-    """Whether a word names a model's folder or file that is here."""
+    """True if a word names a model's folder or file that is here."""
     return Path(word, "config.json").is_file() or (word.endswith(".gguf") and Path(word).is_file())
 
 
@@ -177,7 +177,7 @@ def _names(error: Any) -> set[str]:
 
 
 def _choice(error: Any, words: Sequence[str]) -> tuple[str, str] | None:
-    """What to say of a value that isn't among an option's choices; None for other errors."""
+    """The error for a value that isn't among an option's choices; None for other errors."""
     errors, parameter = getattr(error.__cause__, "errors", None), getattr(error, "param", None)
     if errors is None or parameter is None:
         return None

@@ -76,7 +76,7 @@ class Progress:
             self.last_draw = now
 
     def _share(self) -> float:
-        """How much of the work is done."""
+        """The share of the work that is done."""
         count, worth = self.last
         others = self.layers * self.texts - count
         done = min(self.calls, others) + worth * max(self.calls - others, 0)

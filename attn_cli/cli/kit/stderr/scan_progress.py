@@ -58,7 +58,7 @@ class ScanLine:
 
 
 def last_line(progress: ScanProgress, total: int | None) -> str:
-    """What an interrupted scan has kept.
+    """The line on what an interrupted scan has kept.
 
     >>> last_line(ScanProgress(480, 9000, 400, 8000, 4.0), 1000)
     'attn: interrupted; 480 of 1,000 documents kept, run it again to go on'
@@ -72,7 +72,7 @@ def last_line(progress: ScanProgress, total: int | None) -> str:
 
 
 def line_of(progress: ScanProgress, total: int | None) -> str:
-    """How far a scan has come, in a line.
+    """A line with the documents read so far, the speed and the time left.
 
     >>> line_of(ScanProgress(500, 9000, 400, 8000, 4.0), 1000)
     'document 500 of 1,000 · 2,000 tokens/s · 5 s left'

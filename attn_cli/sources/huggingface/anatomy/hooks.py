@@ -52,5 +52,5 @@ def _return(returned: Callable[[Of, Any], None], of: Of, _: nn.Module, args: Any
 
 
 def first_output(output: Any) -> Any:
-    """What a module returns, or the first part of it."""
+    """The output of a module, or its first element if that is a tuple or list."""
     return output[0] if isinstance(output, tuple | list) and output else output

@@ -1,4 +1,4 @@
-"""What every attention call of a model is handed to, whether it comes by the registry or from the model's own code."""
+"""The receiver of every attention call of a model, whether it comes by the registry or from the model's own code."""
 
 from typing import Protocol
 

@@ -57,7 +57,7 @@ class RowOfTexts:
 
     @property
     def sizes(self) -> tuple[int, int, int]:
-        """How many texts there are, and their queries and keys with padding: B, n, n."""
+        """The number of texts, and of their queries and keys with padding: B, n, n."""
         return self.size, self.longest, self.longest
 
     def mask(self, mask: torch.Tensor | None) -> LazyMask | None:

@@ -85,7 +85,7 @@ class TextGenerator:
         )
 
     def _of_first_sentence(self, before: Sequence[int], ids: Sequence[int]) -> int | None:
-        """How many of the generated ids belong to the first sentence or line; None while it may go on."""
+        """The number of generated ids in the first sentence or line; None while it may go on."""
         text, tokens = detokenize(self.loaded.tokenizer, before, ids)
         end = first_end(text)
         return None if end is None else sum(token.start is None or token.start < end for token in tokens)

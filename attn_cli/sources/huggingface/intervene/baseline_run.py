@@ -30,7 +30,7 @@ class CachedAttention(NamedTuple):
     heads: int
 
     def rule_from(self, first: int) -> Rule:
-        """How the rows from `first` on weigh all keys."""
+        """The rule by which the rows from `first` on weigh all keys."""
         m = self.keys.shape[1]
         return self.rule.of_text(0, slice(first, m), slice(0, m), range(self.heads))
 
@@ -125,7 +125,7 @@ class BaselineRun:
         return self._means[number] if self.wants_means else None
 
     def is_causal_before(self, first: int) -> bool:
-        """Whether rows before `first` attend to nothing from `first` on, so that their activations can't change."""
+        """True if rows before `first` attend to nothing from `first` on, so that their activations can't change."""
         if first not in self._causal_before:
             rules = {id(call.rule.mask): call for call in self.past.values()}
             self._causal_before[first] = not any(_looks_ahead(call, first) for call in rules.values())
@@ -147,7 +147,7 @@ class BaselineRun:
 
 
 def _looks_ahead(call: CachedAttention, first: int) -> bool:
-    """Whether any of the rows before `first` sees a key from there on."""
+    """True if any of the rows before `first` sees a key from there on."""
     m = call.keys.shape[1]
     places = torch.arange(m, device=call.keys.device)
     mask = call.rule.of_text(0, slice(0, first), slice(0, m), range(call.heads)).mask

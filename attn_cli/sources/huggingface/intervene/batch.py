@@ -72,11 +72,11 @@ class InterventionBatch:
         return HiddenCells(keys, rows, None if bool(heads.all()) else heads, first)
 
     def can_hide_in(self, stream: str) -> bool:
-        """Whether a stream's keys are tokens of the text, which an intervention may hide from its rows."""
+        """True if a stream's keys are tokens of the text, which an intervention may hide from its rows."""
         return stream == "cross" or (stream in TEXT_STREAMS and (stream != "encoder" or self.rows is None))
 
     def _in_rows(self, intervention: Intervention, stream: str, n: int) -> torch.Tensor:
-        """Whether the intervention holds in each of the n rows that run: booleans `[n]`."""
+        """The rows in which the intervention holds, of the n that run: booleans `[n]`."""
         rows = self.rows if intervention.rows is None else intervention.rows
         if rows is None or stream not in _ANSWERING:
             return torch.ones(n, dtype=torch.bool)

@@ -217,7 +217,7 @@ class ModelExperiment:
         return _Batch(mode, first, self._skip(mode, first, [intervention]), [intervention])
 
     def _fits(self, batch: _Batch, own: _Batch, with_loss: bool) -> bool:
-        """Whether an intervention that runs like `own` can run beside those of the batch."""
+        """True if an intervention that runs like `own` can run beside those of the batch."""
         count = len(batch.interventions)
         if own.mode != batch.mode or own.skip < batch.skip or own.first < batch.first:
             return False
@@ -243,7 +243,7 @@ class ModelExperiment:
         return len(self.tokens) - first
 
     def _skip(self, mode: RunMode, first: int, interventions: Sequence[Intervention]) -> int:
-        """How many blocks these interventions leave as they are."""
+        """The number of blocks before the first that these interventions change."""
         if mode == "whole" or (mode == "cache" and not self._runner.calls.past):
             return 0
         blocks = self._runner.skippable(self._batch(first, interventions))
@@ -285,12 +285,12 @@ class ModelExperiment:
         return "" if self._runner.has_cache else self._runner.calls.no_cache_reason
 
     def _is_batchable(self) -> bool:
-        """Whether several runs can be the elements of one batch: not those of images, whose arrays have any shape."""
+        """True if several runs can be the elements of one batch: not those of images, whose arrays have any shape."""
         return not isinstance(self.prompt, ArrayPrompt)
 
     @property
     def _some_skips(self) -> list[int]:
-        """How many blocks an untouched copy skips, to see whether blocks can be skipped."""
+        """The number of blocks that an untouched copy skips, to see whether blocks can be skipped."""
         return sorted({self._runner.blocks // 2, max(self._runner.blocks - 1, 0)})
 
     @cached_property
@@ -301,7 +301,7 @@ class ModelExperiment:
 
     @cached_property
     def _skips_with_cache(self) -> bool:
-        """Whether blocks can be skipped by rows that run alone."""
+        """True if blocks can be skipped by rows that run alone."""
         return self._mode_without_cache == "prefix" and all(self._is_same("cache", x) for x in self._some_skips)
 
     def _note_cache(self, holds: bool) -> None:
@@ -316,7 +316,7 @@ class ModelExperiment:
             self._no_cache_reason = calls.no_cache_reason or again
 
     def _is_same(self, mode: RunMode, skip: int) -> bool:
-        """Whether an untouched copy is the baseline in this mode; not where it fails."""
+        """True if an untouched copy gives the baseline's output in this mode; False where it fails."""
         return self._with_copy(mode, self._runner.first if mode == "cache" else 0, skip, [], False) is not None
 
     # Their effects, and the noise floor

@@ -52,7 +52,7 @@ class _Rows:
         self.sees_itself = bool(allowed[..., first:].diagonal(dim1=-2, dim2=-1).all())
 
     def hidden(self, cells: HiddenCells | None) -> torch.Tensor:
-        """What a variant can't see, with these cells hidden: `[r, m]` or `[h, r, m]`."""
+        """The masked cells of a variant that hides these cells: booleans `[r, m]` or `[h, r, m]`."""
         if cells is None:
             return self.blocked
         r, m = self.blocked.shape[-2:]
@@ -129,7 +129,7 @@ def walked_output(
 
 
 def dense_cells(hidden: Sequence[HiddenCells | None], n: int, m: int, device: torch.device) -> torch.Tensor:
-    """What each of S variants hides of n rows and m keys: booleans `[S, h or 1, n, m]`."""
+    """The cells of n rows and m keys that each of S variants hides: booleans `[S, h or 1, n, m]`."""
     i, j = torch.arange(n, device=device)[:, None], torch.arange(m, device=device)[None]
     none = torch.zeros((1, n, m), dtype=torch.bool, device=device)
     cells = [none if own is None else ~own.allowed(i, j).reshape(-1, n, m) for own in hidden]

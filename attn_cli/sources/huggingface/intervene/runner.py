@@ -61,7 +61,7 @@ class Runner:
 
     @property
     def has_cache(self) -> bool:
-        """Whether the model may keep the rows before `first` in a cache of its own."""
+        """True if the model may keep the rows before `first` in a cache of its own."""
         is_text = self.arguments.keys() <= {"input_ids", "attention_mask", "use_cache"}
         return is_text and bool(self.first) and "past_key_values" in self._parameters
 

@@ -61,7 +61,7 @@ class OriginOptions:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a model is: a folder, a .gguf file in a folder, or an id on the hub.
+    """The location of a model: a folder, a .gguf file in a folder, or an id on the hub.
 
     name         the name that the user gave
     path         the folder, or the id

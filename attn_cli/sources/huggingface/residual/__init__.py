@@ -1,1 +1,1 @@
-"""What attention writes into the residual stream: W_O, norms, the parts of a logit."""
+"""Attention's contribution to the residual stream: W_O, norms, the parts of a logit."""

@@ -109,7 +109,7 @@ def _modules(projections: Projections, places: Mapping[str, ModulePlace]) -> dic
 
 
 def _final_norm(stream: ResidualStream, unembedding: _Unembedding) -> FrozenNorm | None:
-    """What stands between the last block and the unembedding, held; None where nothing does."""
+    """The norm between the last block and the unembedding, its scale frozen; None where there is none."""
     if not stream.blocks or unembedding.given is None:
         raise LoadError("no block of the model gave a vector per token, so heads have no direct logit", _HINT)
     last = stream.blocks[-1].after
@@ -145,7 +145,7 @@ def _added_up(
         logit += centred
 
         def along(parts: torch.Tensor, at: int = at, direction: torch.Tensor = direction) -> torch.Tensor:
-            """What parts `[k, d]` of the stream in this row add to the logit `[k]`."""
+            """The contributions `[k]` to the logit of parts `[k, d]` of the stream in this row."""
             row_norm = None if norm is None else norm._replace(gain=norm.gain[at : at + 1])
             return (parts if row_norm is None else row_norm.of_parts(parts[None])[0]) @ direction
 
@@ -171,14 +171,14 @@ def _added_up(
 def _writes(
     stream: ResidualStream, places: Mapping[str, tuple[ModulePlace, int]]
 ) -> Iterator[tuple[AttentionWrite, ModulePlace, int]]:
-    """What attention wrote, block by block, with its place and its number of heads."""
+    """Attention's output after W_O, block by block, with its place and its number of heads."""
     for block in stream.blocks:
         for write in block.writes:
             yield write, *places[write.path]
 
 
 def _of_heads(write: AttentionWrite, h: int, at: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """What each head adds to the stream in one row `[h, d]`, and what W_O and the norm behind it add by themselves.
+    """Each head's output in the stream of one row `[h, d]`, and the constant part: biases of W_O and the norm.
 
     W_O(x in the head's slice) - W_O(0): the module is called.
     """

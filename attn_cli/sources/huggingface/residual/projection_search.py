@@ -40,7 +40,7 @@ class _HeadOutputs:
 
     @property
     def width(self) -> int:
-        """How many numbers all heads together have of a token."""
+        """The numbers per token of all heads together."""
         return int(self.output.shape[2] * self.output.shape[3])
 
 
@@ -63,7 +63,7 @@ def _not_found(x: _HeadOutputs) -> OutputProjection:
 
 
 class _Search:
-    """Which modules are given the heads' outputs.
+    """The search for the modules whose input is the heads' outputs.
 
     outputs  by the paths of attention modules, those of their first calls
     """
@@ -132,7 +132,7 @@ class _Search:
             call.found = self._projection(module, "gate", given)
 
     def _given(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor | None:
-        """What `module` is given, if it can be the outputs of an attention call in its block whose W_O isn't found."""
+        """The input of `module`, if it can be the output of a call in its block whose W_O isn't found yet."""
         call = self.current
         if call is None or call.found is not None or not self._in_block(module, call):
             return None
@@ -142,7 +142,7 @@ class _Search:
         return given
 
     def _in_block(self, module: nn.Module, call: _HeadOutputs) -> bool:
-        """Whether `module` is part of the block of an attention call."""
+        """True if `module` is part of the block of an attention call."""
         return not call.block or any(path.startswith(call.block + ".") for path in self.places.paths[module])
 
     def _projection(self, module: nn.Module, how: str, given: torch.Tensor) -> OutputProjection:
@@ -151,11 +151,11 @@ class _Search:
 
 
 def _same_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two arrays are the same numbers in the same memory and order."""
+    """True if two arrays are the same numbers in the same memory and order."""
     return one.data_ptr() == other.data_ptr() and one.is_contiguous() and other.is_contiguous()
 
 
 def _has_matrix(module: nn.Module) -> bool:
-    """Whether a module itself has a weight of two axes, or a wrapper shows that of what it wraps."""
+    """True if a module itself has a weight of two axes, or a wrapper shows that of what it wraps."""
     own = (*module.parameters(recurse=False), *module.buffers(recurse=False), getattr(module, "weight", None))
     return any(isinstance(x, torch.Tensor) and x.ndim == 2 for x in own)

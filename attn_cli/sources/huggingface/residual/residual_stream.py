@@ -82,7 +82,7 @@ class BlockPass:
         self.others = rest
 
     def _explained(self, rest: torch.Tensor, sizes: torch.Tensor) -> bool:
-        """Whether nothing is left, or the output of one module, or that and what further attention wrote.
+        """True if the remainder is 0, the output of one module, or that plus the output of further attention.
 
         In a block without attention another mixer of tokens takes its place, and so two modules may add.
         """
@@ -98,7 +98,7 @@ class BlockPass:
         )
 
     def within_rounding(self, x: torch.Tensor, sizes: torch.Tensor) -> bool:
-        """Whether every number of x is what rounding leaves of sums of numbers of these sizes."""
+        """True if every number of x is what rounding leaves of sums of numbers of these sizes."""
         return bool((x.abs() <= _ROUNDINGS * torch.finfo(self.dtype).eps * sizes + 1e-30).all())
 
 
@@ -190,7 +190,7 @@ def _not_additive(path: str, why: str) -> LoadError:
 
 
 def equal(one: torch.Tensor | None, other: torch.Tensor) -> bool:
-    """Whether two arrays are the same numbers."""
+    """True if two arrays are the same numbers."""
     return one is not None and one.shape == other.shape and torch.equal(one, other)
 
 

@@ -22,7 +22,7 @@ class Angles(NamedTuple):
 def find_rope_layout(
     query: np.ndarray, place: int, tables: Sequence[Angles], outputs: Sequence[np.ndarray], tolerance: float
 ) -> Turning:
-    """How query `[d]`, at `place` among the keys, was turned; `unknown` says why where nothing fits.
+    """The rotation of query `[d]`, at `place` among the keys; `unknown` says why where no layout fits.
 
     tables     cos and sin `[m, columns]` as the attention was given them: of every pair or of every column
     outputs    what modules of the attention put out for that query, each flat

@@ -28,7 +28,7 @@ class _Run:
 
     @property
     def outputs(self) -> list[Any]:
-        """What the modules put out."""
+        """The outputs of the modules."""
         return [output for _, _, output in self.steps]
 
     def pre_rope_outputs(self) -> list[Any]:
@@ -93,7 +93,7 @@ def _turning(run: _Run, query: torch.Tensor, text: int, rows: slice, keys: slice
 
 
 def _rows(output: Any, text: int, place: int, b: int, n: int) -> Iterator[torch.Tensor]:
-    """What a module put out for the token at `place` of a text: a slice of every axis that can be that of tokens."""
+    """A module's output for the token at `place` of a text: a slice of every axis that can be that of tokens."""
     for x in _tensors(output):
         if x.ndim < 2 or not x.is_floating_point():
             continue
@@ -118,7 +118,7 @@ def _memory(x: torch.Tensor) -> int:
 
 
 def _projects(module: nn.Module) -> bool:
-    """Whether a module has a matrix of its own or of a module in it, which a norm has not."""
+    """True if a module has a matrix of its own or of a module in it, which a norm has not."""
     return any(weights.ndim > 1 for weights in module.parameters())
 
 

@@ -1,4 +1,4 @@
-"""How queries stand among keys: in one call, and in the texts of a batch whose rows lie one after the other."""
+"""The positions of queries among keys: in one call, and in the texts of a batch whose rows lie one after the other."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +12,7 @@ from attn_cli.summaries.calls.hidden_keys import hidden_keys
 
 @dataclass(frozen=True, eq=False)
 class Alignment:
-    """How the n queries of a call stand among its m keys.
+    """The positions of the n queries of a call among its m keys.
 
     keys         what the keys mean
     offset       the key at which query 0 stands: m - n, as with a cache of past keys
@@ -41,7 +41,7 @@ class Alignment:
 
     @property
     def is_partial(self) -> bool:
-        """Whether the weights of a row may add up to less than 1."""
+        """True if the weights of a row may add up to less than 1."""
         return self.has_sink or self.hides
 
 
@@ -56,7 +56,7 @@ class AlignedTexts:
 
     @property
     def any(self) -> Alignment:
-        """What all texts have in common: of n, m, keys and offset it says nothing."""
+        """The alignment that all texts share; its n, m, keys and offset are of no text."""
         return self.texts[0]
 
     @cached_property

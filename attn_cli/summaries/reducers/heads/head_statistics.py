@@ -79,7 +79,7 @@ class HeadMeans:
         return cls(texts, unknown, {cell: cell.keys_of_texts(texts)[:, None] for cell in dict.fromkeys(cells)})
 
     def wanted(self, rows: Rows = None) -> Wanted:
-        """What is needed of every row."""
+        """The row statistics from which the heads' are made."""
         moments = [each.moment for each, missing in self.unknown.items() if each.moment and not missing.all()]
         return Wanted(rows, ("masked", "weight_sum", *moments), tuple(self.keys.values()))
 
@@ -120,7 +120,7 @@ class HeadStatistics:
 
     @property
     def batch_key(self) -> Hashable:
-        """What is collected; None where it is collected of some rows alone."""
+        """The key by which equal reducers share a batch's statistics; None where only some rows are collected."""
         return (HeadStatistics, self.rescale) if self.rows is None else None
 
     def wanted(self, call: Call) -> Wanted:
@@ -140,7 +140,7 @@ class HeadStatistics:
         return self._of_batch(batch).taken(stats, rescale=self.rescale)
 
     def _of_batch(self, batch: TextBatch) -> HeadMeans:
-        """What the texts need, which is the same in all layers of a kind."""
+        """The row statistics that the texts need, the same in all layers of a kind."""
         first = batch.calls[0]
         return batch.kept_of_texts(
             (HeadMeans, first.place.stream, first.rule.sink is None),

@@ -15,7 +15,7 @@ class Cell(ABC):
 
     @abstractmethod
     def exists(self, alignment: Alignment) -> bool:
-        """Whether any row of the call has such a key."""
+        """True if any row of the call has such a key."""
 
     @abstractmethod
     def keys(self, alignment: Alignment) -> np.ndarray:
@@ -48,7 +48,7 @@ class Diagonal(Cell):
     back: int
 
     def exists(self, alignment: Alignment) -> bool:
-        """Where queries are keys, and are allowed to attend to that side."""
+        """True if queries are keys, and may attend to that side."""
         return alignment.same_tokens and (self.back >= 0 or not alignment.is_causal)
 
     def keys(self, alignment: Alignment) -> np.ndarray:
@@ -71,5 +71,5 @@ class KeyOfRow(Cell):
         return self.keys_of(alignment.keys)[alignment.offset :]
 
     def exists(self, alignment: Alignment) -> bool:
-        """Where queries are keys and some query has a key."""
+        """True if queries are keys and some query has such a key."""
         return alignment.same_tokens and alignment.offset >= 0 and bool((self.keys(alignment) >= 0).any())

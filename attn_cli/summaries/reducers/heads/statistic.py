@@ -35,7 +35,7 @@ class HeadRows:
         return self.stats.of_rows(self.stats.on_keys(self.keys[cell]), self.rows).astype(np.float64)
 
     def has(self, cell: Cell) -> np.ndarray:
-        """Which rows have such a key `[n]`."""
+        """The rows that have such a key, booleans `[n]`."""
         found = self.keys[cell][:, 0] >= 0
         return found if self.rows is None else found[list(self.rows)]
 
@@ -44,12 +44,12 @@ class HeadRows:
 
     @cached_property
     def live(self) -> np.ndarray:
-        """Which rows may attend to anything, `[h, n]`."""
+        """The rows that may attend to any key, booleans `[h, n]`."""
         return (self._moment("masked") == 0) | (self.hidden > 0)
 
     @cached_property
     def live_rows(self) -> np.ndarray:
-        """How many these are, `[h, texts]`."""
+        """The number of these, `[h, texts]`."""
         return self.total(self.live)
 
     @cached_property
@@ -69,12 +69,12 @@ class HeadRows:
 
     @cached_property
     def hidden(self) -> np.ndarray:
-        """What every row gives to hidden keys, `[h, n]`."""
+        """The weight of every row on hidden keys, `[h, n]`."""
         return np.zeros_like(self._moment("masked")) if self.stats.hidden is None else self._moment("hidden")
 
     @cached_property
     def sink(self) -> np.ndarray:
-        """What the learned sink takes of every row, `[h, n]`; none of what is rescaled."""
+        """The weight of every row on the learned sink, `[h, n]`; 0 where rows are rescaled."""
         if not self.texts.any.has_sink or self.rescaled:
             return np.zeros_like(self.weight_sum)
         return np.where(self.live, 1 - self.weight_sum - self.hidden, 0.0)
@@ -132,7 +132,7 @@ class Statistic(ABC):
     largest_first: bool = True
 
     def exists(self, alignment: Alignment) -> bool:
-        """Whether a call has such a statistic."""
+        """True if a call has such a statistic."""
         return True
 
     @abstractmethod
@@ -140,7 +140,7 @@ class Statistic(ABC):
         """The statistic `[h, texts]` of rows that have its `moment`, and the key of its `cell`."""
 
     def says_nothing(self, values: np.ndarray) -> bool:
-        """Whether all of these values are `nothing`."""
+        """True if all of these values are `nothing`."""
         if self.nothing is None:
             return False
         return np.array_equal(values, np.full(values.shape, self.nothing), equal_nan=True)
@@ -160,7 +160,7 @@ class CellWeight(Statistic):
     digits: int = 2
 
     def exists(self, alignment: Alignment) -> bool:
-        """Whether the call has the cell."""
+        """True if the call has the cell."""
         return self.cell.exists(alignment)
 
     def finish(self, rows: HeadRows) -> np.ndarray:

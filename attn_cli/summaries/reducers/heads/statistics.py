@@ -88,7 +88,7 @@ def followers(tokens: Sequence[Token]) -> np.ndarray:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SinkWeight(Statistic):
-    """What is missing to 1 in the sum of a row's weights."""
+    """The weight on a learned sink: 1 minus the sum of a row's weights."""
 
     def finish(self, rows: HeadRows) -> np.ndarray:
         """The mean of the sink's weights."""
