@@ -66,7 +66,7 @@ def _bytes(content: Any) -> np.ndarray:
 
 
 def sums_of(arrays: Mapping[str, np.ndarray]) -> ScanSums:
-    """What `arrays_of` made. ValueError, KeyError or TypeError for arrays that it can't have made."""
+    """The sums of which `arrays_of` made these arrays; ValueError, KeyError or TypeError for any others."""
     about = orjson.loads(arrays["about"].tobytes())
     modules = [_module_of(head, arrays, f"{number}.") for number, head in enumerate(about["modules"])]
     reasons, named = about["poison"]

@@ -1,4 +1,4 @@
-"""How `attn parts` divides a text: by its own marks, by the messages of a chat, or by a file of spans."""
+"""Dividing a text for `attn parts`: by its own marks, by the messages of a chat, or by a file of spans."""
 
 import csv
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ _EXAMPLE = "a line of it: 0,31,introduction"
 
 @dataclass(frozen=True)
 class TextCut:
-    """How texts are divided.
+    """The division of texts into parts.
 
     how    lines, paragraphs, sentences, words, roles or the name of a file; None to choose by the text
     spans  what the file holds
@@ -26,7 +26,7 @@ class TextCut:
     def parts(
         self, prompt: Prompt, messages: Sequence[tuple[str, str]] | None, *, documents: bool = False
     ) -> tuple[str, tuple[TextPart, ...]]:
-        """How the prompt was divided, and its parts.
+        """The name of the division, and the prompt's parts.
 
         messages   the role and content of each message of a chat, None where the text is none
         documents  whether the text begins with documents

@@ -39,7 +39,7 @@ def _coerce_plainly(parameter: Any) -> None:
 
 
 def _fits(value: Any, descriptor: Any) -> bool:
-    """Whether a value is a text or a number where one is taken, or one of the words that may be chosen."""
+    """True if a value is a text or a number where one is taken, or one of the words that may be chosen."""
     kind = descriptor.annotation
     if not isinstance(value, str | int) or isinstance(value, bool):
         return isinstance(value, bool | float) and kind is type(value)
@@ -51,5 +51,5 @@ def _fits(value: Any, descriptor: Any) -> bool:
 
 
 def _is_of_texts(values: Any, annotation: Any) -> bool:
-    """Whether values are texts where a list of them is taken."""
+    """True if values are texts where a list of them is taken."""
     return annotation == list[str] and isinstance(values, list | tuple) and all(isinstance(x, str) for x in values)
