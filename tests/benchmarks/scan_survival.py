@@ -19,7 +19,7 @@ from attn_cli.scans.read.shards import Shard
 from attn_cli.scans.run import run
 from attn_cli.scans.run.ray_workers import RayWorkers, ray_workers
 from attn_cli.scans.run.scan import scan
-from attn_cli.scans.sums.sums import SumArrays
+from attn_cli.scans.sums.sum_arrays import SumArrays
 from tests.scans.corpora import sentences, table_scan, written
 from tests.scans.word_texts import open_words
 from tests.sources.huggingface.conftest import folder_of
