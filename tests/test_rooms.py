@@ -115,3 +115,23 @@ def test_no_class_name_stands_twice() -> None:
             homes.setdefault(name, []).append(file.name)
     assert len(homes) > 500, "classes are looked for where they stand"
     assert {name: files for name, files in homes.items() if len(files) > 1} == {}
+
+
+def test_without_torch_tables_work_and_models_name_what_is_missing(tmp_path: Path) -> None:
+    """A process in which torch and transformers are not installed: a finder in front of all others hides them."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\n"
+        "class Hidden:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.split('.')[0] in ('torch', 'transformers'):\n"
+        "            raise ModuleNotFoundError(name=name)\n"
+        "sys.meta_path.insert(0, Hidden())\n"
+    )
+    variables = os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{Path.cwd()}"}
+    for words, code in ((["inspect", "river bank"], 0), (["inspect", "river bank", "-m", "gpt2"], 3)):
+        done = subprocess.run(
+            [sys.executable, "-m", "attn_cli", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            timeout=SHORT, env=variables,
+        )  # fmt: skip
+        assert done.returncode == code, done.stderr
+    assert done.stderr.startswith("attn: models need torch and transformers") and "pip install" in done.stderr

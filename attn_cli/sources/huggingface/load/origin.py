@@ -8,6 +8,7 @@ options and the files are raised here, at once and not after seconds of imports.
 import difflib
 import os
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -124,15 +125,26 @@ def find(name: str, options: OriginOptions) -> Origin:
 
 
 def _check_options(options: OriginOptions) -> None:
-    """Raise InputError for invalid values, LoadError where the package for a device map is missing."""
+    """Raise InputError for invalid values, LoadError where a package that models or a device map need is missing."""
     check_names(options.device, options.dtype)
+    missing = [package for package in ("torch", "transformers") if not _is_installed(package)]
+    if missing:
+        raise LoadError(f"models need {' and '.join(missing)}, not installed here; tables and matrices work without",
+                        f"pip install {' '.join(missing)}")  # fmt: skip
     if options.device_map is not None:
         if options.device != "auto":
             raise InputError("--device and --device-map at once", "give one of them")
         if options.device_map not in DEVICE_MAPS and not re.fullmatch(r"(cpu|cuda|mps|xpu)(:\d+)?", options.device_map):
             raise InputError(f"unknown device map {options.device_map!r}", f"one of {', '.join(DEVICE_MAPS)}")
-        if find_spec("accelerate") is None:
+        if not _is_installed("accelerate"):
             raise LoadError("--device-map needs the package accelerate", "pip install accelerate")
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except (ImportError, ValueError):  # ValueError: it stands in for one, without a place of its own
+        return package in sys.modules
 
 
 def _check_cached(origin: Origin) -> None:
