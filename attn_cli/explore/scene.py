@@ -29,7 +29,7 @@ _MATRIX_LINES = 3  # title, ruler, status
 _TABLE_SHARE = 0.4  # of the lines of the text pane
 _BOLD_SHARE = 0.05  # tokens with so much are marked where there is no colour
 LONGEST_TABLE = 16
-_JUDGED_CELLS = 2**26  # of all heads, for the head to begin with to be looked for
+_JUDGED_CELLS = 2**28  # of all heads, for the head to begin with to be looked for
 _SEARCHED = 2**18  # cells of a block at most in which the heaviest is looked for
 
 

@@ -22,7 +22,16 @@ from attn_cli.recording.rule_document import rule_document, rule_of_document
 from attn_cli.text import visible
 
 Arrays = Mapping[str, np.ndarray]
-_MAIN = ("q", "k", "seen", "log_sums", "received", "value_norms", "thumbnail")  # of each layer, where it has them
+_MAIN = (
+    "q",
+    "k",
+    "seen",
+    "log_sums",
+    "received",
+    "value_norms",
+    "residual_norms",
+    "thumbnail",
+)  # of each layer, where it has them
 SCHEMA = "attn.recording/1"
 _LONGEST_WORD = 1000  # of names that are shown as they are
 _BAD = (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError)
@@ -167,6 +176,7 @@ def _check(layer: RecordedLayer, where: str) -> None:
         "log_sums": (layer.log_sums, (h, n), "f4"),
         "received": (layer.received, (h, m), "f4"),
         "thumbnail": (layer.thumbnail, (h, -(-n // height), -(-m // width)), "u1"),
+        "residual_norms": (layer.residual_norms, (m,), "f4"),
         "value_norms": (layer.value_norms, (len(layer.value_norms) if layer.value_norms is not None else 0, m), "f4"),
     }
     for name, (values, shape, kinds) in expected.items():

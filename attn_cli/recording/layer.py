@@ -46,6 +46,7 @@ class RecordedLayer(Call):
                 model shows weights alone
     seen        the cells `[h, n, m]` of a model that shows no q and k: scores where it shows them, else weights
     shows_scores  whether there are scores: only not where `seen` holds weights
+    residual_norms  the length of each key's vector before the block `[m]`; None where it wasn't seen
 
     Below, `head` is an index into `place.heads`; rows and keys are slices or ascending arrays of numbers.
     """
@@ -64,6 +65,7 @@ class RecordedLayer(Call):
     k: np.ndarray | None = None
     seen: np.ndarray | None = None
     shows_scores: bool = True
+    residual_norms: np.ndarray | None = None
     _rules: dict[int, Rule] = field(default_factory=dict, repr=False)
 
     @property

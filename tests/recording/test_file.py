@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from attn_cli.call import Ingredients
 from attn_cli.errors import LoadError, OutputError
 from attn_cli.prompt import Generated, Prompt, Token, Word
 from attn_cli.recording import RecordedLayer, Recording
@@ -22,11 +24,13 @@ from tests.recording.test_layer import call_of
 from tests.strategies import Problem, problems
 
 ABOUT = {"model": "tiny", "type": "test", "revision": None, "dtype": "float64", "device": "cpu"}
-ARRAYS = ("q", "k", "seen", "log_sums", "received", "value_norms", "thumbnail")
+ARRAYS = ("q", "k", "seen", "log_sums", "received", "value_norms", "residual_norms", "thumbnail")
 
 
 def recording_of(problem: Problem, **prompt: object) -> Recording:
     call = call_of(problem)
+    norms = np.arange(call.m) + 0.5
+    call = replace(call, ingredients=Ingredients(residual_lengths=lambda: norms))
     return Recording(ABOUT, Prompt("0 1", call.keys, **prompt), (recorded(call),))
 
 

@@ -104,6 +104,7 @@ class Record:
             _value_norms(call),
             np.empty(0, np.uint8),
             pooled.block,
+            residual_norms=_residual_norms(call),
             **self._operands(call),
         )
         return Recorded(replace(layer, thumbnail=_levels(layer, pooled.weights)))
@@ -127,6 +128,13 @@ def _value_norms(call: Call) -> np.ndarray | None:
         return None
     xp = namespace(v)
     return to_numpy(xp.linalg.vector_norm(at_least_float32(v), axis=-1)).astype(np.float32)
+
+
+def _residual_norms(call: Call) -> np.ndarray | None:
+    """The length of each key's vector before the block `[m]`; None where it isn't seen."""
+    find = call.ingredients.residual_lengths if isinstance(call, AttentionCall) else None
+    lengths = None if find is None else find()
+    return None if lengths is None else np.asarray(lengths, np.float32)
 
 
 def _levels(layer: RecordedLayer, weights: np.ndarray) -> np.ndarray:

@@ -14,6 +14,7 @@ from attn_cli.selection import ALL
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.source import ModelSource
+from attn_cli.summaries.answers.kinds import SinkKey, recorded_kinds, text_sinks
 from attn_cli.summaries.answers.record import record
 from attn_cli.summaries.chosen_matrix import NO_HEAD, with_one_head, with_one_matrix
 from attn_cli.summaries.reduce import Summary, reduce
@@ -164,3 +165,22 @@ def test_overview_explorer_and_page_begin_at_the_same_head(minilm: LoadedModel, 
     opening = Scene(recording, Screen(80, "none", height=24)).opening
     assert (opening.at, opening.head) == start(recording) == (out.call, out.at)
     assert (out.layer, out.head) == (out.call, out.at) != (0, 0)
+
+
+def test_a_recording_names_sinks_hubs_and_heads_as_the_model_does(
+    smollm: LoadedModel, of_smollm: dict[str, Looked]
+) -> None:
+    recording = record(ModelSource(smollm), STORE)
+    kept, live = (Looked(summaries) for summaries in (recorded_kinds(recording), of_smollm["a sentence"].summaries))
+    sinks, seen = (
+        [(sink.key, sink.is_hub, round(sink.residual or 0, 2)) for sink in sinks_of(x)] for x in (kept, live)
+    )
+    assert sinks == seen and {key for key, *_ in seen} == {0, 6}
+    assert all(residual > 1 for *_, residual in seen)
+    assert [(out.name, out.kind, out.rows) for out in kept.outs] == [
+        (out.name, out.kind, out.rows) for out in live.outs
+    ]
+
+
+def sinks_of(of_text: Looked) -> list[SinkKey]:
+    return text_sinks([(summary, part) for summary in of_text.summaries if (part := summary.part(HeadKinds))])

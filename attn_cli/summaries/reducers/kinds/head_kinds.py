@@ -269,6 +269,6 @@ def _first_is_sink(call: Call) -> np.ndarray:
 def _residual_lengths(call: Call) -> np.ndarray | None:
     """The length of each key's vector before the block over the median of all `[m]`; None where it isn't seen."""
     find = call.ingredients.residual_lengths if isinstance(call, AttentionCall) else None
-    lengths = None if find is None else find()
+    lengths = call.residual_norms if isinstance(call, RecordedLayer) else None if find is None else find()
     middle = 0.0 if lengths is None or not len(lengths) else float(median(lengths))
     return None if lengths is None or not middle > 0 else lengths / middle
