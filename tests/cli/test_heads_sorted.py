@@ -73,3 +73,10 @@ def test_rows_without_the_number_come_last_whichever_way() -> None:
 
 def test_every_statistic_has_a_short_name_of_its_own() -> None:
     assert len({each.heading.split()[0] for each in STATISTICS}) == len(STATISTICS)
+
+
+def test_a_mean_of_some_rows_says_how_many_and_what_uniform_attention_gives() -> None:
+    """On two rows a head that rests on the key after a repeated token passes for an induction head."""
+    run = attn("heads", "the bank of the river bank", "--sort", "induction", env={"COLUMNS": "120"})
+    assert "4 heads by induction, largest first · mean of 2 rows · baseline 0.17" in run.lines
+    assert "mean of" not in attn("heads", "the bank of the river bank", "--sort", "entropy").text

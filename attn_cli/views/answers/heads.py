@@ -86,7 +86,24 @@ def _ranking_title(rows: Sequence[HeadRow], ranking: Ranking) -> str:
         return f"no head has a number for {ranking.heading} here"
     shown = len(rows) if ranking.count is None else min(len(rows), ranking.count)
     some = f"{shown} of {len(rows)} heads" if shown < len(rows) else counted(len(rows), "head")
-    return f"{some} {ranking.words}"
+    return " · ".join([f"{some} {ranking.words}", *_mean_of_some_rows(rows[0].summary, ranking)])
+
+
+def _mean_of_some_rows(summary: Summary, ranking: Ranking) -> Iterator[str]:
+    """How many rows a statistic of some rows is the mean of, and what uniform attention would give; else nothing.
+
+    On two rows a head that rests on the key after a repeated token passes for an induction head.
+    """
+    statistic = next(each for each in STATISTICS if each.name == ranking.column)
+    found = statistic.rows_of(summary.keys, len(summary.queries))
+    if found is None or not len(found):
+        return
+    yield f"mean of {counted(len(found), 'row')}"
+    mask, m = str(summary.rule["mask"]), len(summary.keys)
+    if mask == "causal":
+        yield f"baseline {np.mean(1 / (m - len(summary.queries) + found + 1)):.2f}"
+    elif mask == "no mask":
+        yield f"baseline {1 / m:.2f}"
 
 
 def head_rows(summaries: Sequence[Summary]) -> list[HeadRow]:

@@ -1,7 +1,7 @@
 """A per-head statistic: its name and words, what it needs of every row, and the mean that it is."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,6 +10,7 @@ import numpy as np
 
 from attn_cli.kernel.definition.softmax import renormalised
 from attn_cli.kernel.stats.wanted import RowStats
+from attn_cli.prompt import Token
 from attn_cli.summaries.reducers.heads.alignment import AlignedTexts, Alignment
 from attn_cli.summaries.reducers.heads.keys import Cell
 
@@ -134,6 +135,10 @@ class Statistic(ABC):
     def exists(self, alignment: Alignment) -> bool:
         """True if a call has such a statistic."""
         return True
+
+    def rows_of(self, keys: Sequence[Token], n: int) -> np.ndarray | None:
+        """The rows that it is the mean of, among n queries that are the last of the keys; None for all rows."""
+        return None
 
     @abstractmethod
     def finish(self, rows: HeadRows) -> np.ndarray:

@@ -61,6 +61,10 @@ class InductionWeight(CellWeight):
 
     cell: KeyOfRow
 
+    def rows_of(self, keys: Sequence[Token], n: int) -> np.ndarray:
+        """Those whose token came up before."""
+        return np.flatnonzero(self.cell.keys_of(keys)[len(keys) - n :] >= 0)
+
     def finish(self, rows: HeadRows) -> np.ndarray:
         """The mean of the cells over the rows that have one."""
         repeated = rows.total(rows.live & rows.has(self.cell))
