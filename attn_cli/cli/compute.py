@@ -21,7 +21,8 @@ from attn_cli.sources.matrices import Matrices, open_matrices
 from attn_cli.sources.matrices.expected import read_expected
 from attn_cli.sources.memory import check_memory
 from attn_cli.summaries.answers.check import Check
-from attn_cli.summaries.answers.check_output import Checked, CheckOutput
+from attn_cli.summaries.answers.check_numbers import Checked
+from attn_cli.summaries.answers.check_output import CheckOutput
 from attn_cli.summaries.answers.compute import Computation
 from attn_cli.summaries.answers.decode import WalkDecoding
 from attn_cli.summaries.answers.steps import WalkSteps

@@ -76,6 +76,10 @@ _VERDICT = (
     Field("cause", or_none(TEXT), "the usual mistake that gives these numbers; null if none does",
           lambda of: of.part.cause or None),
     Field("cause_error", NUMBER, "how far the numbers are from that mistake's", "part.cause_error"),
+    Field("rounding", or_none(TEXT), "the precision whose rounding all errors are, which have no structure; null if "
+          "they are not", lambda of: of.part.rounding or None),
+    Field("picture", or_none(TEXT), "where wrong numbers are, and what tells their errors from rounding; null with a "
+          "known cause", lambda of: of.part.picture or None),
     Field("heads", Rows(_HEAD), "every head and array", "part.heads"),
 )  # fmt: skip
 CHECK = Field("check", Rows(_VERDICT), "one verdict per batch entry")
@@ -88,6 +92,9 @@ class Check(Part):
     tolerance   the largest error allowed, relative to the size of a number; of two arrays, the larger one
     precisions  by array the precision in which it came
     widest      what a row with large scores was allowed, where that is more than the tolerance; None where none was
+    cause_error  the largest error that is left with the cause, relative to sizes
+    rounding    the precision whose rounding all errors are, "" if they are not: they have no structure
+    picture     where wrong numbers are, and what tells their errors from rounding, in words; "" with a known cause
     """
 
     name: ClassVar[str] = "check"
@@ -99,6 +106,8 @@ class Check(Part):
     widest: float | None = None
     cause: str = ""
     cause_error: float | None = None
+    rounding: str = ""
+    picture: str = ""
 
     @property
     def right(self) -> bool:

@@ -9,6 +9,7 @@ from rich.console import RenderableType
 from rich.style import Style
 from rich.text import Text
 
+from attn_cli.kernel.lessons.precision import PRECISIONS
 from attn_cli.summaries.answers.check import Check, HeadCheck
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
@@ -43,7 +44,6 @@ def draw(check: Check, summary: Summary, report: Report, screen: Screen) -> Iter
     yield from _verdict(parts, checks, screen)
     wrong = [part for part in parts if not part.right]
     if wrong:
-        yield from _causes(wrong, screen)
         yield from _first(entries, report, screen)
     nan_rows = sum(head.nan_rows for head in checks)
     if nan_rows:
@@ -63,39 +63,45 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
 
 
 def _verdict(parts: list[Check], checks: list[HeadCheck], screen: Screen) -> Iterator[Text]:
-    first = parts[0]
-    names = " and ".join(first.precisions)
-    precisions = " and ".join(dict.fromkeys(first.precisions.values()))
-    right = all(part.right for part in parts)
+    """A sentence, then how many numbers are how far off."""
+    first, right = parts[0], all(part.right for part in parts)
+    names, precisions = " and ".join(first.precisions), " and ".join(dict.fromkeys(first.precisions.values()))
+    yield from _sentences(parts, names, precisions, screen)
     bad, total = sum(head.bad for head in checks), sum(head.numbers for head in checks)
+    worst = max(checks, key=lambda head: head.worst_relative)
+    where = worst.what if worst.head is None else f"{worst.what}, head {worst.head}"
+    words = [] if right else [f"{bad:,} of {total:,} numbers {'is' if bad == 1 else 'are'} off",
+                              f"tolerance {first.tolerance:g}"]  # fmt: skip
+    words += [f"checked as {precisions}", f"largest error {worst.worst_absolute:.3g}",
+              f"relative {worst.worst_relative:.2g}", *([where] if right else [])]  # fmt: skip
+    errors = [part.cause_error for part in parts if part.cause_error is not None]
+    words += [f"unexplained {max(errors):.2g}"] if errors else []
+    yield packed_text(words, screen, DIM)
     widest = max((part.widest for part in parts if part.widest is not None), default=None)
-    if right:
-        words = [f"right: {names} within {first.tolerance:g} of the definition"]
-    else:
-        words = [
-            f"wrong: {bad:,} of {total:,} numbers {'is' if bad == 1 else 'are'} off",
-            f"tolerance {first.tolerance:g}",
-        ]
-    words.append(f"{names if not right else 'checked'} as {precisions}")
-    yield packed_text(words, screen, _RIGHT if right else _WRONG)
-    if right:
-        worst = max(checks, key=lambda head: head.worst_relative)
-        where = worst.what if worst.head is None else f"{worst.what}, head {worst.head}"
-        errors = [f"largest error {worst.worst_absolute:.3g}", f"relative {worst.worst_relative:.2g}", where]
-        yield packed_text(errors, screen, DIM)
     if widest is not None:
         note = f"rows with large scores may be off by up to {widest:.2g}: rounding them to {precisions} costs as much"
         yield Text("\n".join(textwrap.wrap(note, screen.width)), DIM)
 
 
-def _causes(wrong: list[Check], screen: Screen) -> Iterator[Text]:
-    """The likely causes, each once."""
-    causes = {part.cause: part.cause_error for part in reversed(wrong)}
-    for cause, error in [*causes.items()][: -_MOST_CAUSES - 1 : -1]:
-        words = cause or "none of the usual mistakes gives these numbers"
-        near = "" if error is None else f" (then the largest difference is {error:.2g})"
-        sentence = f"{'likely cause' if cause else 'cause unknown'}: {words}{near}"
-        yield Text("\n".join(textwrap.wrap(sentence, screen.width)), BOLD)
+def _sentences(parts: list[Check], names: str, precisions: str, screen: Screen) -> Iterator[Text]:
+    """The verdict; on wrong numbers one for each cause, those of the first entries before the others."""
+    wrong = [part for part in parts if not part.right]
+    sentences = list(dict.fromkeys(_why(part, precisions) for part in wrong))[:_MOST_CAUSES]
+    style = _RIGHT if all(part.rounding for part in wrong) else _WRONG
+    if not wrong:
+        sentences = [f"right: {names} within {parts[0].tolerance:g} of the definition"]
+    for sentence in sentences:
+        yield Text("\n".join(textwrap.wrap(sentence, screen.width)), style)
+
+
+def _why(part: Check, precisions: str) -> str:
+    if part.rounding:
+        tolerance = PRECISIONS[part.rounding].tolerance
+        return (f"right for {part.rounding}, not for {precisions}: the errors are those of rounding, without structure "
+                f"(--tol {tolerance:g} takes them)")  # fmt: skip
+    if part.cause:
+        return f"wrong, likely because {part.cause}"
+    return f"wrong, cause unknown: {part.picture}; none of the usual mistakes gives these numbers"
 
 
 def _first(entries: list[tuple[Summary, Check]], report: Report, screen: Screen) -> Iterator[Text]:

@@ -1,0 +1,37 @@
+"""A softmax over another axis, a mask in another place."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from attn_cli.kernel.definition.dense import scores
+from attn_cli.kernel.definition.masks import Open
+from attn_cli.kernel.definition.softmax import softmax, unnormalised
+from attn_cli.kernel.lessons.mistakes.problem import Mistake, Problem
+
+
+def axis_mistakes(problem: Problem) -> Iterator[Mistake]:
+    """A softmax over queries or heads; a mask after the softmax, or as zeros."""
+    rule = problem.rule
+    if not rule.softmax:
+        return
+    all_scores = problem.right.scores
+    yield problem.mixed("softmax-over-queries", "the softmax runs over the queries instead of the keys",
+                        _softmax_over(all_scores, -2))  # fmt: skip
+    if len(problem.q) > 1:
+        yield problem.mixed("softmax-over-heads", "the softmax runs over the heads instead of the keys",
+                            _softmax_over(all_scores, 0))  # fmt: skip
+    if not isinstance(rule.mask, Open):
+        unmasked = softmax(scores(problem.q, problem.k, replace(rule, mask=Open())), rule.sink)
+        yield problem.mixed("mask-after-softmax", "the mask was applied after the softmax: rows no longer add to 1",
+                            np.where(np.isneginf(all_scores), 0, unmasked))  # fmt: skip
+        zeroed = np.where(np.isneginf(all_scores), 0, unnormalised(all_scores))
+        yield problem.mixed("masked-scores-0", "blocked scores were set to 0 instead of -inf",
+                            softmax(zeroed, rule.sink))  # fmt: skip
+
+
+def _softmax_over(all_scores: np.ndarray, axis: int) -> np.ndarray:
+    moved = np.moveaxis(all_scores, axis, -1)
+    shaped = softmax(moved.reshape(1, -1, moved.shape[-1])).reshape(moved.shape)
+    return np.moveaxis(shaped, -1, axis)

@@ -1,0 +1,26 @@
+"""Keys that stand in another place than their values, or were read in another order."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from attn_cli.kernel.lessons.mistakes.problem import Mistake, Problem, attended
+
+
+def key_mistakes(problem: Problem) -> Iterator[Mistake]:
+    """A key matrix that was reshaped; keys one place away from their values; keys for values."""
+    q, k, v, rule = problem.q, problem.k, problem.v, problem.rule
+    m, d = k.shape[-2:]
+    if min(m, d) > 1:
+        reshaped = k.reshape(len(k), d, m).swapaxes(-1, -2)
+        yield attended("keys-reshaped", "k was reshaped where it must be transposed", q, reshaped, v, rule)
+    if m > 1:
+        for step, words in ((1, "one place too late: key j holds key j - 1"),
+                            (-1, "one place too early: key j holds key j + 1")):  # fmt: skip
+            yield attended(f"keys-shifted{step:+}", f"keys stand {words}", q, np.roll(k, step, -2), v, rule)
+            yield attended(f"values-shifted{step:+}", f"values stand {words.replace('key', 'value')}",
+                           q, k, np.roll(v, step, -2), rule)  # fmt: skip
+    if k.shape == v.shape and not np.array_equal(k, v):
+        yield attended("keys-as-values", "k was used in place of v", q, k, k, rule)
+        yield attended("values-as-keys", "v was used in place of k", q, v, v, rule)
+        yield attended("keys-and-values-swapped", "k and v are in each other's place", q, v, k, rule)

@@ -1,0 +1,118 @@
+"""Another scale, another mask, another softcap, two of them at once, or something left out."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+from typing import NamedTuple
+
+from attn_cli.kernel.definition.mask import Mask
+from attn_cli.kernel.definition.masks import Causal, Given, Intersection, Open, Prefix, Window, all_of
+from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.lessons.mistakes.problem import Mistake, Problem
+
+_AT_ONCE = 2  # mistakes in a rule that are tried together
+_USUAL_CAPS = (50.0, 30.0, 20.0)  # of scores, in models and in kernels' tests
+
+
+class _Change(NamedTuple):
+    """One part of the rule, as it must be (name and words ""), or wrong."""
+
+    name: str
+    words: str
+    scale: float | None = None
+    mask: Mask | None = None
+    softcap: float | None = None
+
+
+def rule_mistakes(problem: Problem) -> Iterator[Mistake]:
+    """Every mistake that is possible with this rule."""
+    rule = problem.rule
+    for scale, mask, cap in product(_scales(problem), _masks(problem), _softcaps(rule)):
+        wrong = [change for change in (scale, mask, cap) if change.name]
+        if 0 < len(wrong) <= _AT_ONCE:
+            assert scale.scale is not None and mask.mask is not None
+            names, words = "+".join(change.name for change in wrong), "; and ".join(change.words for change in wrong)
+            yield problem.attended(names, words, replace(rule, scale=scale.scale, mask=mask.mask, softcap=cap.softcap))
+    if rule.softcap is None:
+        for usual in _USUAL_CAPS:
+            words = f"a softcap of {usual:g} was applied without being requested"
+            yield problem.attended("softcap-uninvited", words, replace(rule, softcap=usual))
+    if rule.bias is not None:
+        yield problem.attended("bias-missing", "the bias is missing", replace(rule, bias=None))
+    if rule.sink is not None:
+        yield problem.attended("sink-missing", "the sink is missing from the softmax", replace(rule, sink=None))
+    if rule.softmax:
+        without = replace(rule, softmax=False, sink=None)
+        yield problem.attended("softmax-missing", "the softmax is missing", without)
+
+
+def _scales(problem: Problem) -> Iterator[_Change]:
+    scale, d, width = problem.rule.scale, problem.q.shape[-1], problem.width
+    yield _Change("", "", scale)
+    if scale != 1:
+        yield _Change("scale-missing", f"the scale is missing: q kᵀ was not multiplied by {scale:.4g}", 1.0)
+        words = f"the scale was applied twice, or is 1/d instead of 1/sqrt(d): {scale * scale:.4g}"
+        yield _Change("scale-twice", words, scale * scale)
+        yield _Change("scale-inverted", f"q kᵀ was divided by {scale:.4g} instead of multiplied", 1 / scale)
+    if abs(scale - d**-0.5) > 1e-9:
+        words = f"the scale is 1/sqrt(d) = {d**-0.5:.4g}, {scale:.4g} was asked for"
+        yield _Change("scale-of-head", words, d**-0.5)
+    if width != d and abs(scale - width**-0.5) > 1e-9:
+        words = f"the scale is 1/sqrt({width}) = {width**-0.5:.4g}, of the model's width, not of a head's: {scale:.4g}"
+        yield _Change("scale-of-width", words, width**-0.5)
+
+
+def _softcaps(rule: Rule) -> Iterator[_Change]:
+    yield _Change("", "", softcap=rule.softcap)
+    if rule.softcap is not None:
+        yield _Change("softcap-missing", "the softcap is missing")
+        if rule.scale > 0 and rule.scale != 1:  # c tanh(x / c) s is (c s) tanh(x s / (c s))
+            words = "the softcap was applied before the scale, it comes after it"
+            yield _Change("softcap-before-scale", words, softcap=rule.softcap * rule.scale)
+
+
+def _masks(problem: Problem) -> Iterator[_Change]:
+    mask, n, m = problem.rule.mask, problem.q.shape[-2], problem.k.shape[-2]
+    yield _Change("", "", mask=mask)
+    parts = mask.masks if isinstance(mask, Intersection) else (mask,)
+    if not isinstance(mask, Open):
+        yield _Change("mask-missing", f"the mask is missing ({mask})", mask=Open())
+    for part in parts:
+        rest = [other for other in parts if other is not part]
+        if isinstance(part, Causal):
+            yield from _diagonals(part, rest, n, m)
+        if isinstance(part, Window):
+            yield from _windows(part, rest)
+        if isinstance(part, Given):
+            words = "the mask is inverted: 1 was taken as blocked"
+            yield _Change("mask-inverted", words, mask=all_of(Given(~part.cells), *rest))
+    if not any(isinstance(part, Causal | Prefix) for part in parts):
+        words = "a causal mask was applied without being requested"
+        yield _Change("causal-uninvited", words, mask=all_of(Causal(), mask))
+        if n != m:
+            words = "a causal mask (bottom-right) was applied without being requested"
+            yield _Change("causal-uninvited", words, mask=all_of(Causal(m - n), mask))
+
+
+def _diagonals(causal: Causal, rest: list[Mask], n: int, m: int) -> Iterator[_Change]:
+    sides = {0: "first query with the first key", m - n: "last query with the last key"}
+    for offset, side in sides.items():
+        if offset != causal.offset:
+            words = f"the causal mask is aligned the other way: {side}"
+            yield _Change("causal-aligned-otherwise", words, mask=all_of(Causal(offset), *rest))
+    words = "the causal mask blocks the diagonal too (j < i instead of j <= i)"
+    yield _Change("causal-blocks-diagonal", words, mask=all_of(Causal(causal.offset - 1), *rest))
+    words = "the causal mask lets every query see one key ahead"
+    yield _Change("causal-one-ahead", words, mask=all_of(Causal(causal.offset + 1), *rest))
+    if rest:
+        words = f"only the causal mask was applied, not {all_of(*rest)}"
+        yield _Change("causal-alone", words, mask=causal)
+        yield _Change("causal-missing", "the causal mask is missing", mask=all_of(*rest))
+
+
+def _windows(window: Window, rest: list[Mask]) -> Iterator[_Change]:
+    wider = Window(window.size + 1, window.offset, window.both_sides)
+    yield _Change("window-wide", "the window is one key too wide", mask=all_of(wider, *rest))
+    if window.size > 1:
+        narrower = Window(window.size - 1, window.offset, window.both_sides)
+        yield _Change("window-narrow", "the window is one key too narrow", mask=all_of(narrower, *rest))

@@ -1,0 +1,145 @@
+"""The user's numbers beside the definition's in float64: in one layout, with a size for each, and how far apart."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from attn_cli.call import AttentionCall
+from attn_cli.kernel.definition.heads import expand_groups, join_heads
+from attn_cli.kernel.definition.softmax import softmax, unnormalised
+from attn_cli.kernel.lessons.precision import Precision
+
+
+class Checked(NamedTuple):
+    """An array to be checked: float64 `[batch, h, n, e]`, joined `[batch, n, width]`, or weights `[batch, h, n, m]`.
+
+    precision  that of the user's numbers, from which the tolerance follows
+    """
+
+    values: np.ndarray
+    precision: Precision
+
+
+class ErrorSize(NamedTuple):
+    """The distance between numbers, relative to sizes: the largest error, and the root of the mean square."""
+
+    worst: float
+    typical: float
+
+
+FAR = ErrorSize(np.inf, np.inf)
+
+
+class Definition(NamedTuple):
+    """The definition's numbers for one batch entry, in the user's layout, and the size of each.
+
+    output, sizes  `[h, n, e]` or joined `[n, width]`; a size is that of the products that a number is the sum of
+    weights        `[h, n, m]`, None where they are not checked
+    """
+
+    output: np.ndarray
+    sizes: np.ndarray
+    weights: np.ndarray | None
+
+
+@dataclass(frozen=True, eq=False)
+class CheckedNumbers:
+    """One batch entry.
+
+    user        the user's "output" and "weights", those that there are
+    precisions  theirs
+    joined      whether the output has its heads side by side
+    """
+
+    call: AttentionCall
+    user: dict[str, np.ndarray]
+    precisions: dict[str, Precision]
+    joined: bool
+
+    @cached_property
+    def right(self) -> Definition:
+        """Weights, where they are to be checked, output and sizes of every row; computed a band at a time."""
+        call = self.call
+        weights = np.zeros((call.h, call.n, call.m)) if "weights" in self.user else None
+        output, squares = np.zeros((call.h, call.n, call.e)), np.zeros((call.h, call.n, call.e))
+        squared_values = expand_groups(call.v**2, call.h)  # [h, m, e]
+        for band in call.bands():
+            output[:, band.start : band.stop] = band.output
+            squares[:, band.start : band.stop] = band.weights**2 @ squared_values[:, band.first : band.last]
+            if weights is not None:
+                weights[:, band.start : band.stop, band.first : band.last] = band.weights
+        return Definition(self.in_user_layout(output), self._sizes(output, squares), weights)
+
+    def right_of(self, what: str) -> np.ndarray:
+        """The right "output" or "weights"."""
+        right = self.right.output if what == "output" else self.right.weights
+        assert right is not None
+        return right
+
+    def sizes(self, what: str) -> np.ndarray:
+        """The size of every number of "output" or "weights", above 0, in its shape.
+
+        A weight's is the row's largest, since all share one sum.
+        """
+        right, smallest = self.right_of(what), self.precisions[what].smallest
+        own = self.right.sizes if what == "output" else np.abs(right).max(axis=-1, keepdims=True)
+        return np.broadcast_to(np.maximum(np.maximum(own, np.abs(right)), smallest), right.shape)
+
+    def in_user_layout(self, output: np.ndarray) -> np.ndarray:
+        """`[h, n, e]` in the user's form: multiplied by U_V for latents, heads joined, projected by W_O."""
+        ingredients = self.call.ingredients
+        if ingredients.value_up is not None:
+            output = output @ ingredients.value_up
+        if not self.joined:
+            return output
+        together = join_heads(output)
+        return np.asarray(together if ingredients.projection is None else together @ ingredients.projection)
+
+    def _sizes(self, output: np.ndarray, squares: np.ndarray) -> np.ndarray:
+        """The sizes of the numbers of the user's layout: the root of the squares of what each of them adds up."""
+        ingredients = self.call.ingredients
+        squares = np.maximum(squares, output**2)
+        if ingredients.value_up is not None:
+            squares = squares @ ingredients.value_up**2
+        if self.joined:
+            squares = join_heads(squares)
+            if ingredients.projection is not None:
+                squares = squares @ ingredients.projection**2
+        return np.asarray(np.sqrt(squares))
+
+    def rounded(self, what: str, precision: Precision) -> np.ndarray:
+        """The "output" or the "weights" as they are with q, k, v, scores and weights rounded to a precision."""
+        call = self.call
+        q, k, v = (precision.rounded(x) for x in (call.q, call.k, call.v))
+        values = expand_groups(v, call.h)
+        result = np.zeros((call.h, call.n, call.m if what == "weights" else call.e))
+        for band in replace(call, q=q, k=k, v=v, output=None).bands(want_scores=True):
+            rows, keys = slice(band.start, band.stop), slice(band.first, band.last)
+            scores = precision.rounded(np.asarray(band.scores))
+            shares = softmax(scores, call.rule.sink) if call.rule.softmax else unnormalised(scores)
+            weights = precision.rounded(shares)
+            if what == "weights":
+                result[:, rows, keys] = weights
+            else:
+                result[:, rows] = weights @ values[:, keys]
+        return result if what == "weights" else self.in_user_layout(result)
+
+    def distance(self, output: np.ndarray, weights: np.ndarray | None, start: int = 0) -> ErrorSize:
+        """The distance of the user's numbers from these, which may be of some rows alone, from `start` on."""
+        distances = [
+            self.distance_of(name, self.user[name], numbers, start)
+            for name, numbers in (("output", output), ("weights", weights))
+            if name in self.user and numbers is not None
+        ]
+        return max(distances, default=ErrorSize(0.0, 0.0))
+
+    def distance_of(self, what: str, values: np.ndarray, expected: np.ndarray, start: int = 0) -> ErrorSize:
+        """The distance of numbers from some rows `expected`, relative to sizes; infinite with a NaN."""
+        rows = slice(start, start + expected.shape[-2])
+        values, size = values[..., rows, :], self.sizes(what)[..., rows, :]
+        if values.shape != expected.shape or not np.isfinite(expected).all():
+            return FAR
+        errors = np.abs(values - expected) / np.maximum(size, np.abs(expected))
+        return ErrorSize(float(errors.max(initial=0.0)), float(np.sqrt(np.mean(errors**2))))

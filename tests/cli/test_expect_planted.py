@@ -1,0 +1,208 @@
+"""`attn compute --expect` against kernels as others write them: planted mistakes are named, no innocent is blamed."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from attn_cli.kernel.definition.masks import Causal
+from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.lessons.mistakes import Problem, mistakes
+from attn_cli.kernel.lessons.structure import places, structure
+from tests.cli import kernels
+from tests.cli.kernels import CAUSAL, INNOCENT, PLANTED, Arrays, Kernel
+from tests.program import attn
+
+SIZES = ({"h": 4, "n": 48, "d": 16}, {"h": 4, "n": 80, "d": 32, "g": 2}, {"h": 4, "n": 130, "d": 8})
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def verdict(a: Arrays, output: np.ndarray, options: tuple[str, ...], dtype: type = np.float64) -> dict[str, Any]:
+    """What is said of an output; all arrays are saved as numbers of that type."""
+    for name, x in a.items():
+        np.save(f"{name}.npy", x.astype(dtype))
+    np.save("mine.npy", output.astype(dtype))
+    files = (word for name in "qkv" for word in (f"--{name}", f"{name}.npy"))
+    run = attn("compute", *files, *options, "-q", "--expect", "mine.npy", "--json")
+    check: dict[str, Any] = run.json["result"]["check"][0]
+    assert run.code == (0 if check["right"] else 1)
+    return check
+
+
+def cases(kernel: Kernel, seeds: int, low: torch.dtype | None = None) -> Any:
+    """Arrays in several sizes and precisions, and what the kernel makes of them."""
+    for seed in range(seeds):
+        for number, size in enumerate(SIZES):
+            dtype = np.float64 if low is None and (seed + number) % 2 else np.float32
+            a = {name: x.astype(dtype).astype(np.float64) for name, x in kernels.arrays(seed, **size).items()}
+            a = a if low is None else {name: kernels.half(x, low) for name, x in a.items()}
+            output = kernel(a)
+            yield a, output if low is None else kernels.half(output, low), dtype
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_mistake_is_named(name: str) -> None:
+    kernel, options, words = PLANTED[name]
+    for a, output, dtype in cases(kernel, 2):
+        found = verdict(a, output, options, dtype)
+        assert words in (found["cause"] or ""), found
+        assert not found["right"]
+        assert found["rounding"] is None
+
+
+SEEN_IN_16_BITS = sorted(set(PLANTED) - {"masked scores -10", "sums in bfloat16"})
+
+
+@pytest.mark.parametrize("low", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", SEEN_IN_16_BITS)
+def test_a_planted_mistake_in_16_bits_is_named(name: str, low: torch.dtype) -> None:
+    """All but those that are smaller than the rounding of 16 bits."""
+    kernel, options, words = PLANTED[name]
+    for a, output, dtype in cases(kernel, 1, low):
+        found = verdict(a, output, options, dtype)
+        assert words in (found["cause"] or ""), found
+
+
+@pytest.mark.parametrize("name", INNOCENT)
+def test_an_innocent_kernel_is_never_called_wrong(name: str) -> None:
+    """Right, or right for a lower precision: no cause is named, nothing is said to be out of place."""
+    for a, output, dtype in cases(INNOCENT[name], 2):
+        found = verdict(a, output, CAUSAL, dtype)
+        assert found["cause"] is None, found
+        assert found["picture"] is None, found
+        assert found["right"] or found["rounding"] in ("float32", "float16", "bfloat16"), found
+
+
+@pytest.mark.parametrize("g", [8, 2])
+@pytest.mark.parametrize("mask", [(), CAUSAL])
+def test_rows_before_heads_in_all_arrays_are_recognised(mask: tuple[str, ...], g: int) -> None:
+    """FlashAttention's layout, [batch, n, heads, d]."""
+    a = kernels.arrays(1, h=8, n=64, d=32, g=g)
+    output = kernels.plain(a, mask=None if mask else np.ones((1, 1), dtype=bool))
+    found = verdict({name: x.swapaxes(0, 1)[None] for name, x in a.items()}, output.swapaxes(0, 1)[None], mask)
+    assert "read as 8 heads of 64, the output is right" in found["cause"]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "words"),
+    [
+        (lambda a: kernels.plain(a, 64**-0.5, np.ones((1, 1), dtype=bool)),
+         "1/sqrt(64) = 0.125, of the model's width, not of a head's: 0.25; and the mask is missing"),
+        (lambda a: kernels.plain(a, 0.1), "the scale is 0.1 = 1/sqrt(100), 0.25 was asked for"),
+        (lambda a: kernels.finite_mask(a, -7.5), "set to -7.5 instead of -inf"),
+        (lambda a: kernels.finite_mask(a, -15.0), "set to -15 instead of -inf"),
+        (lambda a: kernels.half(kernels.finite_mask(a, -8.0)) + 1e-9, "set to -8 instead of -inf"),
+        (lambda a: kernels.flash(a, 32, rescale="acc"), "the sum of the softmax is not rescaled"),
+        (lambda a: kernels.flash(a, 16, sums=kernels.half), "the sums were kept in bfloat16"),
+        (lambda a: kernels.sequential({x: kernels.half(a[x]) for x in "qkv"}, torch.bfloat16), "kept in bfloat16"),
+        (lambda a: kernels.sequential(a, torch.float16), "the sums were kept in float16"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_other_forms_of_the_mistakes_are_named(kernel: Kernel, words: str, dtype: type) -> None:
+    a = {name: x.astype(dtype).astype(np.float64) for name, x in kernels.arrays(4, h=4, n=64, d=16).items()}
+    found = verdict(a, kernel(a), CAUSAL, dtype)
+    assert words in (found["cause"] or ""), found
+
+
+def test_a_finite_mask_is_seen_in_rows_that_are_fully_masked() -> None:
+    a = kernels.arrays(1)
+    scores = kernels.scores_of(a)
+    uniform = kernels.soft(np.where(kernels.causal(48, 48, -4), scores, -1e4)) @ a["v"]
+    found = verdict(a, uniform, ("--mask", "causal:-4"))
+    assert "set to a finite number such as -1e4 instead of -inf" in found["cause"]
+
+
+def spoilt(change: Callable[[np.ndarray], None]) -> Kernel:
+    def kernel(a: Arrays) -> np.ndarray:
+        output = kernels.plain(a)
+        change(output)
+        return output
+
+    return kernel
+
+
+def noise(part: np.ndarray) -> None:
+    part += np.random.default_rng(0).normal(size=part.shape)
+
+
+def times(part: np.ndarray, factor: float) -> None:
+    part *= factor
+
+
+@pytest.mark.parametrize(
+    ("change", "picture"),
+    [
+        (lambda out: noise(out[:, 16:]), "rows 0-15 of every head are right, from row 16 on they are wrong"),
+        (lambda out: noise(out[:, :1]), "row 0 of every head is wrong"),
+        (lambda out: noise(out[:, :20]), "rows 0-19 of every head are wrong, from row 20 on they are right"),
+        (lambda out: noise(out[2]), "every row of head 2 is wrong"),
+        (lambda out: noise(out[1:3, 5]), "row 5 of heads 1-2 is wrong"),
+        (lambda out: noise(out[..., 12:]), "every row of every head is wrong, in columns 12-15 alone"),
+        (lambda out: times(out[:, 7::8], 1.01), "row 7 of every 8 rows of every head is wrong"),
+        (lambda out: times(out, 1.003),
+         "every row of every head is wrong; the errors are none of rounding: each row is too large, or too small, by"),
+        (lambda out: times(out, 1 + 1e-9) or times(out[1], 1 + 1e-7), "none of rounding: those of head 1 are"),
+    ],
+)  # fmt: skip
+def test_what_is_in_no_register_is_described_and_not_explained(change: Callable, picture: str) -> None:
+    a = kernels.arrays(3)
+    found = verdict(a, spoilt(change)(a), CAUSAL)
+    assert found["cause"] is None
+    assert found["rounding"] is None
+    assert picture in found["picture"]
+
+
+def test_the_verdict_is_a_sentence_before_the_numbers() -> None:
+    a = kernels.arrays(3)
+    first_lines = {}
+    unknown = spoilt(lambda out: noise(out[:, 16:]))(a)
+    outputs = {"right": kernels.plain(a), "coarse": kernels.half(kernels.plain(a)) + 1e-12,
+               "wrong": kernels.plain(a, 1.0), "unknown": unknown}  # fmt: skip
+    for name, output in outputs.items():
+        verdict(a, output, CAUSAL)
+        files = (word for each in "qkv" for word in (f"--{each}", f"{each}.npy"))
+        first_lines[name] = attn("compute", *files, *CAUSAL, "--expect", "mine.npy").text.split("\n\n")[1]
+    assert first_lines["right"].startswith("right: output within 1e-10 of the definition\n")
+    assert first_lines["coarse"].startswith("right for bfloat16, not for float64: the errors are those of rounding,")
+    assert "--tol 0.04 takes them" in first_lines["coarse"]
+    assert first_lines["wrong"].startswith(
+        "wrong, likely because the scale is missing: q kᵀ was not multiplied by 0.25\n"
+    )
+    assert first_lines["unknown"].startswith("wrong, cause unknown: rows 0-15 of every head are right, from row 16 on")
+
+
+def test_every_mistake_of_the_register_has_one_sentence_and_changes_something() -> None:
+    q, k, v = kernels.arrays(0, h=4, n=24, d=4, g=2).values()
+    problem = Problem(q, k, v, Rule(0.5, mask=Causal(), softcap=3.0), 16)
+    found = list(mistakes(problem))
+    assert len({mistake.words for mistake in found}) == len(found)
+    for mistake in found:
+        assert mistake.name
+        assert "\n" not in mistake.words
+        assert not np.allclose(mistake.output, problem.right.output, atol=1e-12) or "rescaled" in mistake.name
+
+
+def test_rounding_has_no_structure_and_structure_is_found_below_it() -> None:
+    random = np.random.default_rng(0)
+    rounding, direction = random.normal(size=(4, 64, 16)), np.abs(random.normal(size=(4, 64, 16)))
+    assert structure(random.normal(size=(4, 64, 16)), rounding, {"along": direction}) == ""
+    assert structure(random.normal(size=(4, 64, 16)) + 0.5 * direction, rounding, {"along": direction}) == "along"
+    falling = random.normal(size=(4, 64, 16)) * np.linspace(1, 0, 64)[:, None] ** 2
+    assert "rows 0-7 are" in structure(falling, rounding, {})
+
+
+def test_places_of_no_order_are_counted() -> None:
+    bad = np.zeros((2, 10, 1), dtype=bool)
+    bad[0, ::3] = bad[1, 1::5] = True
+    assert places(bad) == "30% of the rows of every head are wrong, not the same in each"
+    bad = np.zeros((1, 10, 1), dtype=bool)
+    bad[0, [1, 4, 5]] = True
+    assert places(bad) == "rows 1 and 4-5 are wrong"
