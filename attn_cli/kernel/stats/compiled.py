@@ -5,7 +5,7 @@ is another walk's, which looks at its own rows alone.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,8 @@ from attn_cli.kernel.stats.at_once import compiled_walk
 from attn_cli.kernel.stats.one_walk import MOST_TOP, OneWalk, WalkStats
 from attn_cli.kernel.stats.wanted import ColumnSums, Pool, RankedKeys, Rows, RowStats, TopK, Wanted
 
+# The fields of `Wanted` that one walk can note; whatever else is wanted is left to bands.
+_KNOWN = {"rows", "moments", "key_sets", "vectors", "distance_edges", "tops", "column_sums", "pools"}
 Notes = Callable[[OneWalk, Array | None], WalkStats | None]
 """Notes numbers of all rows of a call in one walk, which fills the output; None if it can't."""
 
@@ -49,9 +51,9 @@ def stats_of_walks(notes: Notes, wanted: Wanted, m: int, output: Array | None) -
 
 
 def _is_of_weights(wanted: Wanted) -> bool:
-    """Whether nothing is asked of scores or other measures but of the few largest weights."""
+    """True if compiled code knows all that is wanted: sums of weights, and the few largest with their scores."""
     return (
-        not wanted.seen
+        not any(getattr(wanted, x.name) for x in fields(wanted) if x.name not in _KNOWN)
         and all(x.by == "weight" and x.count <= MOST_TOP for x in wanted.tops)
         and all(x.by == "weight" for x in wanted.column_sums)
         and all((x.by, x.of, x.columns, x.rescaled) == ("weight", "weights", None, False) for x in wanted.pools)

@@ -6,7 +6,7 @@ without storing the weights. `of_bands` is the definition of each; compiled code
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -97,12 +97,12 @@ class Wanted:
 
     @property
     def notes_rows(self) -> bool:
-        """Whether any number of single rows is wanted."""
-        return any((self.moments, self.key_sets, self.vectors, self.distance_edges, self.seen, self.tops))
+        """True if any number of single rows is wanted."""
+        return any(getattr(self, x.name) for x in fields(self) if x.name not in ("rows", "column_sums", "pools"))
 
     @property
     def is_nothing(self) -> bool:
-        """Whether nothing is wanted."""
+        """True if nothing is wanted."""
         return not self.notes_rows and not self.column_sums and not self.pools
 
     @property
@@ -114,8 +114,10 @@ class Wanted:
         return sorted({row for rows in known for row in rows}) if len(known) == len(each) else None
 
 
-def _joined(some: tuple, more: tuple) -> tuple:  # type: ignore[type-arg]
-    """Both without repeats; arrays repeat where they are the same object."""
+def _joined(some: Any, more: Any) -> Any:
+    """Both flags, or both tuples without repeats; arrays repeat where they are the same object."""
+    if isinstance(some, bool):
+        return some or more
     return some + tuple(x for x in more if not any(x is y if isinstance(x, np.ndarray) else x == y for y in some))
 
 

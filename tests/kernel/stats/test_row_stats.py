@@ -1,6 +1,6 @@
 """Row statistics read off bands are the definition's, and those of compiled code are the same."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from attn_cli.call import AttentionCall, Place
 from attn_cli.kernel.cpu.c_library import is_built
 from attn_cli.kernel.definition import dense
+from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.of_bands import stats_of_bands
 from attn_cli.kernel.stats.wanted import MOMENTS, ColumnSums, Pool, Rows, RowStats, TopK, Wanted
 from attn_cli.prompt import Token
@@ -135,6 +136,21 @@ def test_compiled_code_says_the_same(problem: Problem, data: st.DataObject) -> N
     if stats is not None:
         assert_are_the_definitions(stats, exact, SINGLE)
     assert_are_the_definitions(call.row_stats(wanted), exact, SINGLE)
+
+
+@dataclass(frozen=True, eq=False)
+class _More(Wanted):
+    """A request with a field that only bands know."""
+
+    squares: bool = False
+
+
+@pytest.mark.skipif(not is_built(), reason="no C compiler was at hand when the package was installed")
+def test_a_wish_that_compiled_code_does_not_know_is_left_to_bands() -> None:
+    call = call_of(Problem(*np.random.default_rng(0).normal(size=(3, 2, 5, 4)), Rule(1.0)), single=True)
+    assert call.compiled_stats(_More(moments=MOMENTS)) is not None
+    assert call.compiled_stats(_More(moments=MOMENTS, squares=True)) is None
+    assert _More(squares=True).notes_rows and not _More(column_sums=(ColumnSums(),)).notes_rows
 
 
 @settings(max_examples=100, deadline=None)
