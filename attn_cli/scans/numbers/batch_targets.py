@@ -16,9 +16,9 @@ from attn_cli.scans.read.token_rows import TokenRows
 from attn_cli.summaries.reducers.heads.alignment import Alignment
 from attn_cli.summaries.reducers.heads.head_statistics import HeadMeans
 from attn_cli.summaries.reducers.kinds import BACK, DUPLICATE, INDUCTION, NEXT, PREVIOUS, SELF, Kind
-from attn_cli.summaries.reducers.kinds.control import DRAWN, DrawnFrom, drawn_keys, offset_of, shares_of
-from attn_cli.summaries.reducers.kinds.row_factors import LEAST_KEYS
-from attn_cli.summaries.reducers.kinds.targets import REACH, compact, content_lists
+from attn_cli.summaries.reducers.kinds.control import ControlRows, control_keys, offset_of
+from attn_cli.summaries.reducers.kinds.counted_rows import CountedRows, control_factors, counted_rows, have_choice
+from attn_cli.summaries.reducers.kinds.targets import REACH, compact, content_lists, placed_keys, window_keys
 from attn_cli.summaries.sight import IntervalSight
 
 PLACED = (*reversed(BACK), PREVIOUS, SELF, NEXT)  # kinds with one target, in the order of their stretches
@@ -34,8 +34,7 @@ class ContentTargets:
     keys     the targets `[R, c]`, -1 after the last
     on_sinks those of them at which sinks are expected
     drawn    keys as far away that are no targets `[R, 16]`
-    counted  rows that see a target `[R]`
-    rest     rows that see one at which no sink is expected `[R]`
+    rows     which rows count
     seen     how many targets each row sees `[R]`
     control  targets seen / drawn keys seen `[R]`, 0 where no key was drawn
     """
@@ -43,8 +42,7 @@ class ContentTargets:
     keys: np.ndarray
     on_sinks: np.ndarray
     drawn: np.ndarray
-    counted: np.ndarray
-    rest: np.ndarray
+    rows: CountedRows
     seen: np.ndarray
     control: np.ndarray
 
@@ -62,7 +60,7 @@ class BatchTargets:
         starts = np.arange(rows.count) * rows.length
         self.looks_back = bool((span.last[starts] <= starts + 1).all())
         self.live = self.seen > 0
-        self.judged = (self.seen >= LEAST_KEYS).astype(np.float64)
+        self.judged = have_choice(self.seen)
         self.even = np.divide(1.0, self.seen, out=np.zeros_like(self.seen), where=self.live)
 
     @cached_property
@@ -120,31 +118,29 @@ class BatchTargets:
         keys = self._repeats[kind]
         sees = self.sight.sees(keys)
         on_sinks = sees & self.sinks[np.maximum(keys, 0)]
-        seen, sunk = sees.sum(axis=1).astype(np.float64), on_sinks.sum(axis=1)
-        counted = self.judged * (seen > 0)
-        drawn = self._drawn(kind, keys)
-        of_drawn = self.sight.sees(drawn).sum(axis=1)
-        share = np.divide(seen, of_drawn, out=np.zeros_like(seen), where=of_drawn > 0)
+        seen = sees.sum(axis=1).astype(np.float64)
+        rows = counted_rows(seen, on_sinks.sum(axis=1), self.seen)
+        drawn = control_keys(kind, keys, self._control_rows(keys), self.seed)
+        control = control_factors(seen, self.sight.sees(drawn).sum(axis=1), rows.counted)
         sunk_keys = compact(np.where(on_sinks, keys, -1)) if on_sinks.any() else np.full((len(keys), 1), -1)
-        return ContentTargets(keys, sunk_keys, drawn, counted, self.judged * (seen > sunk), seen, share * counted)
+        return ContentTargets(keys, sunk_keys, drawn, rows, seen, control)
 
-    def _drawn(self, kind: Kind, keys: np.ndarray) -> np.ndarray:
-        """The control of each row: keys `[R, 16]`, -1 after the last."""
-        drawn = np.full((len(keys), DRAWN), -1)
-        queries = np.flatnonzero(keys[:, 0] >= 0)
-        if not len(queries):
-            return drawn
-        rows, every = self.rows, np.arange(self.rows.count + 1)
+    def _control_rows(self, keys: np.ndarray) -> ControlRows:
+        """What the controls of rows with these targets are drawn from."""
+        rows = self.rows
         row, column = np.nonzero(keys >= 0)
-        bounds = np.searchsorted(row // rows.length, every)  # of each text among all distances
-        mine = queries // rows.length
-        shares = shares_of(self.seed, kind, rows.place[queries], self._offsets[mine])
-        source = DrawnFrom(
-            rows.begin[queries], rows.begin[queries] + rows.lengths[mine], row - keys[row, column],
-            bounds[mine], np.diff(bounds)[mine], shares,
-        )  # fmt: skip
-        drawn[queries] = drawn_keys(kind, queries, rows.names, self.sinks, source)
-        return drawn
+        bounds = np.searchsorted(row // rows.length, np.arange(rows.count + 1))  # of each text among all distances
+        first, total, stop, offsets = (
+            np.repeat(of_text, rows.length)
+            for of_text in (
+                bounds[:-1],
+                np.diff(bounds),
+                np.arange(rows.count) * rows.length + rows.lengths,
+                self._offsets,
+            )
+        )
+        distances = row - keys[row, column]
+        return ControlRows(rows.begin, stop, rows.names, self.sinks, offsets, distances, first, total)
 
     @cached_property
     def _offsets(self) -> np.ndarray:
@@ -158,7 +154,7 @@ class BatchTargets:
 
     @cached_property
     def _window(self) -> np.ndarray:
-        return np.arange(len(self.rows.real))[:, None] + np.arange(-REACH, self.ahead + 1)
+        return window_keys(len(self.rows.real), looks_back=self.looks_back)
 
     @cached_property
     def window_seen(self) -> np.ndarray:
@@ -178,15 +174,13 @@ class BatchTargets:
         return self.sight.sees(self._placed)
 
     @cached_property
-    def placed_rest(self) -> np.ndarray:
-        """Whether it does, counts, and expects no sink there `[R, 10]`."""
-        sunk = self.sinks[np.clip(self._placed, 0, len(self.sinks) - 1)]
-        return (self.placed_seen & ~sunk) * self.judged[:, None]
+    def placed_sinks(self) -> np.ndarray:
+        """Whether a sink is expected there `[R, 10]`."""
+        return self.placed_seen & self.sinks[np.clip(self._placed, 0, len(self.sinks) - 1)]
 
     @cached_property
     def _placed(self) -> np.ndarray:
-        back = np.array([kind.back for kind in PLACED])
-        return np.arange(len(self.rows.real))[:, None] - back
+        return placed_keys(PLACED, len(self.rows.real))
 
     @cached_property
     def delimiters_seen(self) -> np.ndarray:

@@ -5,6 +5,7 @@ import numpy as np
 from attn_cli.scans.numbers.batch_targets import CONTENT_KINDS, PLACED, PLACED_COLUMNS, BatchTargets
 from attn_cli.scans.numbers.ranges import OWN
 from attn_cli.summaries.reducers.kinds import DELIMITER, FIRST, KINDS, UNIFORM, WINDOW, Kind
+from attn_cli.summaries.reducers.kinds.counted_rows import CountedRows, counted_rows, of_uniform_entropy
 from attn_cli.summaries.reducers.kinds.kind_sums import enough
 from attn_cli.summaries.reducers.kinds.targets import REACH
 
@@ -40,63 +41,59 @@ class RowCounts:
         self.judged = _column(targets.judged)
         stretches = slice(PLACED_COLUMNS.start, min(PLACED_COLUMNS.stop, targets.stretches.stop))
         self.columns, self.placed = stretches, PLACED[: stretches.stop - stretches.start]
-        self.rest = targets.placed_rest[:, : len(self.placed)].astype(np.float32)
-        for at, kind in enumerate(self.placed):
-            self._count(kind, targets.placed_seen[:, at], targets.placed_rest[:, at])
+        of_placed = [
+            self._count(kind, targets.placed_seen[:, at], targets.placed_sinks[:, at])
+            for at, kind in enumerate(self.placed)
+        ]
+        self.rest = np.stack([rows.rest for rows in of_placed], axis=1).astype(np.float32)
         self._marks()
         self._lists()
 
     def _rows(self, counted: np.ndarray) -> np.ndarray:
         return self.by_text(counted).sum(axis=-1, dtype=np.float64)
 
-    def _count(self, kind: Kind, seen: np.ndarray, rest: np.ndarray, *, more: int = 0) -> np.ndarray:
-        """Note which rows count for a kind of which each row sees so many targets; returns them `[R]`.
+    def _count(self, kind: Kind, seen: np.ndarray, on_sinks: np.ndarray | int = 0, *, more: int = 0) -> CountedRows:
+        """Note and return which rows count for a kind of which each row sees so many targets; as `counted_rows`."""
+        rows = counted_rows(seen, on_sinks, self.targets.seen, more=more)
+        self._note(kind, rows)
+        return rows
 
-        rest  which rows count for its share
-        more  targets and keys that are neither: a learned sink
-        """
-        targets = self.targets
-        counted: np.ndarray = targets.judged * (seen + more > 0)
-        rows = self.counted[kind] = self._rows(counted)
-        share = (seen + more) / np.maximum(targets.seen + more, 1) * counted
+    def _note(self, kind: Kind, rows: CountedRows) -> None:
+        """Note how many rows of each text count for a kind, and what uniform attention gives its targets."""
+        count = self.counted[kind] = self._rows(rows.counted)
         baseline = self.baselines[BASELINE_AT[f"{kind.name}:baseline"]]
-        np.divide(self.by_text(share).sum(axis=-1), rows, out=baseline, where=rows > 0)
-        self.baselines[BASELINE_AT[f"{kind.name}:rows"]] = self._rows(rest)
-        return counted
+        np.divide(self.by_text(rows.uniform).sum(axis=-1), count, out=baseline, where=count > 0)
+        self.baselines[BASELINE_AT[f"{kind.name}:rows"]] = self._rows(rows.rest)
 
     def _marks(self) -> None:
-        targets, judged = self.targets, self.targets.judged
+        targets = self.targets
         begin = targets.rows.begin
         sees_first = (targets.sight.first <= begin) & (targets.sight.last > begin)
-        more = int(targets.learned_sink)
-        self.first = _column(self._count(FIRST, sees_first, judged * (sees_first | bool(more)), more=more))
-        seen = targets.delimiters_seen
-        self.delimiter = _column(self._count(DELIMITER, seen, judged * (seen > 0)))
-        self.counted[UNIFORM] = self._rows(judged)
+        self.first = _column(self._count(FIRST, sees_first, more=int(targets.learned_sink)).counted)
+        self.delimiter = _column(self._count(DELIMITER, targets.delimiters_seen).counted)
+        self.counted[UNIFORM] = self._rows(targets.judged)
         self.baselines[BASELINE_AT[f"{UNIFORM.name}:rows"]] = self.counted[UNIFORM]
-        self.even = _column(
-            np.divide(1.0, np.log(np.maximum(targets.seen, 2)), out=np.zeros_like(judged), where=judged > 0)
-        )
+        self.even = _column(of_uniform_entropy(targets.seen))
 
     def _lists(self) -> None:
-        targets, judged = self.targets, self.targets.judged
-        seen, sunk = targets.window_seen, (targets.window_sinks >= 0).sum(axis=1)
-        window_rest = judged * (seen > sunk)
+        targets = self.targets
+        window = self._count(WINDOW, targets.window_seen, (targets.window_sinks >= 0).sum(axis=1))
         self.columns_of_window = slice(OWN - REACH, OWN + targets.ahead + 1)
-        self.window = _column(self._count(WINDOW, seen, window_rest))
+        self.window = _column(window.counted)
         counts, rests, has_control, content_rest = [], [], [], []
         for kind in CONTENT_KINDS:
             content = targets.content[kind]
-            counted = self._count(kind, content.seen, content.rest)
+            rows = content.rows
+            self._note(kind, rows)
             has = (content.control > 0).astype(np.float64)
             self.baselines[BASELINE_AT[f"{kind.name}:control_rows"]] = self._rows(has)
-            counts += [counted, np.zeros_like(has), content.control]
-            rests += [content.rest, -content.rest, np.zeros_like(has)]
+            counts += [rows.counted, np.zeros_like(has), content.control]
+            rests += [rows.rest, -rows.rest, np.zeros_like(has)]
             has_control.append(has)
-            content_rest.append(content.rest)
-        self.lists = np.stack([*counts, window_rest], axis=1).astype(np.float32)
-        self.off_sinks = np.stack([*rests, -window_rest], axis=1).astype(np.float32)
-        more = np.stack([*has_control, *content_rest, window_rest], axis=1)
+            content_rest.append(rows.rest)
+        self.lists = np.stack([*counts, window.rest], axis=1).astype(np.float32)
+        self.off_sinks = np.stack([*rests, -window.rest], axis=1).astype(np.float32)
+        more = np.stack([*has_control, *content_rest, window.rest], axis=1)
         self.beyond = np.concatenate([self.rest, more], axis=1, dtype=np.float32)
 
     def least(self, *kinds: Kind) -> np.ndarray:

@@ -16,21 +16,25 @@ DRAWN = 16  # keys per row
 _TRIED = 4 * DRAWN
 
 
-class DrawnFrom(NamedTuple):
-    """What the control of Q queries is drawn from.
+class ControlRows(NamedTuple):
+    """R rows of texts side by side, and what their controls are drawn from.
 
-    begin, stop  the first row of each query's text, and the one after its last `[Q]`
-    distances    query less key of targets, text after text
-    first, total  where those of each query's text begin, and how many they are `[Q]`
-    shares       numbers below 1 by which distances are chosen `[Q, 64]`, as `shares_of` makes them
+    begin, stop   the first row of each row's text, and the one after its last `[R]`
+    names         of the tokens: equal for repeats of one text `[R]`
+    at_sink       whether a sink is expected at each row `[R]`
+    offsets       of each row's text, as `offset_of` makes them `[R]`
+    distances     query less key of targets, text after text
+    first, total  where those begin that are for each row's text, and how many they are `[R]`
     """
 
     begin: np.ndarray
     stop: np.ndarray
+    names: np.ndarray
+    at_sink: np.ndarray
+    offsets: np.ndarray
     distances: np.ndarray
     first: np.ndarray
     total: np.ndarray
-    shares: np.ndarray
 
 
 def shares_of(seed: int, kind: Kind, places: np.ndarray, offsets: np.ndarray) -> np.ndarray:
@@ -49,22 +53,25 @@ def offset_of(ids: Sequence[int] | np.ndarray) -> float:
     return int.from_bytes(digest, "little") / 2**32
 
 
-def drawn_keys(kind: Kind, queries: np.ndarray, names: np.ndarray, sinks: np.ndarray, source: DrawnFrom) -> np.ndarray:
-    """Keys `[Q, 16]` as far from each query as targets are from queries of its text, that are neither target nor sink.
+def control_keys(kind: Kind, targets: np.ndarray, rows: ControlRows, seed: int) -> np.ndarray:
+    """Keys `[R, 16]` as far from each row as targets are from queries of its text, that are neither target nor sink.
 
-    queries  their rows `[Q]`
-    names    of the tokens of all R rows, texts side by side: equal for repeats of one text
-    sinks    whether a sink is expected at each row `[R]`
+    targets  of each row `[R, c]`, -1 after its last
 
-    -1 after the last of a query.
+    -1 after the last of a row; rows without a target have none.
     """
-    chosen = source.first[:, None] + (source.shares * source.total[:, None]).astype(np.int64)
-    keys = queries[:, None] - source.distances[chosen]
-    begin = source.begin[:, None]
-    inside = (keys >= begin) & (keys < source.stop[:, None])
+    control = np.full((len(targets), DRAWN), -1)
+    queries = np.flatnonzero((targets[:, 0] >= 0) & (rows.total > 0))
+    if not len(queries):
+        return control
+    begin, stop = rows.begin[queries], rows.stop[queries, None]
+    shares = shares_of(seed, kind, queries - begin, rows.offsets[queries])
+    chosen = rows.first[queries, None] + (shares * rows.total[queries, None]).astype(np.int64)
+    keys, begin = queries[:, None] - rows.distances[chosen], begin[:, None]
     named = keys - (kind is INDUCTION)  # the token whose earlier place makes this key a target
-    own = names[queries][:, None]
-    is_target = (named >= begin) & (names[np.clip(named, 0, len(names) - 1)] == own) & (named != queries[:, None])
-    good = inside & ~is_target & ~sinks[np.clip(keys, 0, len(names) - 1)]
+    own, last = rows.names[queries][:, None], len(targets) - 1
+    is_target = (named >= begin) & (rows.names[np.clip(named, 0, last)] == own) & (named != queries[:, None])
+    good = (keys >= begin) & (keys < stop) & ~is_target & ~rows.at_sink[np.clip(keys, 0, last)]
     order = np.argsort(~good, axis=1, kind="stable")[:, :DRAWN]
-    return np.take_along_axis(np.where(good, keys, -1), order, axis=1)
+    control[queries] = np.take_along_axis(np.where(good, keys, -1), order, axis=1)
+    return control

@@ -9,11 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from attn_cli.summaries.reducers.kinds import CONTENT, DELIMITER, FIRST, KINDS, UNIFORM, Kind
+from attn_cli.summaries.reducers.kinds.counted_rows import (
+    control_factors,
+    counted_rows,
+    have_choice,
+    of_uniform_entropy,
+)
 from attn_cli.summaries.reducers.kinds.targets import Targets
 from attn_cli.summaries.sight import Sight
 from attn_cli.summaries.sinks import SinkRows
-
-LEAST_KEYS = 4  # a query that sees fewer has no choice worth counting
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,33 +42,27 @@ class RowFactors:
     @property
     def has_choice(self) -> np.ndarray:
         """Which rows see 4 keys or more; where none does, all that see two `[n]`."""
-        enough: np.ndarray = self.seen >= LEAST_KEYS
+        enough = have_choice(self.seen) > 0
         return enough if enough.any() else self.seen > 1
 
 
 def factors_of(targets: Targets, sight: Sight, *, learned_sink: bool) -> RowFactors:
     """The factors of rows that see what `sight` says; a learned sink is a target of the kind `first`."""
     count = sight.count.astype(np.float64)
-    judged = count >= LEAST_KEYS
     counted, rest = np.zeros((len(KINDS), len(count))), np.zeros((len(KINDS), len(count)))
     baseline = np.full(len(KINDS), np.nan)
     controls = {}
     for number, kind in enumerate(KINDS):
         if kind is UNIFORM:
-            counted[number] = np.divide(1.0, np.log(np.maximum(count, 2)), out=np.zeros_like(count), where=judged)
-            rest[number] = judged
+            counted[number], rest[number] = of_uniform_entropy(count), have_choice(count)
             continue
         if kind is not DELIMITER and kind not in targets.lists:
             continue
         seen, on_sinks = _seen(kind, targets, sight)
-        learned = kind is FIRST and learned_sink  # one more target, and one more that a row may give weight to
-        seen = seen + learned
-        counted[number], rest[number] = judged & (seen > 0), judged & (seen > on_sinks)
-        baseline[number] = (seen / np.maximum(count + learned, 1) * counted[number]).sum()
+        rows = counted_rows(seen, on_sinks, count, more=kind is FIRST and learned_sink)
+        counted[number], rest[number], baseline[number] = rows.counted, rows.rest, rows.uniform.sum()
         if kind.rank == CONTENT:
-            drawn = sight.sees(targets.controls[kind]).sum(axis=1)
-            share = np.divide(seen, drawn, out=np.zeros_like(count), where=drawn > 0)
-            controls[kind] = share * counted[number]
+            controls[kind] = control_factors(seen, sight.sees(targets.controls[kind]).sum(axis=1), rows.counted)
     return RowFactors(counted, rest, baseline, controls, SinkRows.of(sight), sight.count)
 
 

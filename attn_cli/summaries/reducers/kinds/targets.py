@@ -20,7 +20,7 @@ from attn_cli.summaries.reducers.kinds import (
     WINDOW,
     Kind,
 )
-from attn_cli.summaries.reducers.kinds.control import DRAWN, DrawnFrom, drawn_keys, offset_of, shares_of
+from attn_cli.summaries.reducers.kinds.control import ControlRows, control_keys, offset_of
 
 MOST_PLACES = 64  # of one token: ten thousand commas would cost n²
 REACH = 4  # of the window
@@ -67,12 +67,11 @@ def targets_of(
     """The targets of n queries that stand at the last n of `keys`, with `seed` for the control's draws."""
     m = len(keys)
     names = names_of(keys)
-    place = np.arange(m)[:, None]
     lists = content_lists(names, looks_back=looks_back)
-    for kind in (PREVIOUS, *([] if looks_back else [NEXT]), SELF, *BACK):
-        lists[kind] = _inside(place - (kind.back or 0), m)
+    placed = (PREVIOUS, *([] if looks_back else [NEXT]), SELF, *BACK)
+    lists |= {kind: keys[:, None] for kind, keys in zip(placed, _inside(placed_keys(placed, m), m).T, strict=True)}
     lists[FIRST] = np.zeros((m, 1), dtype=np.int64)
-    lists[WINDOW] = _inside(place - np.arange(REACH, -1 if looks_back else -REACH - 1, -1), m)
+    lists[WINDOW] = _inside(window_keys(m, looks_back=looks_back), m)
     controls = {kind: _control(kind, lists[kind], keys, sinks, distances.of[kind], seed)
                 for kind in (INDUCTION, DUPLICATE)}  # fmt: skip
     on_sinks = {kind: np.where(np.isin(places, sinks), places, -1) for kind, places in lists.items()
@@ -128,6 +127,16 @@ def content_lists(names: np.ndarray, *, looks_back: bool) -> dict[Kind, np.ndarr
     return {INDUCTION: compact(np.where(earlier_of >= 0, earlier_of + 1, -1)), DUPLICATE: compact(others)}
 
 
+def placed_keys(kinds: Sequence[Kind], m: int) -> np.ndarray:
+    """The one target of each of m places for kinds at a fixed distance `[m, kinds]`; some lie beyond the ends."""
+    return np.arange(m)[:, None] - np.array([kind.back for kind in kinds])
+
+
+def window_keys(m: int, *, looks_back: bool) -> np.ndarray:
+    """The keys of the window around each of m places `[m, c]`; some lie beyond the ends."""
+    return np.arange(m)[:, None] + np.arange(-REACH, 1 if looks_back else REACH + 1)
+
+
 def delimiters(tokens: Sequence[Token]) -> np.ndarray:
     """Which tokens are special but not the first, or punctuation alone, `[m]`."""
     return np.array([at > 0 if token.special else is_punctuation(token.text) for at, token in enumerate(tokens)], bool)
@@ -166,14 +175,8 @@ def _control(
 ) -> np.ndarray:
     """The control's keys `[m, 16]`, -1 in rows without a target, and where no such key was drawn."""
     m = len(keys)
-    control = np.full((m, DRAWN), -1)
-    queries = np.flatnonzero(targets[:, 0] >= 0)
-    if not len(queries) or not len(distances):
-        return control
-    ids = [-1 if token.id is None else token.id for token in keys]
-    begin, offsets = np.zeros_like(queries), np.full(len(queries), offset_of(ids))
-    source = DrawnFrom(begin, begin + m, distances, begin, begin + len(distances),
-                       shares_of(seed, kind, queries, offsets))  # fmt: skip
-    at_sinks = np.isin(np.arange(m), sinks)
-    control[queries] = drawn_keys(kind, queries, names_of(keys), at_sinks, source)
-    return control
+    offset = offset_of([-1 if token.id is None else token.id for token in keys])
+    none = np.zeros(m, np.int64)
+    rows = ControlRows(none, none + m, names_of(keys), np.isin(np.arange(m), sinks), np.full(m, offset), distances,
+                       none, none + len(distances))  # fmt: skip
+    return control_keys(kind, targets, rows, seed)

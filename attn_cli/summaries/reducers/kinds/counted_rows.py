@@ -1,0 +1,54 @@
+"""Which rows count for a kind of head, and for how much: rows of one text, or of many side by side.
+
+What is added up of them is told apart elsewhere: `head_kinds` for a text, `attn_cli.scans.numbers` for a corpus.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+LEAST_KEYS = 4  # a query that sees fewer has no choice worth counting
+
+
+class CountedRows(NamedTuple):
+    """What R rows count for in the numbers of one kind.
+
+    counted  1 for rows that see a target `[R]`
+    rest     1 for rows that see a target at which no sink is expected `[R]`
+    uniform  what uniform attention gives the targets of counted rows `[R]`, 0 elsewhere
+    """
+
+    counted: np.ndarray
+    rest: np.ndarray
+    uniform: np.ndarray
+
+
+def have_choice(keys: np.ndarray) -> np.ndarray:
+    """1 for rows that see enough of the keys to count, given how many each sees `[R]`."""
+    return (keys >= LEAST_KEYS).astype(np.float64)
+
+
+def counted_rows(targets: np.ndarray, on_sinks: np.ndarray | int, keys: np.ndarray, *, more: int = 0) -> CountedRows:
+    """The rows that count for a kind.
+
+    targets   how many targets each row sees `[R]`
+    on_sinks  at how many of them a sink is expected `[R]`
+    keys      how many keys each row sees `[R]`
+    more      targets and keys that are neither: a learned sink
+
+    >>> counted_rows(np.array([1, 1, 0]), np.array([0, 1, 0]), np.array([3, 4, 5])).counted.tolist()
+    [0.0, 1.0, 0.0]
+    """
+    judged, seen = have_choice(keys), targets + more
+    counted = judged * (seen > 0)
+    return CountedRows(counted, judged * (seen > on_sinks), seen / np.maximum(keys + more, 1) * counted)
+
+
+def of_uniform_entropy(keys: np.ndarray) -> np.ndarray:
+    """1 over the entropy of uniform attention in nats `[R]`; 0 for rows that don't count."""
+    return have_choice(keys) / np.log(np.maximum(keys, 2))
+
+
+def control_factors(targets: np.ndarray, drawn: np.ndarray, counted: np.ndarray) -> np.ndarray:
+    """Targets seen over keys of the control seen `[R]`; 0 for rows that don't count or see no key of the control."""
+    return np.divide(targets, drawn, out=np.zeros(len(targets)), where=drawn > 0) * counted
