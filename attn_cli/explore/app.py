@@ -128,6 +128,23 @@ class Explorer(App[int], inherit_bindings=False):
         if threading.current_thread() is threading.main_thread() and not self.is_headless:
             self._heed(asyncio.get_running_loop())
         self.session.scene.answers.refine()
+        self._judge()
+
+    def _judge(self) -> None:
+        """Find out what heads do, beside the screen where that takes longer than a first picture may."""
+        scene = self.session.scene
+        if scene.is_judged:
+            return
+
+        def run() -> None:
+            try:
+                scene.judge()
+            except BaseException as error:
+                self._from_thread(lambda error=error: self._ended(error))()  # type: ignore[misc]
+            else:
+                self._from_thread(lambda: self._ended(None, self.session.judged))()
+
+        threading.Thread(target=run, daemon=True, name="judging").start()
 
     def _heed(self, loop: asyncio.AbstractEventLoop) -> None:
         """Answer signals in the loop, and end the process where the loop no longer runs.
@@ -239,13 +256,17 @@ class Explorer(App[int], inherit_bindings=False):
                 self.copy_to_clipboard(line)
                 self.session.say(line)
             case Request("read" | "compare" as task, text):
-                self._read(text, self.session.replace_recording if task == "read" else self.session.compare)
+                self._read(text, self._replaced if task == "read" else self.session.compare)
             case Request("picture", words):
                 self.session.guarded(lambda: self.session.draw(seen(self.session), words))
             case Request("edit"):
                 self._edit()
             case Request("mouse"):
                 self._switch_mouse()
+
+    def _replaced(self, recording: Recording, text: str) -> None:
+        self.session.replace_recording(recording, text)
+        self._judge()
 
     def _read(self, text: str, then: Callable[[Recording, str], None]) -> None:
         """Read another text."""

@@ -34,6 +34,8 @@ class LineOrigin:
 def command_words(origin: LineOrigin, scene: Scene, view: Viewpoint) -> list[str]:
     """The words of the command that gives what the pane shows."""
     if view.pane == "heads":
+        if scene.shown_work(view) is not None:
+            return origin.words("heads", ["--kinds"])
         statistic = scene.statistic(view)
         return origin.words("heads", ["--sort", statistic.name] if view.sorted else [])
     options = _head_options(scene, view)

@@ -7,7 +7,7 @@ from attn_cli.errors import InputError
 from attn_cli.explore import displays, moves
 from attn_cli.explore.request import Choices, Request, Run, Task
 from attn_cli.explore.scene import Scene
-from attn_cli.explore.viewpoint import PANES, Pane, Viewpoint
+from attn_cli.explore.viewpoint import KINDS, PANES, Pane, Viewpoint
 from attn_cli.views.drawing.palette import SCALES
 
 
@@ -60,7 +60,7 @@ def _heads_of(scene: Scene, view: Viewpoint) -> list[str]:
 
 
 def _statistics_of(scene: Scene, view: Viewpoint) -> list[str]:
-    return [each.heading.split(" ")[0] for each in scene.statistics]
+    return [KINDS, *(each.heading.split(" ")[0] for each in scene.statistics)]
 
 
 COMMANDS: tuple[Command, ...] = (

@@ -6,7 +6,7 @@ from attn_cli.errors import InputError
 from attn_cli.explore.moves import head_named
 from attn_cli.explore.request import Outcome, Request, Run
 from attn_cli.explore.scene import Scene
-from attn_cli.explore.viewpoint import Against, Pane, Viewpoint
+from attn_cli.explore.viewpoint import KINDS, Against, Pane, Viewpoint
 from attn_cli.summaries.calls.in_words import words_of
 from attn_cli.views.drawing.palette import SCALES
 
@@ -32,10 +32,12 @@ def thumbnails(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 
 def statistic(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
     """The number of heads that is named, else the next one."""
-    names = [each.name for each in scene.statistics]
+    names = [*([KINDS] if scene.is_judged and scene.judge().outs else []), *(each.name for each in scene.statistics)]
     if not words:
-        at = names.index(scene.statistic(view).name)
+        at = names.index(view.statistic if view.statistic in names else scene.statistic(view).name)
         return replace(view, statistic=names[(at + 1) % len(names)], thumbnails=False)
+    if words == KINDS:
+        return replace(view, statistic=KINDS, thumbnails=False, sorted=False)
     found = [each.name for each in scene.statistics if words in (each.name, each.heading, each.heading.split(" ")[0])]
     if not found:
         raise InputError(

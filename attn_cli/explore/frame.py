@@ -11,6 +11,7 @@ from attn_cli.explore.line_entry import LineEntry
 from attn_cli.explore.panes.cell import draw_cell
 from attn_cli.explore.panes.heads import draw_heads, head_at
 from attn_cli.explore.panes.help import draw_help, hints
+from attn_cli.explore.panes.legend import with_key, with_panes
 from attn_cli.explore.panes.lines import BOLD, DIM, PLAIN, REVERSED, Line, line, padded
 from attn_cli.explore.panes.matrix import cell_at, draw_matrix
 from attn_cli.explore.panes.text import draw_text, key_at, token_at
@@ -55,6 +56,12 @@ def _panes(scene: Scene, view: Viewpoint) -> list[Line]:
             drawn = _DRAWN[pane](scene, view, region)
         except AttnError as error:  # a layer of which numbers and thumbnails alone are kept
             drawn = [line(error.message, region.width), line(error.hint, region.width), *([[]] * (region.height - 2))]
+        head = (
+            with_panes(drawn[0], pane, region.width)
+            if len(regions) == 1
+            else with_key(drawn[0], pane, region.width, is_seen=pane == view.pane)
+        )
+        drawn = [head, *drawn[1:]]
         if pane != view.pane:  # the reversed line is that of the pane with the keys
             drawn = [*drawn[:-1], [Segment(part.text, DIM) for part in drawn[-1]]]
         for y, each in enumerate(drawn[: region.height], region.y):

@@ -10,26 +10,27 @@ import numpy as np
 from attn_cli.explore.answers import Answers, Picture
 from attn_cli.explore.grids import Difference, Grid, HeadGrid, MeanGrid, ValueGrid, WithoutSinks, WordGrid, hidden_keys
 from attn_cli.explore.text_layout import TextLayout, layout_of
-from attn_cli.explore.viewpoint import Pane, Viewpoint
+from attn_cli.explore.viewpoint import KINDS, Pane, Viewpoint
 from attn_cli.explore.window import CellForm, MatrixWindow, Space, forms, window_at
 from attn_cli.prompt import Token
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.summaries.against.alignment import Aligner
 from attn_cli.summaries.answers.kinds import recorded_kinds
 from attn_cli.summaries.calls.in_words import has_words
+from attn_cli.summaries.head_words import HeadWork, work_of
 from attn_cli.summaries.reducers.heads.statistic import Statistic
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
-from attn_cli.summaries.standing_out import standing_out
 from attn_cli.views.drawing.screen import Screen, label_columns
 
-WIDE = (140, 40)  # columns and lines from which several panes are seen at once
+WIDE = (140, 40)  # columns and lines from which heads, matrix and text are seen at once
+TALL = (80, 34)  # from which the text is seen below the pane that has the keys
 _HEADS_SHARE = 0.36  # of the columns of a wide screen
 _TEXT_SHARE = 0.36  # of its lines
 _MATRIX_LINES = 3  # title, ruler, status
 _TABLE_SHARE = 0.4  # of the lines of the text pane
 _BOLD_SHARE = 0.05  # tokens with so much are marked where there is no colour
 LONGEST_TABLE = 16
-_JUDGED_CELLS = 2**28  # of all heads, for the head to begin with to be looked for
+_JUDGED_CELLS = 2**27  # of all heads, that are judged before the first picture
 _SEARCHED = 2**18  # cells of a block at most in which the heaviest is looked for
 
 
@@ -56,6 +57,7 @@ class Scene:
     other: Recording | None = None
     _layouts: dict[Hashable, TextLayout] = field(default_factory=dict)
     _grids: dict[Hashable, Grid] = field(default_factory=dict)
+    _work: dict[int, HeadWork] = field(default_factory=dict)
     _aligner: Aligner = field(default_factory=Aligner)
 
     @property
@@ -65,17 +67,26 @@ class Scene:
 
     @property
     def is_wide(self) -> bool:
-        """Whether several panes are seen at once."""
+        """Whether heads, matrix and text are seen at once."""
         return self.screen.width >= WIDE[0] and self.lines + 1 >= WIDE[1]
 
-    def regions(self, view: Viewpoint) -> dict[Pane, Region]:
-        """Where the panes are that are seen: the one that has the keys alone, unless the screen is wide.
+    @property
+    def is_tall(self) -> bool:
+        """Whether the text is seen below another pane."""
+        return self.screen.width >= TALL[0] and self.lines + 1 >= TALL[1]
 
-        Thumbnails of all heads take all of a wide screen, too.
+    def regions(self, view: Viewpoint) -> dict[Pane, Region]:
+        """Where the panes are that are seen: the one that has the keys, on a large screen others beside and below it.
+
+        Thumbnails of all heads take all of a large screen, too.
         """
         width, height, pane = self.screen.width, self.lines, view.pane
-        if not self.is_wide or (pane == "heads" and view.thumbnails and not view.sorted):
+        if not (self.is_wide or self.is_tall) or (pane == "heads" and view.thumbnails and not view.sorted):
             return {pane: Region(0, 0, width, height)}
+        if not self.is_wide:
+            below = round(height * _TEXT_SHARE)
+            above: Pane = "matrix" if pane == "text" else pane
+            return {above: Region(0, 0, width, height - below), "text": Region(0, height - below, width, below)}
         left, bottom = round(width * _HEADS_SHARE), round(height * _TEXT_SHARE)
         middle: Pane = "cell" if pane == "cell" else "matrix"
         return {
@@ -111,24 +122,61 @@ class Scene:
         """The number that colours heads."""
         return next((each for each in self.statistics if each.name == view.statistic), self.statistics[0])
 
-    @cached_property
+    @property
+    def is_judged(self) -> bool:
+        """Whether it is known what heads do."""
+        return id(self.recording.prompt) in self._work
+
+    @property
+    def is_quickly_judged(self) -> bool:
+        """Whether that takes no longer than the first picture may."""
+        return sum(layer.h * layer.n * layer.m for layer in self.recording.layers) <= _JUDGED_CELLS
+
+    def judge(self) -> HeadWork:
+        """What heads do on the text."""
+        key = id(self.recording.prompt)
+        if key not in self._work:
+            self._work[key] = work_of(recorded_kinds(self.recording))
+        return self._work[key]
+
+    def shown_work(self, view: Viewpoint) -> HeadWork | None:
+        """What heads do, where the map of heads shows it; None where another number does, or nothing is known."""
+        if view.statistic != KINDS or view.thumbnails or view.sorted or not self.is_judged:
+            return None
+        work = self.judge()
+        return work if work.outs else None
+
+    @property
     def opening(self) -> Viewpoint:
-        """Where to begin: at the head that stands out most."""
-        size = sum(layer.h * layer.n * layer.m for layer in self.recording.layers)
-        outs = standing_out(recorded_kinds(self.recording)) if size <= _JUDGED_CELLS else []
-        at, head = (outs[0].call, outs[0].at) if outs else (0, 0)
-        return Viewpoint(at=at, head=head)
+        """Where to begin: at the strongest cell of the head that stands out most, once that is known."""
+        if not (self.is_judged or self.is_quickly_judged):
+            return Viewpoint(query=len(self.recording.layers[0].queries) - 1)
+        out = next(iter(self.judge().outs), None)
+        if out is None:
+            return self.on_heaviest(Viewpoint(query=len(self.recording.layers[0].queries) - 1))
+        view = Viewpoint(at=out.call, head=out.at)
+        if out.strongest is None:
+            return self.on_heaviest(replace(view, query=len(self.layer(view).queries) - 1))
+        return replace(view, query=out.strongest.query, key=out.strongest.key)
+
+    def head_label(self, at: int, head: int) -> str:
+        """A head's numbers as the command line has them, 18.6, after its stream where there are several."""
+        place = self.recording.layers[at].place
+        stream = "" if len({layer.place.stream for layer in self.recording.layers}) == 1 else f"{place.stream} "
+        return f"{stream}{place.layer}.{place.heads[head]}"
 
     def ranked(self, view: Viewpoint) -> list[tuple[int, int]]:
         """All heads as (place of the layer, place of the head), those first that the statistic is worth a look for."""
         statistic = self.statistic(view)
+        outs = [(out.call, out.at) for out in self.judge().outs] if view.statistic == KINDS and self.is_judged else []
+        place_of = {place: at for at, place in enumerate(outs)}
         heads = [(at, head) for at, layer in enumerate(self.recording.layers) for head in range(layer.h)]
         sign = -1 if statistic.largest_first else 1
 
-        def rank(place: tuple[int, int]) -> tuple[bool, float]:
+        def rank(place: tuple[int, int]) -> tuple[int, bool, float]:
             values = self.recording.layers[place[0]].statistics.get(statistic.name)
             value = np.nan if values is None else float(values[place[1]])
-            return value != value, 0.0 if value != value else sign * value
+            return place_of.get(place, len(outs)), value != value, 0.0 if value != value else sign * value
 
         return sorted(heads, key=rank)
 

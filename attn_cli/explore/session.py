@@ -81,8 +81,7 @@ class Session:
     _read_again: tuple[int, RecordedLayer] | None = None
 
     def __post_init__(self) -> None:
-        last = len(self.scene.layer(self.view).queries) - 1
-        self.view = self.scene.settled(replace(self.view, query=last))
+        self.view = self.scene.settled(self.view)
 
     def press(self, key: str, character: str | None = None) -> Request | None:
         """One key; what the terminal is asked to do for it, None for nothing."""
@@ -128,6 +127,8 @@ class Session:
         """Another text was read: the viewpoint stays where it has the layer, the head and the token."""
         old = self.scene
         self.scene, self._read_again = Scene(recording, old.screen, old.answers), None
+        if self.scene.is_quickly_judged:
+            self.scene.judge()
         old.answers.forget()
         self.outside = replace(self.outside, origin=self.outside.origin.with_text(text))
         view = self.scene.settled(replace(self.view, against=None, difference=False, words=False))
@@ -140,6 +141,11 @@ class Session:
         self.scene = replace(self.scene, other=recording, _grids={})
         pane = "matrix" if self.view.pane in ("heads", "cell") else self.view.pane
         self._stand(replace(self.view, against=Against(text), pane=pane, by_value=False))
+
+    def judged(self) -> None:
+        """It is known now what heads do: whoever has not moved yet is put where it is best to begin."""
+        if not self.trail.seen and self.view.pane == "heads":
+            self.view = self.scene.settled(self.scene.opening)
 
     @property
     def missing_layer(self) -> int | None:

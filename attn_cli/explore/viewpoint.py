@@ -6,6 +6,7 @@ from typing import Literal
 from attn_cli.explore.window import CellForm
 
 Pane = Literal["heads", "matrix", "text", "cell"]
+KINDS = "kinds"  # in place of the name of a number: heads are coloured by what they do
 PANES: tuple[Pane, ...] = ("heads", "matrix", "text", "cell")
 
 
@@ -37,7 +38,7 @@ class Viewpoint:
     mean        whether the heads of the layer are averaged
     words       whether the pieces of words are merged
     hide_sinks  whether keys at which sinks are to be expected are left blank
-    statistic   the name of the number that colours heads
+    statistic   the name of the number that colours heads, or "kinds"
     sorted      whether heads are ordered by it
     thumbnails  whether heads are small pictures of their matrices
     against     what is compared, None for nothing; `difference` shows the one less the other
@@ -58,7 +59,7 @@ class Viewpoint:
     mean: bool = False
     words: bool = False
     hide_sinks: bool = False
-    statistic: str = "entropy_bits"
+    statistic: str = KINDS
     sorted: bool = False
     thumbnails: bool = False
     against: Against | None = None

@@ -5,6 +5,8 @@
 
 import io
 import re
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,10 +15,15 @@ from rich.segment import Segments
 
 from attn_cli.explore.frame import draw
 from attn_cli.explore.panes.lines import Line
+from attn_cli.explore.scene import Scene
+from attn_cli.explore.session import Session
 from attn_cli.recording import Recording
 from attn_cli.sources import open_source
 from attn_cli.summaries.answers.record import record
+from attn_cli.summaries.head_words import sentence
+from attn_cli.views.drawing.screen import Screen
 from tests.conftest import GOLDEN
+from tests.explore.panes.test_screens import text_of
 from tests.explore.test_session import session, typed
 from tests.sources.huggingface.conftest import folder_of
 from tests.test_front_image import COLUMN, FRAME, ROW, THEMES, colours_of, lines_of
@@ -70,8 +77,30 @@ def file_of(theme: str) -> Path:
 
 
 @pytest.fixture(scope="module")
-def lines() -> list[Line]:
-    return screen(recorded())
+def recording() -> Recording:
+    return recorded()
+
+
+@pytest.fixture(scope="module")
+def lines(recording: Recording) -> list[Line]:
+    return screen(recording)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50), (40, 16)], ids=str)
+def test_the_first_view_says_what_heads_do(
+    size: tuple[int, int], recording: Recording, golden: Callable[[str, str], None]
+) -> None:
+    scene = Scene(
+        replace(recording, about={**recording.about, "model": "smollm2.gguf"}), Screen(size[0], height=size[1])
+    )
+    made = Session(scene, session(recording).outside, scene.opening)
+    text = text_of(draw(made))
+    out = scene.judge().outs[0]
+    view = made.view
+    assert (view.at, view.head, view.query, view.key) == (out.call, out.at, *out.strongest[:2])
+    words = f"{out.name} {sentence(out)}"
+    assert (words if size[0] >= 80 else words.partition(":")[0]) in " ".join(text.split())
+    golden(f"explore-first-{size[0]}.txt", text)
 
 
 @pytest.mark.parametrize("theme", THEMES)

@@ -14,6 +14,7 @@ from attn_cli.explore.panes.lines import width_of
 from attn_cli.explore.request import Request
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.session import Outside, Session
+from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.recording import Recording
 from attn_cli.views.drawing.screen import Screen
 from tests.explore.recordings import recording
@@ -29,7 +30,10 @@ def session(
     outside = Outside(
         LineOrigin((), ("-m", "run.attn")), lambda recording, other, words: None, lambda lines, file, force: None
     )
-    return Session(Scene(of or recording(), screen), outside)
+    scene = Scene(of or recording(), screen)
+    scene.judge()
+    view = Viewpoint(query=len(scene.recording.layers[0].queries) - 1)
+    return Session(scene, outside, view)
 
 
 def typed(session: Session, line: str) -> Request | None:
@@ -280,9 +284,9 @@ def test_a_line_is_cut_by_words_and_shows_what_it_may_go_on_as() -> None:
     assert choices.split()[:3] == ["statistic", "colour", "heads"]
     explorer.press("tab")
     explorer.press(" ", " ")
-    assert draw(explorer)[-2][0].text == "entropy"
+    assert draw(explorer)[-2][0].text == "kinds"
     explorer.press("tab")
-    assert [part.text for part in draw(explorer)[-2] if part.style is not None and part.style.bold] == ["entropy"]
+    assert [part.text for part in draw(explorer)[-2] if part.style is not None and part.style.bold] == ["kinds"]
     assert explorer.entry is not None
     explorer.press("ctrl+w", "\x17")
     assert explorer.entry.text == "statistic "

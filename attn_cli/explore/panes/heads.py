@@ -1,42 +1,50 @@
 """All heads: a cell each, coloured by one number, or a small picture each; or a table, the most telling first."""
 
-from dataclasses import replace
-from functools import lru_cache
-
 import numpy as np
 from rich.segment import Segment
 
-from attn_cli.explore.grids import thumbnail_weights
-from attn_cli.explore.panes.lines import BOLD, CURSOR, DIM, PLAIN, REVERSED, Line, full_line, line, padded, parts_line
+from attn_cli.explore.panes.heads_grid import (
+    LABEL,
+    cell_columns,
+    corner,
+    heads_a_line,
+    marked,
+    restyled,
+    row_label,
+    ruler,
+)
+from attn_cli.explore.panes.kinds import draw_kinds, kinds_title, map_room
+from attn_cli.explore.panes.legend import with_ramp
+from attn_cli.explore.panes.lines import BOLD, DIM, PLAIN, REVERSED, Line, full_line, line, padded, parts_line
 from attn_cli.explore.panes.names import head_name
+from attn_cli.explore.panes.thumbnails import thumbnail, thumbnail_size, thumbnails
 from attn_cli.explore.scene import Region, Scene
 from attn_cli.explore.viewpoint import Viewpoint
-from attn_cli.recording import RecordedLayer
 from attn_cli.summaries.reducers.heads.statistic import Statistic
 from attn_cli.text import counted, model_name, visible
 from attn_cli.views.drawing.bars import bar, bar_style
 from attn_cli.views.drawing.cells import fit
 from attn_cli.views.drawing.palette import Ramp
-from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.segments import cell_style, full_cells, half_cells, steps_of
 
-_LABEL = 6  # columns before the first head
 _HEADING = 3  # lines above the heads: model, title, ruler
 _NUMBER = 6  # columns of a cell from which it holds a number
 _SMALL = (6, 12, 8)  # least lines below the heads for a preview; its columns; its lines at most
-_THUMBNAIL_STEPS = 12  # of levels: as many as 256 colours have of the map, and few bytes
-_LEAST_THUMBNAIL = (3, 2)  # columns and lines
 
 
 def draw_heads(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
     """The pane; the last line says what the head under the cursor does."""
     width, height = region.width, region.height
-    above = [parts_line(_source(scene), width, BOLD), parts_line(_title(scene, view), width)]
+    work = scene.shown_work(view)
+    second = _title(scene, view, width) if work is None else kinds_title(scene, work, width)
+    above = [parts_line(_source(scene), width, BOLD), second]
     room = height - len(above) - 1
     if view.sorted:
         body = _table(scene, view, width, room)
+    elif work is not None:
+        body = draw_kinds(scene, view, work, width, room)
     else:
-        body = _thumbnails(scene, view, width, room) if view.thumbnails else _grid(scene, view, width, room)
+        body = thumbnails(scene, view, width, room) if view.thumbnails else _grid(scene, view, width, room)
     body = [*body[:room], *([[]] * (room - len(body)))]
     status = parts_line(_status(scene, view), width, REVERSED, "  ")
     return [*above, *body, full_line(status[0].text, width, REVERSED)]
@@ -50,14 +58,15 @@ def head_at(scene: Scene, view: Viewpoint, region: Region, x: int, y: int) -> tu
         ranked = scene.ranked(view)
         return ranked[first + y] if 0 <= y < room - 1 and first + y < len(ranked) else None
     layers = scene.recording.layers
+    room = map_room(scene, room) if scene.shown_work(view) is not None else room
     if view.thumbnails:
-        columns, lines = _thumbnail_size(scene, region.width, room - 1)
+        columns, lines = thumbnail_size(scene, region.width, room - 1)
         down = 1
     else:
-        columns, lines, down = _cell_columns(scene, region.width), 1, _heads_a_line(scene, room - 1)
-    left, top = _corner(scene, view, region.width, room - 1, columns, lines, down)
-    at, head = left + (x - _LABEL) // columns, (top + y // lines) * down
-    return (at, head) if x >= _LABEL and y >= 0 and at < len(layers) and head < layers[at].h else None
+        columns, lines, down = cell_columns(scene, region.width), 1, heads_a_line(scene, room - 1)
+    left, top = corner(scene, view, region.width, room - 1, columns, lines, down)
+    at, head = left + (x - LABEL) // columns, (top + y // lines) * down
+    return (at, head) if x >= LABEL and y >= 0 and at < len(layers) and head < layers[at].h else None
 
 
 def _source(scene: Scene) -> list[str]:
@@ -69,7 +78,8 @@ def _source(scene: Scene) -> list[str]:
     return [name, f"{counted(len(layers), 'layer')}, {counted(heads, 'head')}", tokens]
 
 
-def _title(scene: Scene, view: Viewpoint) -> list[str]:
+def _title(scene: Scene, view: Viewpoint, width: int) -> Line:
+    """What the map shows: by which number, from where to where; and which layers, where not all have room."""
     statistic = scene.statistic(view)
     values = _values(scene, statistic)
     finite = values[np.isfinite(values)]
@@ -78,10 +88,28 @@ def _title(scene: Scene, view: Viewpoint) -> list[str]:
     name = statistic.heading
     if view.sorted:
         order = "largest" if statistic.largest_first else "smallest"
-        return [f"heads by {name}, {order} first", ends, f"{statistic.caption}".replace("{unit}", "token")]
+        words = [f"heads by {name}, {order} first", ends, statistic.caption.replace("{unit}", "token")]
+        return parts_line(words, width)
     if view.thumbnails:
-        return ["heads as thumbnails", "sqrt scale 0 to 1", "layers across, heads down"]
-    return [f"heads by {name}", ends, "layers across, heads down"]
+        columns = thumbnail_size(scene, width, scene.lines)[0]
+        return parts_line(["heads as pictures", *_seen(scene, view, columns, width), "rows are queries"], width)
+    judging = [] if scene.is_judged else ["looking for heads that stand out"]
+    if scene.is_judged and not scene.judge().outs:
+        judging = ["none stands out"]
+    seen = _seen(scene, view, cell_columns(scene, width), width)
+    title = parts_line([f"heads by {name}", *judging, *seen], width)
+    return with_ramp(title, Ramp(0.0, 1.0), (f"{low:.{statistic.digits}f}", f"{high:.{statistic.digits}f}"), width,
+                     scene.screen)  # fmt: skip
+
+
+def _seen(scene: Scene, view: Viewpoint, columns: int, width: int) -> list[str]:
+    """Which layers are seen, where not all of them have room."""
+    layers, fit_in = scene.recording.layers, max((width - LABEL) // columns, 1)
+    if len(layers) <= fit_in:
+        return ["layers across, heads down"]
+    left = corner(scene, view, width, scene.lines, columns, 1, 1)[0]
+    names = [layer.place.layer for layer in layers]
+    return [f"layers {names[left]} to {names[left + fit_in - 1]} of {len(layers)}"]
 
 
 def _values(scene: Scene, statistic: Statistic) -> np.ndarray:
@@ -93,57 +121,17 @@ def _values(scene: Scene, statistic: Statistic) -> np.ndarray:
     return values
 
 
-def _cell_columns(scene: Scene, width: int) -> int:
-    """The columns of a head's cell."""
-    count = max(len(scene.recording.layers), 1)
-    return min(max((width - _LABEL) // count, 1), 7)
-
-
-def _heads_a_line(scene: Scene, room: int) -> int:
-    """How many heads share a line: two where there are more than lines, and colours for it."""
-    most = max(layer.h for layer in scene.recording.layers)
-    return 2 if most > room and scene.screen.halves else 1
-
-
-def _corner(
-    scene: Scene, view: Viewpoint, width: int, room: int, columns: int, lines: int, down: int
-) -> tuple[int, int]:
-    """The first layer and the first line of heads that are seen, so that the cursor is among them."""
-    layers = scene.recording.layers
-    across, deep = max((width - _LABEL) // columns, 1), max(room // lines, 1)
-    rows = -(-max(layer.h for layer in layers) // down)
-    ends = []
-    for place, fits, total in ((view.at, across, len(layers)), (view.head // down, deep, rows)):
-        ends.append(min(max(place - fits // 2, 0), max(total - fits, 0)))
-    return ends[0], ends[1]
-
-
-def _ruler(scene: Scene, left: int, columns: int, width: int) -> Line:
-    """The numbers of layers over their cells, as many as have room."""
-    layers = scene.recording.layers[left : left + (width - _LABEL) // columns]
-    names = [str(layer.place.layer) for layer in layers]
-    every = -(-(max(map(len, names), default=1) + 1) // columns)
-    marks = "".join(name.ljust(columns * every)[: columns * every] for name in names[::every])
-    return [Segment(" " * _LABEL + marks, DIM)]
-
-
-def _row_label(scene: Scene, view: Viewpoint, head: int) -> Segment:
-    """The true number of a head, where all layers agree on it."""
-    heads = scene.layer(view).place.heads
-    return Segment(f"{heads[head]:>4}  " if head < len(heads) else " " * _LABEL, DIM)
-
-
 def _grid(scene: Scene, view: Viewpoint, width: int, room: int) -> list[Line]:
     """The numbers of all heads as cells, and below them the head under the cursor where there is room."""
-    statistic, columns = scene.statistic(view), _cell_columns(scene, width)
-    down = _heads_a_line(scene, room - 1)
+    statistic, columns = scene.statistic(view), cell_columns(scene, width)
+    down = heads_a_line(scene, room - 1)
     values = _values(scene, statistic)
     finite = values[np.isfinite(values)]
     ramp = Ramp(float(finite.min()) if finite.size else 0.0, float(finite.max()) if finite.size else 1.0)
     steps = steps_of(ramp.levels(values))
-    left, top = _corner(scene, view, width, room - 1, columns, 1, down)
-    across = slice(left, left + (width - _LABEL) // columns)
-    lines: list[Line] = [_ruler(scene, left, columns, width)]
+    left, top = corner(scene, view, width, room - 1, columns, 1, down)
+    across = slice(left, left + (width - LABEL) // columns)
+    lines: list[Line] = [ruler(scene, left, columns, width)]
     for row in range(top, min(top + room - 1, -(-len(values) // down))):
         head = row * down
         if down == 2:
@@ -163,8 +151,8 @@ def _grid(scene: Scene, view: Viewpoint, width: int, room: int) -> list[Line]:
             mark = "▀" if upper else "▄" if down == 2 else "◆"
             cells = marked(cells, (view.at - left) * columns, columns if columns < _NUMBER else 0, mark)
             if columns >= _NUMBER:
-                cells = _restyled(cells, view.at - left)
-        lines.append([_row_label(scene, view, head), *cells])
+                cells = restyled(cells, view.at - left)
+        lines.append([row_label(scene, view, head), *cells])
     free = room - len(lines) - 1
     if free >= _SMALL[0]:
         lines += [[], *_preview(scene, view, width, min(free, _SMALL[2]))]
@@ -180,55 +168,6 @@ def _number(value: float, columns: int, statistic: Statistic) -> str:
         if len(text) < columns:
             return text.rjust(columns)
     return "~".rjust(columns)
-
-
-def marked(cells: Line, start: int, columns: int, mark: str) -> Line:
-    """A line of cells with a mark, reversed, on some of its columns."""
-    if columns <= 0:
-        return cells
-    parts = list(Segment.divide(cells, [start, start + columns, sum(len(cell.text) for cell in cells)]))
-    before, inside, after = (list(part) for part in (*parts, [], [], [])[:3])
-    style = inside[0].style or PLAIN if inside else PLAIN
-    return [*before, Segment(mark.ljust(columns) if mark == "◆" else mark * columns, style + CURSOR), *after]
-
-
-def _restyled(cells: Line, at: int) -> Line:
-    """The line with its cell `at` reversed."""
-    return [
-        Segment(cell.text, (cell.style or PLAIN) + CURSOR) if number == at else cell
-        for number, cell in enumerate(cells)
-    ]
-
-
-def _thumbnail_size(scene: Scene, width: int, room: int) -> tuple[int, int]:
-    """The columns and lines of a thumbnail, with the column between two."""
-    layers = scene.recording.layers
-    most = max(layer.h for layer in layers)
-    columns = min(max((width - _LABEL) // len(layers), _LEAST_THUMBNAIL[0] + 1), 33)
-    lines = min(max(room // most, _LEAST_THUMBNAIL[1]), columns, 16)
-    return columns, lines
-
-
-def _thumbnails(scene: Scene, view: Viewpoint, width: int, room: int) -> list[Line]:
-    """Small pictures of all heads, or of those around the cursor."""
-    columns, lines = _thumbnail_size(scene, width, room - 1)
-    left, top = _corner(scene, view, width, room - 1, columns, lines, 1)
-    layers = scene.recording.layers[left : left + max((width - _LABEL) // columns, 1)]
-    drawn: list[Line] = [_ruler(scene, left, columns, width)]
-    most = max(layer.h for layer in scene.recording.layers)
-    screen = scene.screen  # all of them in 256 colours at most, which are half of the bytes
-    screen = replace(screen, depth="256") if screen.depth == "truecolor" else screen
-    for head in range(top, min(top + max((room - 1) // lines, 1), most)):
-        pictures = [thumbnail(layer, head, columns - 1, lines, screen) for layer in layers]
-        for row in range(lines):
-            label = _row_label(scene, view, head) if row == 0 else Segment(" " * _LABEL, PLAIN)
-            cells: Line = []
-            for at, picture in enumerate(pictures, left):
-                is_cursor = (at, head) == (view.at, view.head)
-                gap = Segment("◀" if is_cursor and row == 0 else " ", CURSOR if is_cursor else PLAIN)
-                cells += [*(picture[row] if picture else [Segment(" " * (columns - 1), PLAIN)]), gap]
-            drawn.append([label, *cells])
-    return drawn
 
 
 def _preview(scene: Scene, view: Viewpoint, width: int, height: int) -> list[Line]:
@@ -247,38 +186,11 @@ def _preview(scene: Scene, view: Viewpoint, width: int, height: int) -> list[Lin
             number = "-" if value != value else f"{value:.{each.digits}f}"
             words = f"{each.heading:{wide}}  {number:>7}"
             if each.unit == "weight" and value == value:
-                drawn = bar(value, min(20, max(width - _LABEL - columns - len(words) - 6, 0)))
-        left = padded([Segment(" " * _LABEL, PLAIN), *picture[row]], _LABEL + columns + 3)
-        words_line = line(words, max(width - _LABEL - columns - 3, 1))
+                drawn = bar(value, min(20, max(width - LABEL - columns - len(words) - 6, 0)))
+        left = padded([Segment(" " * LABEL, PLAIN), *picture[row]], LABEL + columns + 3)
+        words_line = line(words, max(width - LABEL - columns - 3, 1))
         lines.append([*left, *words_line, Segment("  ", PLAIN), Segment(drawn, bar_style(scene.screen.depth))])
     return lines
-
-
-def thumbnail(layer: RecordedLayer, head: int, columns: int, lines: int, screen: Screen) -> list[Line]:
-    """A head's matrix in so many columns and lines; empty where the layer has no such head."""
-    return _layer_thumbnails(layer, columns, lines, screen)[head] if head < layer.h else []
-
-
-@lru_cache(maxsize=1024)
-def _layer_thumbnails(layer: RecordedLayer, columns: int, lines: int, screen: Screen) -> list[list[Line]]:
-    """The matrices of all heads of a layer."""
-    down = lines * (2 if screen.halves else 1)
-    ramp = Ramp(0.0, 1.0, scale="sqrt")
-    levels = steps_of(ramp.levels(_resized(thumbnail_weights(layer.thumbnail), down, columns)), steps=_THUMBNAIL_STEPS)
-    if screen.halves:
-        return [[half_cells(head[at], head[at + 1], ramp, screen) for at in range(0, down, 2)] for head in levels]
-    return [[full_cells(row, 1, ramp, screen) for row in head] for head in levels]
-
-
-def _resized(values: np.ndarray, down: int, across: int) -> np.ndarray:
-    """`[h, n, m]` to `[h, down, across]`: the largest of what falls into a cell; cells repeat where there are more."""
-    for axis, count in ((1, down), (2, across)):
-        size = values.shape[axis]
-        if count >= size:
-            values = np.take(values, np.arange(count) * size // count, axis=axis)
-        else:
-            values = np.fmax.reduceat(values, np.arange(count) * size // count, axis=axis)
-    return values
 
 
 def _first_rank(scene: Scene, view: Viewpoint, room: int) -> int:

@@ -14,6 +14,7 @@ BOLD = Style(bold=True)
 DIM = Style(dim=True)
 REVERSED = Style(reverse=True)
 CURSOR = Style(bold=True, reverse=True)
+MARKED = {"truecolor": "#ff4fd8", "256": "color(206)"}  # the cursor's cell, by depth: in no map of colours
 
 
 def line(text: str, width: int, style: Style = PLAIN) -> Line:

@@ -10,7 +10,7 @@ from rich.style import Style
 
 from attn_cli.explore.answers import Picture
 from attn_cli.explore.grids import Grid
-from attn_cli.explore.panes.lines import BOLD, CURSOR, DIM, PLAIN, Line, line, padded, parts_line
+from attn_cli.explore.panes.lines import BOLD, CURSOR, DIM, MARKED, PLAIN, Line, line, padded, parts_line
 from attn_cli.explore.panes.names import against_name, cell_line, head_name, short_label
 from attn_cli.explore.scene import Region, Scene
 from attn_cli.explore.viewpoint import Viewpoint
@@ -24,7 +24,6 @@ from attn_cli.views.drawing.screen import Screen, label_columns
 from attn_cli.views.drawing.segments import MASKED_STEP, cell_style, full_cells, half_cell, half_cells, steps_of
 
 _STEPS = 40  # of colours: finer ones nobody sees in half blocks, and each changes more of what is written
-_MARKED = {"truecolor": "#ff4fd8", "256": "color(206)"}  # the cursor's cell: in no map of colours
 
 
 def draw_matrix(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
@@ -162,7 +161,7 @@ def _cells(picture: Picture, form: CellForm, ramp: Ramp, screen: Screen) -> tupl
 
 def _with_half_marked(cells: Line, pair: tuple[int, int], cursor: tuple[int, int], ramp: Ramp, scene: Scene) -> Line:
     """The cursor's half block in a colour that no map has; the other half as it is."""
-    mark = Style.parse(_MARKED[scene.screen.depth])
+    mark = Style.parse(MARKED[scene.screen.depth])
     upper = cursor[0] % 2 == 0
     other = pair[1] if upper else pair[0]
     background = half_cell(other, other, ramp, scene.screen)[1]
@@ -172,9 +171,7 @@ def _with_half_marked(cells: Line, pair: tuple[int, int], cursor: tuple[int, int
 def _with_cell_marked(cells: Line, at: int, columns: int, scene: Scene) -> Line:
     start = at * columns
     if scene.screen.depth in ("truecolor", "256"):
-        return _replaced(
-            cells, start, columns, Segment(" " * columns, Style.parse(f"on {_MARKED[scene.screen.depth]}"))
-        )
+        return _replaced(cells, start, columns, Segment(" " * columns, Style.parse(f"on {MARKED[scene.screen.depth]}")))
     mark = "+" if scene.screen.ascii_only else "◆"
     return _replaced(cells, start, columns, Segment(mark * columns, CURSOR))
 

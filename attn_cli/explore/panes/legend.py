@@ -1,0 +1,57 @@
+"""A ramp of colours from low to high, and the panes by their keys, for the first lines of panes."""
+
+from collections.abc import Sequence
+
+from rich.cells import cell_len
+from rich.segment import Segment
+
+from attn_cli.explore.panes.lines import BOLD, DIM, PLAIN, REVERSED, Line, width_of
+from attn_cli.explore.viewpoint import PANES, Pane
+from attn_cli.views.drawing.palette import ASCII_SHADES, SHADES, Ramp, background, foreground
+from attn_cli.views.drawing.screen import Screen
+
+_CELLS = 8
+
+
+def with_ramp(parts: Line, ramp: Ramp, ends: tuple[str, str], width: int, screen: Screen) -> Line:
+    """The line with the ramp after it, a word at either end, where that has room."""
+    drawn = [Segment(f"  {ends[0]} ", DIM), *_bar(ramp, screen), Segment(f" {ends[1]}", DIM)]
+    return [*parts, *drawn] if width_of(parts) + width_of(drawn) <= width else parts
+
+
+def _bar(ramp: Ramp, screen: Screen) -> Line:
+    if screen.depth in ("truecolor", "256"):
+        return [Segment(" ", background(at / (_CELLS - 1), ramp, screen.depth)) for at in range(_CELLS)]
+    shades = ASCII_SHADES if screen.ascii_only else SHADES
+    return [
+        Segment(mark, foreground((at + 0.5) / len(shades), ramp, screen.depth)) for at, mark in enumerate(shades) if at
+    ]
+
+
+def with_panes(first: Line, pane: Pane, width: int) -> Line:
+    """A first line with the panes and their keys at its right end, the one that is seen reversed, as far as they fit.
+
+    Without room for their names the keys alone.
+    """
+    for names in ([f" {at} {name} " for at, name in enumerate(PANES, 1)], [f" {at} " for at in range(1, 5)]):
+        room = width - width_of(first) - sum(map(len, names))
+        if room >= 1:
+            return [*first, Segment(" " * room, PLAIN), *_keys(names, pane)]
+    return first
+
+
+def _keys(names: Sequence[str], pane: Pane) -> Line:
+    return [Segment(name, REVERSED if each == pane else DIM) for each, name in zip(PANES, names, strict=True)]
+
+
+def with_key(first: Line, pane: Pane, width: int, *, is_seen: bool) -> Line:
+    """The first line of one of several panes, after its key, reversed where the pane has the keys.
+
+    What has no room then is left out part by part.
+    """
+    text = "".join(part.text for part in first)
+    while cell_len(text) > width - 4 and " · " in text:
+        text = text.rpartition(" · ")[0]
+        first = [Segment(text, BOLD)]
+    tag = Segment(f" {PANES.index(pane) + 1} ", REVERSED if is_seen else DIM)
+    return [tag, Segment(" ", PLAIN), *first]

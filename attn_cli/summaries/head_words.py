@@ -1,0 +1,139 @@
+"""What heads do on a text, in words: sentences, families and the map of all heads, the same on every face."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reducers.kinds import (
+    BACK,
+    CONTENT,
+    DELIMITER,
+    DUPLICATE,
+    FIRST,
+    INDUCTION,
+    KINDS,
+    NEXT,
+    PLACE,
+    PREVIOUS,
+    SELF,
+    UNIFORM,
+    WINDOW,
+    Kind,
+)
+from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds
+from attn_cli.summaries.standing_out import StandOut, standing_out
+
+FOCUSED, NONE = "*", "·"  # the letters of heads without a kind: that give one key a row most, and all others
+_FOCUSED_WORDS = "focused"
+_DOES = {
+    INDUCTION: "looks at what followed this token before",
+    DUPLICATE: "looks at this token's other places",
+    PREVIOUS: "looks at the token before",
+    NEXT: "looks at the token after",
+    SELF: "looks at its own token",
+    FIRST: "rests on the first token",
+    DELIMITER: "looks at punctuation and special tokens",
+    WINDOW: "looks at the tokens around",
+    UNIFORM: "spreads evenly over all it may see",
+    **{kind: f"looks {kind.back} tokens back" for kind in BACK},
+}
+
+
+@dataclass(frozen=True)
+class Family:
+    """The heads of a text that do the same.
+
+    name    of the kind; "focused" for heads of no kind that give one key a row most of what sinks don't get
+    letter  of it in a map
+    does    what one of them does
+    heads   those that stand out, most telling first
+    """
+
+    name: str
+    letter: str
+    does: str
+    heads: tuple[StandOut, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class HeadWork:
+    """What all heads of a text do.
+
+    outs      the heads that stand out, most telling first
+    families  the same by what they do, families that find content first
+    letters   for every call and head its letter
+    weights   for every call and head the weight by which it stands out, NaN where it doesn't
+    does      for every call and head what it does, "" for nothing that has a name
+    others    the heads that don't stand out, counted by the name of their kind; "none" for those of no kind
+    """
+
+    outs: tuple[StandOut, ...]
+    families: tuple[Family, ...]
+    letters: tuple[tuple[str, ...], ...]
+    weights: tuple[np.ndarray, ...]
+    does: tuple[tuple[str, ...], ...]
+    others: tuple[tuple[str, int], ...]
+
+    def of(self, call: int, at: int) -> StandOut | None:
+        """The head at a place of a call, where it stands out."""
+        return next((out for out in self.outs if (out.call, out.at) == (call, at)), None)
+
+
+def does(kind: Kind | None) -> str:
+    """What a head of a kind does, or one of no kind that stands out."""
+    return "gives one key a row most of what sinks don't get" if kind is None else _DOES[kind]
+
+
+def sentence(out: StandOut) -> str:
+    """What a head that stands out does, with its number.
+
+    "induction: looks at what followed this token before, weight 0.37"
+    """
+    name = _FOCUSED_WORDS if out.kind is None else out.kind.words
+    few = "" if out.is_judged else f" on {out.rows} rows"
+    return f"{name}: {does(out.kind)}, weight {out.weight:.2f}{few}"
+
+
+def work_of(summaries: Sequence[Summary]) -> HeadWork:
+    """What the heads of these calls do, by their `HeadKinds`."""
+    outs = standing_out(summaries)
+    letters, weights, work = [], [], []
+    counts: Counter[str] = Counter()
+    of_head = {(out.call, out.at): out for out in outs}
+    for call, summary in enumerate(summaries):
+        heads = len(summary.place.heads)
+        part = summary.part(HeadKinds)
+        kinds = [-1] * heads if part is None else part.judged.kind.tolist()
+        weights.append(np.array([of_head[call, at].weight if (call, at) in of_head else np.nan for at in range(heads)]))
+        letters.append(tuple(_letter(of_head.get((call, at)), kinds[at]) for at in range(heads)))
+        own = [of_head[call, at].kind if (call, at) in of_head else KINDS[kind] if kind >= 0 else None
+               for at, kind in enumerate(kinds)]  # fmt: skip
+        work.append(tuple(
+            "" if kind is None and (call, at) not in of_head else does(kind) for at, kind in enumerate(own)
+        ))  # fmt: skip
+        for at, kind in enumerate(kinds):
+            if (call, at) not in of_head:
+                counts[KINDS[kind].words if kind >= 0 else "none"] += 1
+    others = sorted(counts.items(), key=lambda each: (each[0] == "none", -each[1]))
+    return HeadWork(tuple(outs), _families(outs), tuple(letters), tuple(weights), tuple(work), tuple(others))
+
+
+def _letter(out: StandOut | None, kind: int) -> str:
+    """The letter of a head in the map: small where it doesn't stand out."""
+    if out is not None:
+        return FOCUSED if out.kind is None else out.kind.letter
+    return KINDS[kind].letter.lower() if kind >= 0 else NONE
+
+
+def _families(outs: Sequence[StandOut]) -> tuple[Family, ...]:
+    kinds: list[Kind | None] = [kind for kind in KINDS if kind.rank in (CONTENT, PLACE)]
+    families = []
+    for kind in (*kinds, None):
+        heads = tuple(out for out in outs if out.kind == kind)
+        if heads:
+            name, letter = (_FOCUSED_WORDS, FOCUSED) if kind is None else (kind.words, kind.letter)
+            families.append(Family(name, letter, does(kind), heads))
+    return tuple(families)
