@@ -65,6 +65,19 @@ def picked_rows(pick: str | None, prompt: Prompt) -> tuple[list[int] | None, tup
     return [], ()
 
 
+def rows_of_stream(pick: str | None, queries: Sequence[Token], text: str) -> list[int] | None:
+    """The picked rows among the queries of one call: None for all, none where its stream lacks the picked tokens.
+
+    Every stream is searched by itself: a word of the text is not among the queries of a vision tower.
+    """
+    if pick is None:
+        return None
+    try:
+        return picked_tokens(pick, queries, text)[0]
+    except InputError:
+        return []
+
+
 def first_place(pick: str, prompt: Prompt) -> tuple[list[int], tuple[str, ...]]:
     """The tokens of the first place that `pick` names, and notes. Raises InputError where it names none."""
     indices, notes = picked_tokens(pick, prompt.tokens, prompt.text)

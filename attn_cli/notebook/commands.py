@@ -28,7 +28,7 @@ from attn_cli.summaries.reducers.received import ReceivedShares
 from attn_cli.summaries.reducers.top import TopKeys
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted
-from attn_cli.token_syntax import picked_rows, picked_tokens
+from attn_cli.token_syntax import picked_rows, rows_of_stream
 from attn_cli.views.data import arrays_of, to_json
 
 if TYPE_CHECKING:
@@ -243,9 +243,8 @@ def _found(
     summaries: list[Summary] = []
 
     def visit(call: Call) -> None:
-        try:
-            rows = None if pick is None else picked_tokens(pick, call.queries, prompt.text)[0]
-        except InputError:  # another stream has it
+        rows = rows_of_stream(pick, call.queries, prompt.text)
+        if rows == []:  # another stream has it
             return
         summary = reduce(call, *reducers(rows, call))
         summaries.append(with_one_head(summary) if command == "inspect" else summary)

@@ -72,7 +72,7 @@ def open_source(
     chat          messages (role, content) before the text, which is then a user's message
     projections   a file with W_Q and W_K for a table
     loading       how a model is loaded: revision, device, device_map, dtype, trust_remote_code, offline; and
-                  whether one that has a head of words is loaded with it, because it predicts; and texts that will be
+                  whether a model is loaded with its language-model head, because it predicts; and texts that will be
                   read, layers and heads that will be looked at, as far as they are known: a model without positions
                   for one, or without such a layer or head, isn't loaded
 

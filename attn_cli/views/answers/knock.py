@@ -56,7 +56,7 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
 
 
 def _asked(knock: Knock) -> Iterator[str]:
-    """The answer, and where heads were silenced."""
+    """The answer, and the rows in which heads were ablated."""
     target = knock.target
     if target is None:
         name = "mean vector" if knock.vector == "mean" else "first token's vector"

@@ -32,7 +32,7 @@ from attn_cli.summaries.report import Report
 from attn_cli.summaries.told.deciding_rows import DecidingRows, DecidingRowsReducer
 from attn_cli.summaries.told.story import Story, deciding_rows, tell
 from attn_cli.text import counted
-from attn_cli.token_syntax import picked_rows, picked_tokens
+from attn_cli.token_syntax import picked_rows, rows_of_stream
 from attn_cli.views.view import DEFAULTS, View, ViewSettings, no_recording
 
 _SMALL_WINDOW = 8  # texts that are read before they are answered, whatever their length
@@ -80,7 +80,7 @@ def _opened(options: TextCommandOptions, reading: Reading, *, predicts: bool) ->
 
 
 def each_report(options: TextCommandOptions, report: Callable[[Source, View, str, int | None], Report]) -> ExitCode:
-    """Answer each text by itself, by runs of its own; a model that has a head of words is loaded with it.
+    """Answer each text by itself, by runs of its own; a model with a language-model head is loaded with it.
 
     report  makes the report of a text from the source, the view, the text, and its number with --lines
     """
@@ -290,18 +290,8 @@ class TextRun:
         return True
 
     def _rows(self, text: ReadText, queries: Sequence[Token]) -> Rows:
-        """The rows of a call that are shown: None for all, empty where no query matches the pick or all are hidden.
-
-        Every stream is searched separately: a word of the text is not among the queries of a vision tower.
-        """
-        plan = self.plan
-        if plan.token is None:
-            return plan.hiding.rows(None, queries)
-        try:
-            rows, _ = picked_tokens(plan.token, queries, text.display.text)
-        except InputError:
-            return []
-        return plan.hiding.rows(rows, queries)
+        """The rows of a call that are shown: None for all, empty where no query matches the pick or all are hidden."""
+        return self.plan.hiding.rows(rows_of_stream(self.plan.token, queries, text.display.text), queries)
 
     def _report(self, result: TextResult) -> Report:
         """The report of a text. InputError where no chosen layer has the picked query."""
