@@ -110,7 +110,7 @@ class RecordedLayer(Call):
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
-        """The attention, a few of all rows, or of `rows`, at a time; the bands' outputs are empty.
+        """The attention in bands of a few rows, of all rows or of `rows`; the bands' outputs are empty.
 
         Raises LoadError with `want_scores` if the model showed weights alone.
         """

@@ -22,5 +22,5 @@ def repeat_lengths(longest: int, of: str) -> Sequence[int]:
 
 
 def longest_repeat() -> int:
-    """The number of tokens in the longest R."""
+    """The length, in tokens, of the longest random run R that a prompt repeats."""
     return max(_LENGTHS)

@@ -50,11 +50,11 @@ class IntervalSight(Sight):
         self.count = self.last - self.first
 
     def sees(self, keys: np.ndarray) -> np.ndarray:
-        """Keys between the ends."""
+        """For each query and each of its keys, True if the key lies in the query's interval `[n, c]`."""
         return (keys >= np.maximum(self.first, 0)[:, None]) & (keys < self.last[:, None])
 
     def along_rows(self, of_keys: np.ndarray) -> np.ndarray:
-        """Differences of a running sum."""
+        """The sum of numbers of the keys `[m]` over each query's interval `[n]`, by differences of a running sum."""
         sums = np.concatenate([[0.0], np.cumsum(of_keys)])
         return sums[self.last] - sums[self.first]
 

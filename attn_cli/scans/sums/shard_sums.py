@@ -22,7 +22,7 @@ _ALIKE = 1.25  # times the tokens of its shortest text: the most in a batch
 
 
 class StrongestWeights:
-    """The largest weights of examples of every module, in documents that come before others."""
+    """The largest weights of every module's examples in earlier shards, which an example of a later one must exceed."""
 
     def __init__(self) -> None:
         self._of_modules: dict[ModuleKey, np.ndarray] = {}

@@ -128,7 +128,7 @@ class Steps(Part):
         return {stage.name: stage.values for stage in self.stages}
 
     def sum_as_text(self, summary: Summary, head: int, row: int, most: int = 12) -> str:
-        """`0.09 · v[the] + 0.24 · v[cat] + 0.67 · v[sat]`; of many keys, the `most` heaviest."""
+        """An output row as a sum: `0.09 · v[the] + 0.24 · v[cat] + 0.67 · v[sat]`; of many keys the `most` heaviest."""
         stage = self.stage("weights")
         assert stage is not None
         weights = stage.values[head, row]

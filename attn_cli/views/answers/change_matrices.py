@@ -47,5 +47,5 @@ def draw(matrix: ChangeMatrix, summary: Summary, report: Report, screen: Screen)
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The change of every head."""
+    """The next command: the change of every head."""
     return against_again("heads", report, invocation)

@@ -32,7 +32,7 @@ def draw(comparison: Comparison, report: Report, screen: Screen) -> Iterator[Ren
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """All words of both texts on two axes."""
+    """The next command: all words of both texts on two axes."""
     return on_given_texts("plane", [invocation.value("first"), invocation.value("second")], invocation)
 
 

@@ -23,7 +23,7 @@ def draw(answer: Computation, report: Report, screen: Screen) -> Iterator[Render
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The same step by step."""
+    """The next command: the same computation step by step."""
     return more_of_matrices(report, invocation)
 
 

@@ -43,7 +43,7 @@ def draw(installation: Installation, report: Report, screen: Screen) -> Iterator
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The overview of a text."""
+    """The next command: the overview of a text."""
     return ["inspect", EXAMPLE]
 
 

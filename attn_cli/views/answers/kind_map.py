@@ -24,7 +24,7 @@ def draw(kinds: KindMap, report: Report, screen: Screen) -> Iterator[RenderableT
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The matrix of a named head, induction first; of random tokens, another draw."""
+    """The next command: the matrix of a named head, induction first; of random tokens, another draw."""
     assert isinstance(report.answer, KindMap)
     if report.answer.seed is not None:
         return ["heads", "--kinds", *invocation.words(MODEL), "--seed", str(report.answer.seed + 1)]

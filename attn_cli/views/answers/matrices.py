@@ -49,7 +49,7 @@ def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> It
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The keys that its rows attend to most."""
+    """The next command: the keys that its rows attend to most."""
     summary, matrix = next(report.parts_of(Matrix))
     rows = [] if matrix.rows is None else invocation.words({"token"})
     which = ["-l", str(summary.place.layer), "--mean"] if matrix.averaged else ["-H", head_name(summary, 0)]

@@ -25,6 +25,6 @@ def draw(neighbours: Neighbours, report: Report, screen: Screen) -> Iterator[Tex
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The words nearest to the first of them."""
+    """The next command: the words nearest to the first of them."""
     assert isinstance(report.answer, Neighbours)
     return on_texts("nearest", report.answer.words[:1], invocation.words({"model"})) if report.answer.words else None

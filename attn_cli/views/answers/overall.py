@@ -39,7 +39,7 @@ def draw(overall: Overall, summary: Summary, report: Report, screen: Screen) -> 
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The same without the key that takes most of it, else a single query."""
+    """The next command: the ranking without the key that takes most of the weight, else of a single query."""
     _, overall = next(report.parts_of(Overall))
     kept = invocation.words({"layer", "head", "mean", "by"})
     if not invocation.has("hide") and overall.shares[0, 0] > _SINK:

@@ -21,7 +21,7 @@ def draw(report: Report, screen: Screen) -> Iterator[RenderableType]:
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The matrix of the head that stands out, else of the most focused."""
+    """The next command: the matrix of the head that stands out, else of the most focused."""
     if next(report.parts_of(Heads), None) is None:
         return None
     for summary, matrix in report.parts_of(Matrix):

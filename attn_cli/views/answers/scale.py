@@ -47,7 +47,7 @@ def draw(scaling: Scaling, report: Report, screen: Screen) -> Iterator[Text | st
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """One query step by step."""
+    """The next command: one query step by step."""
     return ["compute", EXAMPLE, "--steps", "-t", "bank"]
 
 

@@ -41,7 +41,7 @@ def draw(answer: ScanHeads, report: Report, screen: Screen) -> Iterator[Renderab
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The first head, or the surest of those that find content.
+    """The next command: the first head, or the surest of those that find content.
 
     Where none is of a kind, those with most weight on its targets, if there is such a number.
     """

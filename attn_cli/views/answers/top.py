@@ -45,7 +45,7 @@ def draw(top: Top, summary: Summary, report: Report, screen: Screen) -> Iterator
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """Why the largest weight is; of a mean over heads, what each head of it does."""
+    """The next command: the explanation of the largest weight; of a mean over heads, each of its heads."""
     summary, top = max(report.parts_of(Top), key=lambda pair: float(pair[1].weights.max(initial=0)))
     at, row = np.unravel_index(np.argmax(_without_sinks(summary, top)), top.weights.shape)[:2]
     query = ["-t", str(top.rows[row])]

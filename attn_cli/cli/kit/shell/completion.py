@@ -9,7 +9,7 @@ _MOST_FILES = 200
 
 
 def models(incomplete: str) -> list[str]:
-    """Built-in tables, models of the cache, and what is in the folder: model folders, .gguf files, tables."""
+    """Completions of --model: built-in tables, models in the cache, and model folders, .gguf files and tables here."""
     suffixes = alone("attn_cli.sources", "TABLE_SUFFIXES")  # not imported: that takes longer than a person waits
     names = [*_built_in(incomplete), *_cached()]
     return [name for name in names if name.startswith(incomplete)] + _files(incomplete, (*suffixes, ".gguf"))

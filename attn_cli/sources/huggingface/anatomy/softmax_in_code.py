@@ -72,7 +72,7 @@ def attention_modules(model: nn.Module, watched: Mapping[nn.Module, bool] | None
 
 
 def _verdict(path: str, module: nn.Module) -> bool | None:
-    """True for attention, False for surely not attention, None where the modules around it decide."""
+    """A module judged by itself: True for attention, False for none, None where the modules around it decide."""
     if is_router_or_gate(path, module):
         return False
     return True if looks_like_attention(path, module) else None

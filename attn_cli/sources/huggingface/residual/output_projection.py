@@ -1,4 +1,4 @@
-"""W_O: the module that turns the heads' outputs, side by side, into what an attention layer writes."""
+"""W_O: the module that maps the heads' concatenated outputs to the output of an attention layer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
