@@ -61,7 +61,7 @@ def kept_rows(call: Call, rows: Sequence[int]) -> KeptRows:
 
 
 def kept_call(call: Call) -> Call:
-    """All rows of a call: its queries and keys; of one that shows weights alone, all of these."""
+    """A copy of a call: its queries and keys; of one that shows weights alone, its weights."""
     if not isinstance(call, AttentionCall):
         return kept_rows(call, range(call.n))
     k = _copy(call.k)

@@ -127,7 +127,7 @@ class _Search:
         return why_nan(call.q[:, : self.rows], call.k, rule_of_rows(call.rule, 0, self.rows, call.m), bad)
 
     def _readings(self) -> Iterator[tuple[str, ErrorSize]]:
-        """Errors of layout, each with its distance: axes in another order, rows left at 0, q, k and v with rows before heads."""
+        """Errors of layout, each with its distance: axes in another order, rows left at 0, q, k, v with rows first."""
         output = self.numbers.user.get("output")
         if output is None:
             return

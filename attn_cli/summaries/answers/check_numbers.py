@@ -98,7 +98,7 @@ class CheckedNumbers:
         return np.asarray(together if ingredients.projection is None else together @ ingredients.projection)
 
     def _sizes(self, output: np.ndarray, squares: np.ndarray) -> np.ndarray:
-        """The sizes of the numbers of the user's layout: the root of the squares of what each of them adds up."""
+        """The size of each number in the user's layout: the root of the sum of the squares of its terms."""
         ingredients = self.call.ingredients
         squares = np.maximum(squares, output**2)
         if ingredients.value_up is not None:

@@ -76,12 +76,12 @@ class ComparedBlock:
 
     @property
     def cosine_before(self) -> float:
-        """Between the vectors that go into the block."""
+        """The cosine of the word's two vectors before the block."""
         return cosine(self.contexts[0].before, self.contexts[1].before)
 
     @property
     def cosine_after(self) -> float:
-        """Between the vectors that come out of it."""
+        """The cosine of the word's two vectors after the block."""
         return cosine(self.contexts[0].after, self.contexts[1].after)
 
 

@@ -90,7 +90,7 @@ class Measure:
     rotations: bool = False
 
     def of(self, call: Call) -> Call:
-        """The call with what is asked; itself by weight."""
+        """The call whose bands carry the measure; the call itself where the measure is the weight."""
         return call if self.by == "weight" else ReadShares(call, self.by, each=self.each, together=self.together)
 
 

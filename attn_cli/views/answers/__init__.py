@@ -56,7 +56,7 @@ def parted(report: Report) -> tuple[list[tuple[Part, Summary]], list[tuple[Part,
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The words of the command that asks what a reader of this answer will ask next; None for many texts."""
+    """The words of the next command after this answer; None for many texts."""
     parts = [part for summary in report.summaries for part in summary.parts]
     if report.index is not None or (report.answer is None and not parts):
         return None

@@ -20,7 +20,7 @@ def with_weight(ranges: Sequence[WeightRange]) -> list[WeightRange]:
 
 
 def bars_of_ranges(ranges: Sequence[WeightRange], screen: Screen) -> Iterator[Text | str]:
-    """A bar for each range, with what uniform attention would give."""
+    """A bar for each range of distances, with its value under uniform attention."""
     yield ""
     words = packed(
         ["distance back from the query:", "share of the weight, and of uniform attention"], screen.width, " "

@@ -73,7 +73,7 @@ def _effect(name: str, effect: float) -> str:
 
 
 def _no_word(story: Story, what: str) -> str:
-    """That no word is needed by itself, with the number of those that were masked and the largest effect."""
+    """A line that no single word is needed, with the number of masked words and the largest effect."""
     if not story.words:
         return "no word: the last row reads sinks and itself"
     most = max(abs(word.effect) for word in story.words)

@@ -63,7 +63,7 @@ class HidingOptions:
         return sorted(keys)
 
     def rows(self, rows: Sequence[int] | None, queries: Sequence[Token]) -> Sequence[int] | None:
-        """Those of the rows (None for all) that are shown; None for all."""
+        """The given rows but for those that --no-special hides; None, given or returned, stands for all."""
         special = set(special_places(queries).tolist()) if self.no_special else set()
         if not special:
             return rows

@@ -1,4 +1,4 @@
-"""The line on stderr that is seen while work goes on: a status, a clock, a count; only on a terminal."""
+"""The status line on stderr while a command works: a status, a clock, a count; only on a terminal."""
 
 import os
 import shutil

@@ -102,7 +102,7 @@ class _Rows:
 
 
 def _of_heads(numbers: torch.Tensor, heads: slice) -> torch.Tensor:
-    """Numbers `[r, m]` or `[h or 1, r, m]` of some heads."""
+    """The part for some heads of numbers `[r, m]` or `[h or 1, r, m]`."""
     return numbers[heads] if numbers.ndim == 3 and numbers.shape[0] > 1 else numbers
 
 

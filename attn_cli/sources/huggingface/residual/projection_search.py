@@ -146,7 +146,7 @@ class _Search:
         return not call.block or any(path.startswith(call.block + ".") for path in self.places.paths[module])
 
     def _projection(self, module: nn.Module, how: str, given: torch.Tensor) -> OutputProjection:
-        """`module` as the W_O that was found."""
+        """The record of `module` as W_O, with how it was recognised."""
         return OutputProjection(module, how, "", given.new_empty(0), self.places.paths[module][0])
 
 
