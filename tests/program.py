@@ -64,11 +64,11 @@ def strict_json(data: bytes | str) -> Any:
 def environment(**variables: str) -> dict[str, str]:
     """The environment without anything that a terminal or the user's settings say, and with `variables`.
 
-    Nothing opens in a pager: nobody sits at a terminal in memory.
+    Nothing opens in a pager, for nobody sits at a terminal in memory, and nothing is kept in the user's cache.
     """
     kept = {name: value for name, value in os.environ.items()
             if name not in TERMINAL_VARIABLES and not name.startswith("ATTN_")}  # fmt: skip
-    return kept | {"ATTN_PAGER": "", "ATTN_CONFIG": os.devnull} | variables
+    return kept | {"ATTN_PAGER": "", "ATTN_CACHE": "off", "ATTN_CONFIG": os.devnull} | variables
 
 
 class Stream(io.TextIOWrapper):

@@ -1,30 +1,41 @@
 """Report versions, devices, cached models and variables."""
 
 import sys
+from typing import Annotated
+
+import typer
 
 from attn_cli.cli.kit.options.output import OutputOptions
-from attn_cli.cli.kit.shell.settings import settings, settings_file
+from attn_cli.cli.kit.shell.settings import kept_folder, settings, settings_file
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.errors import ExitCode
-from attn_cli.summaries.answers.env import OutputStream, Row, installation
+from attn_cli.summaries.answers.env import KeptRuns, OutputStream, Row, installation
 from attn_cli.summaries.report import Report
+from attn_cli.text import decimal_bytes
 from attn_cli.views.drawing.screen import screen_of
 
 
 @takes_options
-def env(*, output: OutputOptions) -> ExitCode:
+def env(
+    clear_cache: Annotated[
+        bool, typer.Option("--clear-cache", help="Remove the runs of models that are kept for a second look.")
+    ] = False,
+    *,
+    output: OutputOptions,
+) -> ExitCode:
     """Report versions, devices, cached models and variables.
 
-    For bug reports. Nothing is changed and no network is used. Values of variables that may hold a password are left
-    out. torch is imported to list the devices, which takes seconds.
+    For bug reports. No network is used, and nothing is changed but by --clear-cache. Values of variables that may hold
+    a password are left out. torch is imported to list the devices, which takes seconds.
 
     \b
     Examples:
       attn env
       attn env --json | jq -r '.result.cache.models[].name'
       attn env -o env.txt
+      attn env --clear-cache
     """
     with output.view() as view:
         warnings: list[str] = []
@@ -32,12 +43,24 @@ def env(*, output: OutputOptions) -> ExitCode:
             devices = _devices(warnings)
         rows: list[Row] = [{"name": name, "value": str(value), "origin": origin}
                            for name, (value, origin) in settings().items()]  # fmt: skip
-        answer = installation(devices, _cache(warnings), (rows, str(settings_file())), _stdout(output.color))
+        kept = _kept(output, clear=clear_cache)
+        answer = installation(devices, _cache(warnings), (rows, str(settings_file())), _stdout(output.color), kept)
         source = {"model": "this installation", "type": "installation", "revision": None, "dtype": "none",
                   "device": "none"}  # fmt: skip
         print_notes(warnings, quiet=output.quiet)
         view.show(Report("env", source, warnings=tuple(warnings), answer=answer))
     return ExitCode.DONE
+
+
+def _kept(output: OutputOptions, *, clear: bool) -> KeptRuns:
+    """The runs that are kept; with `clear` none, and a note on how much is free now."""
+    folder = kept_folder()
+    if folder is None:
+        return KeptRuns()
+    if clear:
+        print_notes([f"{decimal_bytes(folder.clear())} of kept runs removed"], quiet=output.quiet)
+    files = folder.files()
+    return KeptRuns(str(folder.path), len(files), sum(each.size for each in files), folder.most)
 
 
 def _devices(warnings: list[str]) -> list[Row]:

@@ -85,6 +85,9 @@ def _about(report: Report, width: int) -> Iterator[str]:
     if report.other not in (None, source):
         yield _other_model(source, report.other)
     yield from _about_text(report) if report.batch is None else _about_matrices(report, report.batch)
+    if "kept" in source:
+        yield f"from the run of {visible(str(source['kept']))}"
+        yield "--fresh runs it again"
     rules = {_rule_words(summary) for summary in summaries}
     if len(rules) == 1:
         yield rules.pop()

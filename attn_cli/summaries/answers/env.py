@@ -23,7 +23,8 @@ EXTRAS = {
 }  # fmt: skip
 # Variables whose value is told ...
 TOLD = (
-    "ATTN_DEBUG", "ATTN_HUB_TIMEOUT", "ATTN_CONFIG", "ATTN_PAGER", "XDG_CONFIG_HOME",
+    "ATTN_DEBUG", "ATTN_HUB_TIMEOUT", "ATTN_CONFIG", "ATTN_PAGER", "ATTN_CACHE", "ATTN_CACHE_SIZE",
+    "XDG_CONFIG_HOME", "XDG_CACHE_HOME",
     "NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "COLORTERM", "COLORFGBG", "TERM", "COLUMNS",
     "HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "HF_HUB_ETAG_TIMEOUT", "HF_HUB_DOWNLOAD_TIMEOUT",
     "TRANSFORMERS_OFFLINE", "TQDM_DISABLE",
@@ -88,6 +89,12 @@ _CACHE = (
     Field("models", Rows(_MODEL), value=lambda here: here.models.items()),
     Field("broken", COUNT, "entries that can't be read"),
 )
+_KEPT = (
+    Field("folder", or_none(TEXT), "null where none are kept", lambda here: here.kept.folder),
+    Field("runs", COUNT, "how many", lambda here: here.kept.runs),
+    Field("bytes", COUNT, "that they take", lambda here: here.kept.bytes),
+    Field("most", COUNT, "bytes that they may take; the least recently used go", lambda here: here.kept.most),
+)
 _SETTING = (
     Field("name", TEXT, "the option's name in the file of settings", itemgetter("name")),
     Field("value", TEXT, "its default", itemgetter("value")),
@@ -116,12 +123,29 @@ FIELDS = (
           "where models can run, first the one that --device auto takes; empty where torch can't be imported"),
     Field("extras", Rows(_EXTRA), "what attn can be installed with", lambda here: here.extras.items()),
     Field("cache", Object(_CACHE), "the models that were downloaded from the hub", lambda here: here),
+    Field("kept", Object(_KEPT), "runs of models that are kept for a second look", lambda here: here),
     Field("settings", Rows(_SETTING), "defaults of options that are set"),
     Field("config", TEXT, "the file of settings, whether it is there or not"),
     Field("variables", Rows(_VARIABLE), "the environment variables that are set and that attn or its libraries heed",
           lambda here: here.variables.items()),
     Field("stdout", Object(_STDOUT), "standard output as attn sees it"),
 )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class KeptRuns:
+    """The runs of models that are kept.
+
+    folder  where; None where none are
+    runs    how many
+    bytes   that they take
+    most    bytes that they may take
+    """
+
+    folder: str | None = None
+    runs: int = 0
+    bytes: int = 0
+    most: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,6 +162,7 @@ class Installation(Answer):
     broken         how many entries of the cache can't be read
     settings       name, value and origin (a variable or the file) of every default that is set
     config         the file of settings, whether it is there or not
+    kept           the runs of models that are kept
     variables      values by name of those that are set; None for a value that isn't told
     """
 
@@ -158,6 +183,7 @@ class Installation(Answer):
     variables: Mapping[str, str | None]
     stdout: OutputStream
     unusable_kernel: bool = False
+    kept: KeptRuns = KeptRuns()
 
     def records(self) -> Iterator[dict[str, Any]]:
         """One row per fact: its kind, its name, its value; of a variable whose value isn't told that it is set."""
@@ -171,6 +197,7 @@ class Installation(Answer):
         pairs += [("device", str(row["device"]), row["name"]) for row in self.devices]
         pairs += [("extra", name, install_line(name) if lacks else "installed") for name, lacks in self.extras.items()]
         pairs += [("cache", "folder", self.cache), ("cache", "broken", self.broken)]
+        pairs += [("kept", name, value) for name, value in vars(self.kept).items()]
         pairs += [("model", name, size) for name, size in self.models.items()]
         pairs += [("setting", str(row["name"]), f"{row['value']} ({row['origin']})") for row in self.settings]
         pairs += [("config", "file", self.config)]
@@ -192,6 +219,7 @@ def installation(
     cache: tuple[str | None, Mapping[str, int], int],
     settings: tuple[Sequence[Row], str],
     stdout: OutputStream,
+    kept: KeptRuns,
 ) -> Installation:
     """The installation, by what Python itself knows; torch is not imported.
 
@@ -214,6 +242,7 @@ def installation(
         variables=_variables(),
         unusable_kernel=is_unfit(),
         stdout=stdout,
+        kept=kept,
     )
 
 

@@ -6,7 +6,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from attn_cli._version import __version__
-from attn_cli.summaries.answers.env import Installation, OutputStream, Row, install_line
+from attn_cli.summaries.answers.env import Installation, KeptRuns, OutputStream, Row, install_line
 from attn_cli.summaries.report import Report
 from attn_cli.text import ascii_visible, counted, decimal_bytes, visible
 from attn_cli.views.drawing.cells import fit, packed
@@ -37,6 +37,7 @@ def draw(installation: Installation, report: Report, screen: Screen) -> Iterator
     }
     if installation.cache is not None:
         sections["cache"] += _models(installation, screen)
+    sections["kept runs"] = _lines(_kept(installation.kept), screen)
     for name, lines in sections.items():
         for number, line in enumerate(lines):
             yield Text.assemble((fit("" if number else name, _label(screen)), BOLD), line)
@@ -105,6 +106,14 @@ def _settings(installation: Installation) -> list[str]:
 
 def _variable(name: str, value: str | None) -> str:
     return f"{name} is set" if value is None else f"{name}={value}"
+
+
+def _kept(kept: KeptRuns) -> list[str]:
+    """Where runs are kept, how many, and how large they are."""
+    if kept.folder is None:
+        return ["none: the cache is off"]
+    size = f"{decimal_bytes(kept.bytes)} of {decimal_bytes(kept.most)}" if kept.runs else "none yet"
+    return [kept.folder, *([counted(kept.runs, "run")] if kept.runs else []), size, "attn env --clear-cache"]
 
 
 def _models(installation: Installation, screen: Screen) -> list[str]:

@@ -124,6 +124,7 @@ Plain = Annotated[
 Color = Annotated[
     Literal["auto", "always", "never"], _output("--color", help="Use colours: auto, always or never.", metavar="WHEN")
 ]
+Fresh = Annotated[bool, _model("--fresh", help="Run the model, also where its run on the text is kept.")]
 NoPager = Annotated[bool, _output("--no-pager", help="Print what is taller than the terminal at once.")]
 Quiet = Annotated[bool, _output("--quiet", "-q", help="Leave out warnings, progress and the next: line.")]
 Verbose = Annotated[

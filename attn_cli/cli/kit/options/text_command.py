@@ -43,6 +43,7 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
     """The options of every command on a text: those on a model, the text, and --verbose."""
 
     verbose: o.Verbose = False
+    fresh: o.Fresh = False
 
     @property
     def says_times(self) -> bool:

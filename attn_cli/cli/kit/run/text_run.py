@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from attn_cli.call import Call, Look
 from attn_cli.cli.kit.options.hiding import HiddenNotes
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
+from attn_cli.cli.kit.run.kept_run import MOST_BYTES, MOST_TOKENS, KeptRun, kept_run
 from attn_cli.cli.kit.run.loop import Answer, answer, answer_each
 from attn_cli.cli.kit.run.plan import CommandPlan, Rows
 from attn_cli.cli.kit.run.texts import Texts
@@ -50,23 +51,65 @@ def run(
     plan      made from the view and the source
     settings  what the command asks of its view
     """
-    selection = options.selection
     texts, reading = texts_and_reading(options)
+    kept = kept_run(options, reading)
     with options.view(settings) as view:
+        if kept is not None and view.format == "terminal" and not (options.fresh or settings.predicts):
+            code = _answered_again(kept, options, reading, command, plan, view)
+            if code is not None:
+                return code
+        selection = options.selection
         source = _opened(options, reading, predicts=settings.predicts and not options.lines)
         budget = MemoryBudget(free_memory()) if view.records_alone else None
         alone = CommandPlan(
             lambda rows, call: (), record=lambda: Record(budget)
         )  # all keys and rows of the chosen heads
-        its = TextRun(command, options, selection, source, view, alone if budget is not None else plan(view, source))
+        its = TextRun(
+            command, options, selection, source, view, alone if budget is not None else plan(view, source),
+            keeps=kept is not None and budget is None,
+        )  # fmt: skip
 
         def answers(window: Sequence[ReadText], count: int) -> Iterator[Answer]:
-            for each in its.answers(window, count):
-                yield each
-                if budget is not None:
-                    print_notes(filter(None, [left_out_note(budget)]), quiet=options.quiet)
+            for report, recording in its.answers(window, count):
+                yield report, recording if its.records else None
+                notes = [left_out_note(budget)] if budget is not None else []
+                if kept is not None and recording is not None and budget is None:
+                    notes.append(kept.keep(recording))
+                print_notes(filter(None, notes), quiet=options.quiet)
 
         return answer(texts, view, its.read, answers, lines=options.lines, quiet=options.quiet, has_room=its.has_room)
+
+
+class _NotAnswered(Exception):
+    """A run that is kept doesn't say what is asked."""
+
+
+def _answered_again(
+    kept: KeptRun,
+    options: TextCommandOptions,
+    reading: Reading,
+    command: str,
+    plan: Callable[[View, Source], CommandPlan],
+    view: View,
+) -> ExitCode | None:
+    """Answer from a run that is kept; None where none is, or where it doesn't say what is asked."""
+    source = kept.source()
+    if source is None:
+        return None
+    try:
+        its = TextRun(command, options, options.selection, source, view, plan(view, source))
+
+        def answers(window: Sequence[ReadText], count: int) -> Iterator[Answer]:
+            try:
+                yield from list(its.answers(window, count))
+            except AttnError as error:
+                raise _NotAnswered from error
+
+        return answer(
+            iter(reading.get("known_texts") or [""]), view, its.read, answers, lines=False, quiet=options.quiet
+        )
+    except (_NotAnswered, AttnError):
+        return None
 
 
 def _opened(options: TextCommandOptions, reading: Reading, *, predicts: bool) -> Source:
@@ -157,7 +200,10 @@ class TextResult:
 
 @dataclass(frozen=True)
 class TextRun:
-    """A command at work: what it reads with, what it computes, and the view that shows it."""
+    """A command at work: what it reads with, what it computes, and the view that shows it.
+
+    keeps  whether the run is recorded, to be kept
+    """
 
     command: str
     options: TextCommandOptions
@@ -165,11 +211,16 @@ class TextRun:
     source: Source
     view: View
     plan: CommandPlan
+    keeps: bool = False
 
     @property
     def records(self) -> bool:
         """True if the view is to have recordings."""
         return self.plan.recordable and self.view.records(self.command)
+
+    def _keeps(self, text: ReadText) -> bool:
+        """True if what the model reads of a text is recorded beside the answer, to be kept."""
+        return self.keeps and not self.records and len(text.prompt.tokens) <= MOST_TOKENS
 
     def has_room(self, window: Sequence[ReadText | AttnError]) -> bool:
         """True if one more line is read before these are answered."""
@@ -225,20 +276,18 @@ class TextRun:
                 self._visit([results[at] for at in batch], progress)
             count += len(batch)
         for result in results:
-            recorded = (
-                Recording(self.source.about, result.text.prompt, tuple(result.recorded)) if self.records else None
-            )
-            yield self._report(result), recorded
+            recording = Recording(self.source.about, result.text.prompt, tuple(result.recorded))
+            yield self._report(result), recording if result.recorded or self.records else None
 
     def _visit(self, results: Sequence[TextResult], progress: Progress) -> None:
         """Run these texts through the source together, and collect what is seen of each."""
-        plan, records = self.plan, self.records
+        plan, records, budget = self.plan, self.records, MemoryBudget(2 * MOST_BYTES)
         rows_of = [memoised(partial(self._rows, result.text)) for result in results]
 
         def visit(call: Call) -> None:
             number = call.place.text
             result = results[number]
-            display = result.text.display
+            display, seen = result.text.display, call
             if display is not result.text.prompt and (has_words(call.queries) or has_words(call.keys)):
                 call = InWords(call)
             rows = rows_of[number](call.queries)
@@ -248,12 +297,17 @@ class TextRun:
                 () if rows is not None and not rows else [*plan.reducers(rows, shown), *self._deciding(result, call)]
             )
             recorders = [plan.record()] if records else []
+            record = [Record(budget)] if self._keeps(result.text) else []
             if reducers or recorders:
                 result.hidden.add(call, keys)
                 measured = plan.measure.of(call)
                 measured = HiddenKeys(measured, keys, result.hidden.weight) if keys else measured
+                if measured is seen:  # one walk for both
+                    recorders, record = recorders + record, []
                 summary = _without_record(reduce(measured, *reducers, *recorders), result.recorded)
                 result.summaries.append(summary if plan.settle is None else plan.settle(summary))
+            if record:
+                _without_record(reduce(seen, *record), result.recorded)
             progress.step()
 
         if not self._told(results, visit):

@@ -8,13 +8,15 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from attn_cli.cli.kit.run.sizes import bytes_of
 from attn_cli.errors import InputError, reason
+from attn_cli.kept.folder import DEFAULT_BYTES, KeptFolder, cache_folder
 from attn_cli.views.shell_words import command_words
 
 # The options that may be set, by their names in the file; the variable of `color_scale` is ATTN_COLOR_SCALE, and
 # `plain` has none.
 NAMES = ("model", "device", "device_map", "dtype", "offline", "color", "color_scale", "plain", "quiet",
-         "verbose")  # fmt: skip
+         "verbose", "cache", "cache_size")  # fmt: skip
 _SWITCHES = ("offline", "plain", "quiet", "verbose")
 _OFF = ("", "0", "false", "no", "off")
 _MOST_BYTES = 10**5  # of the file; what has no end, such as a device, is read no further
@@ -61,6 +63,15 @@ def settings(note: Note = lambda text: None) -> dict[str, Setting]:
         if value is not None and (value or name in _SWITCHES)
     }
     return of_file | of_variables
+
+
+def kept_folder() -> KeptFolder | None:
+    """The folder of runs that are kept, by the settings `cache` and `cache_size`; None where none is kept."""
+    given = settings()
+    path = cache_folder(str(given["cache"].value) if "cache" in given else os.environ.get("ATTN_CACHE"))
+    most = given.get("cache_size")
+    size = DEFAULT_BYTES if most is None else bytes_of(str(most.value), most.origin)
+    return None if path is None or not size else KeptFolder(path / "runs", size)
 
 
 def defaults_for(command: str, parameters: Iterable[str], note: Note) -> dict[str, Any]:

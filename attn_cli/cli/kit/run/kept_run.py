@@ -1,0 +1,87 @@
+"""The run of a model on a text, kept as a recording: a second look and each next command take no model."""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import blake2b
+from pathlib import Path
+
+from attn_cli._version import __version__
+from attn_cli.cli.kit.options.model import opened
+from attn_cli.cli.kit.options.text_command import TextCommandOptions
+from attn_cli.cli.kit.shell.settings import kept_folder
+from attn_cli.errors import LoadError, reason
+from attn_cli.kept.folder import KeptFolder
+from attn_cli.kept.model_files import file_state, library_state, model_state
+from attn_cli.recording import Recording
+from attn_cli.recording.file import chunks
+from attn_cli.sources import Reading, is_recording, is_table
+from attn_cli.sources.kept_source import KeptSource
+
+MOST_TOKENS = 256  # of a text whose run is kept; queries and keys of a longer one take as long as the run
+MOST_BYTES = 64 * 10**6  # of queries and keys that are held for it, and of the file
+
+
+@dataclass(frozen=True)
+class KeptRun:
+    """The place of a run in the folder of those that are kept.
+
+    names  of its file: with all layers and heads, or with those alone that were chosen; the last is that of this run
+    """
+
+    folder: KeptFolder
+    names: tuple[str, ...]
+
+    def source(self) -> KeptSource | None:
+        """The run as a source; None where it isn't kept. A file that is none is removed."""
+        for name in self.names:
+            path = self.folder.find(name)
+            if path is not None:
+                try:
+                    return KeptSource(Recording.load(path), _when(path))
+                except (LoadError, OSError):
+                    self.folder.remove(name)
+        return None
+
+    def keep(self, recording: Recording) -> str:
+        """Keep a run; a note on why it can't be, "" where it is."""
+        try:
+            content = list(chunks(recording))
+            whole = all(layer.q is not None or layer.seen is not None for layer in recording.layers)
+            if whole and sum(map(len, content)) <= min(MOST_BYTES, self.folder.most):
+                self.folder.write(self.names[-1], content)
+        except (OSError, LoadError) as error:
+            words = reason(error) if isinstance(error, OSError) else error.message
+            return f"the run is not kept: {words}; ATTN_CACHE=off keeps none"
+        return ""
+
+
+def kept_run(options: TextCommandOptions, reading: Reading) -> KeptRun | None:
+    """Where the run that these options ask for is kept; None for one that is not to be kept, or of no model."""
+    texts = reading.get("known_texts") or []
+    is_model = not (is_table(options.model) or is_recording(options.model)) and opened.get() is None
+    if not is_model or options.lines or options.inputs is not None or (len(texts) != 1 and not options.without_text):
+        return None
+    folder = kept_folder()
+    model = None if folder is None else model_state(options.model, options.revision)
+    media = [None if file is None else file_state(file) for file in (reading.get("image"), reading.get("audio"))]
+    if folder is None or model is None:
+        return None
+    asked = [
+        __version__, library_state(), model, options.revision, options.dtype, options.device, options.device_map,
+        options.trust_remote_code, list(texts), options.pair, reading.get("decoder_text"), reading.get("generate"),
+        reading.get("chat"), media,
+    ]  # fmt: skip
+    whole = _name(asked)
+    chosen = options.layer, options.head
+    return KeptRun(folder, (whole,) if chosen == ("all", "all") else (whole, _name([asked, chosen])))
+
+
+def _name(asked: object) -> str:
+    return f"{blake2b(json.dumps(asked, default=str).encode(), digest_size=16).hexdigest()}.attn"
+
+
+def _when(path: Path) -> str:
+    """The time at which a run was made: `14:02`, with its day if that isn't today."""
+    made = datetime.fromtimestamp(path.stat().st_mtime)
+    return f"{made:%H:%M}" if made.date() == datetime.now().date() else f"{made:%Y-%m-%d %H:%M}"

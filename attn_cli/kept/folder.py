@@ -1,0 +1,112 @@
+"""A folder of the user's cache, bounded in size and readable by its owner, whose files may be gone at any time.
+
+Every failure here is no failure of the command: what can't be kept is computed again.
+"""
+
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from attn_cli.interrupts import unfinished
+
+OFF = ("off", "0", "no", "none", "false")
+DEFAULT_BYTES = 10**9
+_PRIVATE_FOLDER, _PRIVATE_FILE = 0o700, 0o600
+
+
+class KeptFile(NamedTuple):
+    """A file that is kept: when it was last used, in nanoseconds, and its size."""
+
+    path: Path
+    used: int
+    size: int
+
+
+def cache_folder(setting: str | None = None) -> Path | None:
+    """Where things are kept: the folder that is set, else attn in the user's cache; None where nothing is to be kept.
+
+    setting  a folder, or "off"
+    """
+    if setting is not None and setting.lower() in ("", *OFF):
+        return None
+    try:
+        if setting is not None:
+            return Path(setting).expanduser()
+        base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+        return Path(base).expanduser() / "attn"
+    except RuntimeError:  # nobody knows the home folder
+        return None
+
+
+class KeptFolder:
+    """Files by name, the least recently used of which go where all take more than `most` bytes."""
+
+    def __init__(self, path: Path, most: int = DEFAULT_BYTES) -> None:
+        self.path, self.most = path, most
+
+    def find(self, name: str) -> Path | None:
+        """The file of that name, which counts as used now; None where there is none."""
+        path = self.path / name
+        try:
+            status = path.stat()
+            os.utime(path, ns=(max(status.st_atime_ns + 1, _now()), status.st_mtime_ns))
+        except OSError:
+            return None
+        return path
+
+    def write(self, name: str, content: "list[bytes | memoryview]") -> None:
+        """Keep a file, whole or not at all, and let others go until all fit; OSError where that can't be done."""
+        self.path.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=".attn-", suffix=".part", dir=self.path)  # of mode 0600
+        unfinished.add(Path(temporary))
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.writelines(content)
+            Path(temporary).chmod(_PRIVATE_FILE)
+            Path(temporary).replace(self.path / name)
+        finally:
+            Path(temporary).unlink(missing_ok=True)
+            unfinished.discard(Path(temporary))
+        self._let_go(name)
+
+    def remove(self, name: str) -> None:
+        """Let one file go."""
+        with suppress(OSError):
+            (self.path / name).unlink()
+
+    def files(self) -> list[KeptFile]:
+        """All files, the least recently used first."""
+        found = []
+        with suppress(OSError):
+            for entry in os.scandir(self.path):
+                with suppress(OSError):
+                    if entry.is_file(follow_symlinks=False) and not entry.name.startswith("."):
+                        status = entry.stat(follow_symlinks=False)
+                        used = max(status.st_atime_ns, status.st_mtime_ns)
+                        found.append(KeptFile(Path(entry.path), used, status.st_size))
+        return sorted(found, key=lambda each: each.used)
+
+    def clear(self) -> int:
+        """Let everything go; the bytes that are free now."""
+        files = self.files()
+        for each in files:
+            self.remove(each.path.name)
+        return sum(each.size for each in files)
+
+    def _let_go(self, newest: str) -> None:
+        files = self.files()
+        total = sum(each.size for each in files)
+        for each in files:
+            if total <= self.most:
+                break
+            if each.path.name != newest:
+                self.remove(each.path.name)
+                total -= each.size
+
+
+def _now() -> int:
+    import time
+
+    return time.time_ns()

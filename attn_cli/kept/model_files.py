@@ -1,0 +1,56 @@
+"""What tells whether a model is still the one that was run: its files' names, sizes and times, or its commit."""
+
+import os
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+def model_state(model: str, revision: str | None) -> list[object] | None:
+    """The state of a folder, a file or an id in the hub's cache; None for one that nothing here tells of.
+
+    Of an id it is the commit that the cache holds: a newer one on the hub shows where the hub is asked.
+    """
+    try:
+        path = Path(model).expanduser()
+        if path.is_dir():
+            return [str(path.resolve()), *(_of_file(each) for each in sorted(path.iterdir()) if each.is_file())]
+        if path.is_file():
+            return [str(path.resolve()), _of_file(path)]
+    except (OSError, RuntimeError, ValueError):
+        return None
+    commit = _commit(model, revision or "main")
+    return None if commit is None else [model, commit]
+
+
+def file_state(path: str) -> list[object] | None:
+    """Name, size and time of a file; None where it can't be read."""
+    try:
+        return [str(Path(path).expanduser().resolve()), _of_file(Path(path).expanduser())]
+    except (OSError, RuntimeError, ValueError):
+        return None
+
+
+def library_state() -> list[object]:
+    """Which torch and transformers are installed, without importing them."""
+    found = [find_spec(name) for name in ("torch", "transformers")]
+    return [file_state(spec.origin) if spec is not None and spec.origin else None for spec in found]
+
+
+def _of_file(path: Path) -> list[object]:
+    status = path.stat()
+    return [path.name, status.st_size, status.st_mtime_ns]
+
+
+def _commit(model: str, revision: str) -> str | None:
+    """The commit of a branch in the hub's cache, as its own file of that name says."""
+    if _COMMIT.fullmatch(revision):
+        return revision
+    home = os.environ.get("HF_HOME") or f"{os.environ.get('XDG_CACHE_HOME') or '~/.cache'}/huggingface"
+    hub = Path(os.environ.get("HF_HUB_CACHE") or f"{home}/hub").expanduser()
+    try:
+        return (hub / f"models--{model.replace('/', '--')}" / "refs" / revision).read_text("ascii").strip()
+    except (OSError, ValueError):
+        return None

