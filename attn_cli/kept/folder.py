@@ -5,7 +5,10 @@ Every failure here is no failure of the command: what can't be kept is computed 
 
 import os
 import tempfile
+import time
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +16,7 @@ from attn_cli.interrupts import unfinished
 
 OFF = ("off", "0", "no", "none", "false")
 DEFAULT_BYTES = 10**9
+_DIGEST = 16  # bytes
 _PRIVATE_FOLDER, _PRIVATE_FILE = 0o700, 0o600
 
 
@@ -47,23 +51,30 @@ class KeptFolder:
         self.path, self.most = path, most
 
     def find(self, name: str) -> Path | None:
-        """The file of that name, which counts as used now; None where there is none."""
+        """The file of that name, which counts as used now; None where there is none, or one that was changed.
+
+        It ends with a digest of all before it.
+        """
         path = self.path / name
         try:
+            content = path.read_bytes()
+            if _digest([content[:-_DIGEST]]) != content[-_DIGEST:]:
+                self.remove(name)
+                return None
             status = path.stat()
-            os.utime(path, ns=(max(status.st_atime_ns + 1, _now()), status.st_mtime_ns))
+            os.utime(path, ns=(max(status.st_atime_ns + 1, time.time_ns()), status.st_mtime_ns))
         except OSError:
             return None
         return path
 
-    def write(self, name: str, content: "list[bytes | memoryview]") -> None:
+    def write(self, name: str, content: Sequence[bytes | memoryview]) -> None:
         """Keep a file, whole or not at all, and let others go until all fit; OSError where that can't be done."""
         self.path.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(prefix=".attn-", suffix=".part", dir=self.path)  # of mode 0600
         unfinished.add(Path(temporary))
         try:
             with os.fdopen(handle, "wb") as file:
-                file.writelines(content)
+                file.writelines([*content, _digest(content)])
             Path(temporary).chmod(_PRIVATE_FILE)
             Path(temporary).replace(self.path / name)
         finally:
@@ -106,7 +117,8 @@ class KeptFolder:
                 total -= each.size
 
 
-def _now() -> int:
-    import time
-
-    return time.time_ns()
+def _digest(content: Iterable[bytes | memoryview]) -> bytes:
+    digest = blake2b(digest_size=_DIGEST)
+    for piece in content:
+        digest.update(piece)
+    return digest.digest()
