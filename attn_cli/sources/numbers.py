@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+
 from attn_cli.errors import InputError
 
 
@@ -18,3 +20,18 @@ def numbers_in(text: str, option: str, hint: str) -> list[float]:
     if not all(math.isfinite(number) for number in numbers):
         raise InputError(f"{option} {text!r} is not finite", hint)
     return numbers
+
+
+def require_held(numbers: np.ndarray | float, name: str, dtype: np.dtype) -> None:
+    """Refuse finite numbers that a dtype rounds to infinity or to 0; `name` is the option's, or the array's.
+
+    >>> require_held(50.0, "--softcap", np.dtype(np.float32))
+    """
+    sizes, limits = np.abs(np.asarray(numbers, dtype=np.float64)), np.finfo(dtype)
+    outside = np.isfinite(sizes) & ((sizes > limits.max) | ((sizes > 0) & (sizes < limits.smallest_subnormal)))
+    if outside.any():
+        number = np.asarray(numbers, dtype=np.float64)[outside].flat[0]
+        raise InputError(
+            f"{name} {number:g} can't be held by {dtype}, in which these matrices are computed",
+            f"{limits.smallest_subnormal:.2g} to {limits.max:.2g}, or save the matrices as float64",
+        )

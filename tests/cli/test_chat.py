@@ -84,6 +84,11 @@ def test_what_is_wrong_with_a_chat(model: Path, minilm_model: Path, tmp_path: Pa
         ("{", "m.json can't be read"),
         ("[]", "no list of messages"),
         ('[{"role": 1}]', "message 0 has no role"),
+        (
+            r'[{"role": "user", "content": "hi \ud800!"}]',
+            "content of message 0 has half of a surrogate pair at character 3",
+        ),
+        (r'[{"role": "\udc00", "content": "hi"}]', "role of message 0 has half of a surrogate pair at character 0"),
     ):
         (tmp_path / "m.json").write_text(content)
         refused(attn("top", "hi", "-m", model, "--messages", tmp_path / "m.json"), 2, words)

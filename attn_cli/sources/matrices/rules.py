@@ -13,7 +13,7 @@ from attn_cli.sources.files.array_file import read_array
 from attn_cli.sources.matrices.mask_syntax import MaskParts, masks_of, offset_of
 from attn_cli.sources.matrices.options import MatrixOptions
 from attn_cli.sources.matrices.shapes import ScoreShape, check_cells, of_entry
-from attn_cli.sources.numbers import numbers_in
+from attn_cli.sources.numbers import numbers_in, require_held
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,13 +56,16 @@ def rule_of(options: MatrixOptions, shape: ScoreShape) -> RuleParts:
     if options.bias is not None:
         numbers = read_array(options.bias, name="bias", allow_nonfinite=options.allow_nonfinite)
         check_cells(numbers, "bias", shape)
+        require_held(numbers, "bias", shape.dtype)
         biases += (numbers.astype(shape.dtype),)
     slopes = None if options.alibi is None else _slopes(options.alibi, shape)
-    if options.softcap is not None and not (math.isfinite(options.softcap) and options.softcap > 0):
-        raise InputError(f"--softcap {options.softcap:g} is not above 0", "Gemma 2 uses 50")
+    if options.softcap is not None:
+        if not (math.isfinite(options.softcap) and options.softcap > 0):
+            raise InputError(f"--softcap {options.softcap:g} is not above 0", "Gemma 2 uses 50")
+        require_held(options.softcap, "--softcap", shape.dtype)
     sink = None if options.sink is None else _sink(options.sink, shape)
     return RuleParts(
-        _scale(options.scale, shape.d),
+        _scale(options.scale, shape),
         shape.m,
         masks,
         biases,
@@ -80,12 +83,13 @@ def _fixed(text: str, masks: MaskParts, shape: ScoreShape, allow_nonfinite: bool
         return RuleParts(0.0, shape.m, masks, masks.biases)
     cells = read_array(text, name="fixed", allow_nonfinite=allow_nonfinite)
     check_cells(cells, "fixed", shape)
+    require_held(cells, "fixed", shape.dtype)
     return RuleParts(0.0, shape.m, masks, (cells.astype(shape.dtype),), softmax=False)
 
 
-def _scale(text: str | None, d: int) -> float:
+def _scale(text: str | None, shape: ScoreShape) -> float:
     if text is None or text == "on":
-        return float(d**-0.5)
+        return float(shape.d**-0.5)
     if text == "off":
         return 1.0
     try:
@@ -96,13 +100,19 @@ def _scale(text: str | None, d: int) -> float:
         ) from None
     if not math.isfinite(scale):
         raise InputError(f"--scale {text} is not a finite number", "leave it out for 1 / sqrt(d)")
+    require_held(scale, "--scale", shape.dtype)
     return scale
 
 
 def _slopes(text: str, shape: ScoreShape) -> np.ndarray:
     if text == "paper":
         return np.array(alibi_slopes(shape.h), dtype=shape.dtype)
-    return _per_head(text, "--alibi", "slopes", shape)
+    slopes = _per_head(text, "--alibi", "slopes", shape)
+    with np.errstate(over="ignore"):
+        furthest = slopes * max(shape.n, shape.m)
+    if not np.isfinite(furthest).all():
+        raise InputError(f"--alibi {text}: slope x distance is larger than {shape.dtype} holds", "give smaller slopes")
+    return slopes
 
 
 def _sink(text: str, shape: ScoreShape) -> np.ndarray:
@@ -111,6 +121,7 @@ def _sink(text: str, shape: ScoreShape) -> np.ndarray:
     numbers = read_array(text, name="sink").reshape(-1)
     if numbers.shape[0] != shape.h:
         raise InputError(f"sink has {numbers.shape[0]} numbers for {shape.h} heads", "one score per head")
+    require_held(numbers, "sink", shape.dtype)
     return numbers.astype(shape.dtype)
 
 
@@ -118,4 +129,5 @@ def _per_head(text: str, option: str, noun: str, shape: ScoreShape) -> np.ndarra
     numbers = numbers_in(text, option, f"one per head: {option} 0.5,0.25")
     if len(numbers) not in (1, shape.h):
         raise InputError(f"{option} has {len(numbers)} {noun} for {shape.h} heads", "one per head, or one for all")
+    require_held(np.array(numbers), option, shape.dtype)
     return np.array(numbers * (shape.h if len(numbers) == 1 else 1), dtype=shape.dtype)

@@ -97,4 +97,9 @@ def _messages_of(file: str) -> ChatMessages:
     for number, message in enumerate(messages):
         if not isinstance(message, dict) or not all(isinstance(message.get(x), str) for x in ("role", "content")):
             raise InputError(f"{file}: message {number} has no role and content in words", _HINT)
+        for name in ("role", "content"):
+            lone = next((at for at, letter in enumerate(message[name]) if "\ud800" <= letter <= "\udfff"), None)
+            if lone is not None:
+                words = f"{file}: the {name} of message {number} has half of a surrogate pair at character {lone}"
+                raise InputError(words, "write the character itself, or both halves: \\ud83d\\ude00")
     return tuple({"role": message["role"], "content": message["content"]} for message in messages)
