@@ -29,7 +29,7 @@ class Grid(Protocol):
         """Weights or scores `[b, c]`; NaN where none is allowed."""
 
     def pooled(self, rows: slice, keys: slice, block: tuple[int, int], *, scores: bool = False) -> np.ndarray:
-        """The largest of every block of them; NaN where none is allowed."""
+        """The largest weight of every block, or the score farthest from 0; NaN where none is allowed."""
 
     def coarse(self) -> tuple[np.ndarray, tuple[int, int]] | None:
         """Weights `[<= 64, <= 64]`, each the largest of a block, and the block's rows and keys; None where none are."""
@@ -64,18 +64,16 @@ class _CellsGrid:
     queries: Sequence[Token]
     keys: Sequence[Token]
     cost = 1
+    signed = False  # whether weights may be below 0
 
     def cells(self, rows: slice, keys: slice, *, scores: bool = False) -> np.ndarray:
         """Defined by each."""
         raise NotImplementedError
 
     def pooled(self, rows: slice, keys: slice, block: tuple[int, int], *, scores: bool = False) -> np.ndarray:
-        """The largest cells of every block."""
+        """The largest cells of every block, or those farthest from 0."""
         cells = self.cells(rows, keys, scores=scores)
-        for axis, step in enumerate(block):
-            if step > 1:
-                cells = np.fmax.reduceat(cells, np.arange(0, cells.shape[axis], step), axis=axis)
-        return cells
+        return _farthest(cells, block) if scores or self.signed else _blocks(np.fmax, cells, block)
 
     def coarse(self) -> tuple[np.ndarray, tuple[int, int]] | None:
         """None: it would have to be made of all cells."""
@@ -153,6 +151,8 @@ class WithoutSinks(_CellsGrid):
 class Difference(_CellsGrid):
     """Another grid less this one, cell by cell, where both texts have the tokens; blocks keep the largest change."""
 
+    signed = True
+
     def __init__(self, grid: Grid, other: Grid, rows: TokenAlignment, columns: TokenAlignment) -> None:
         self.grid, self.other, self.cost = grid, other, grid.cost + other.cost
         self.queries, self.keys = grid.queries, grid.keys
@@ -171,16 +171,19 @@ class Difference(_CellsGrid):
             cells[np.ix_(here, there)] = other - own[np.ix_(here, there)]
         return cells
 
-    def pooled(self, rows: slice, keys: slice, block: tuple[int, int], *, scores: bool = False) -> np.ndarray:
-        """The change of largest magnitude of every block."""
-        cells = self.cells(rows, keys, scores=scores)
-        ends = []
-        for function in (np.fmax, np.fmin):
-            values = cells
-            for axis, step in enumerate(block):
-                values = function.reduceat(values, np.arange(0, values.shape[axis], step), axis=axis)
-            ends.append(values)
-        return np.where(np.abs(ends[0]) >= np.abs(ends[1]), ends[0], ends[1])
+
+def _blocks(largest: np.ufunc, cells: np.ndarray, block: tuple[int, int]) -> np.ndarray:
+    """The largest of every block of cells, or the smallest, by `np.fmax` or `np.fmin`; NaN where all are."""
+    for axis, step in enumerate(block):
+        if step > 1:
+            cells = largest.reduceat(cells, np.arange(0, cells.shape[axis], step), axis=axis)
+    return cells
+
+
+def _farthest(cells: np.ndarray, block: tuple[int, int]) -> np.ndarray:
+    """The number of every block that is farthest from 0; NaN where all are."""
+    highest, lowest = _blocks(np.fmax, cells, block), _blocks(np.fmin, cells, block)
+    return np.where(np.abs(highest) >= np.abs(lowest), highest, lowest)
 
 
 def hidden_keys(layer: RecordedLayer) -> list[int]:

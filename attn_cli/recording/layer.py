@@ -11,7 +11,7 @@ from attn_cli.call import Call, Place
 from attn_cli.errors import LimitError, LoadError
 from attn_cli.kernel.bands.band import Band
 from attn_cli.kernel.bands.bands import bands
-from attn_cli.kernel.bands.blocks import folded
+from attn_cli.kernel.bands.blocks import farthest, folded
 from attn_cli.kernel.bands.plan import plan_of, plan_of_weights
 from attn_cli.kernel.cpu import walk as cpu
 from attn_cli.kernel.definition.cells import Places, numbers_of, scores_between, weights_of
@@ -181,7 +181,7 @@ class RecordedLayer(Call):
     ) -> np.ndarray:
         """The largest weight of every block, `[ceil(b / block[0]), ceil(c / block[1])]`; NaN where none is allowed.
 
-        scores  the largest scores in place of weights; LoadError if the model showed weights alone
+        scores  the scores farthest from 0 in place of weights; LoadError if the model showed weights alone
         """
         if scores:
             self._require_scores()
@@ -247,6 +247,9 @@ class RecordedLayer(Call):
         if not self.shows_scores:
             cells = np.where(self.allowed(i, j), cells, -np.inf)
         largest: np.ndarray = folded(folded(cells, -2, 0, block[0]), -1, 0, block[1])
+        if scores:
+            mirrored = np.where(np.isneginf(cells), cells, -cells)
+            largest = farthest(largest, -folded(folded(mirrored, -2, 0, block[0]), -1, 0, block[1]))
         masked = np.isneginf(largest)
         largest = np.exp(largest, out=largest) if normalises else largest
         largest[masked] = np.nan

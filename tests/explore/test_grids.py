@@ -53,11 +53,14 @@ def test_a_block_is_the_largest_of_its_cells_in_every_grid(data: st.DataObject) 
         start = data.draw(st.integers(0, total - 1))
         spans.append(slice(start, data.draw(st.integers(start + 1, total))))
     block = data.draw(st.tuples(st.integers(1, 7), st.integers(1, 7)))
-    whole, pooled = grid.cells(*spans), grid.pooled(spans[0], spans[1], block)
+    scores = not isinstance(grid, WordGrid) and data.draw(st.booleans())
+    whole = grid.cells(*spans, scores=scores)
+    pooled = grid.pooled(spans[0], spans[1], block, scores=scores)
     assert pooled.shape == tuple(-(-size // step) for size, step in zip(whole.shape, block, strict=True))
     for (i, j), value in np.ndenumerate(pooled):
         cell = whole[i * block[0] : (i + 1) * block[0], j * block[1] : (j + 1) * block[1]]
-        expected = np.nan if np.isnan(cell).all() else np.nanmax(cell)
+        numbers = cell[~np.isnan(cell)].tolist()
+        expected = max(numbers, key=abs if scores else None) if numbers else np.nan
         np.testing.assert_allclose(value, expected, rtol=1e-6)
 
 

@@ -54,25 +54,28 @@ def test_cells_are_those_of_the_definition(problem: Problem, torches: bool, data
 
 @settings(max_examples=30)
 @given(problems(), st.integers(1, 9), st.integers(1, 9), st.data())
-def test_pooled_blocks_are_maxima_of_their_cells(problem: Problem, a: int, b: int, data: st.DataObject) -> None:
+def test_pooled_blocks_are_maxima_of_weights_and_the_scores_farthest_from_0(
+    problem: Problem, a: int, b: int, data: st.DataObject
+) -> None:
     call = call_of(problem)
     layer, expected = recorded(call), attend(problem.q, problem.k, problem.v, problem.rule)
     rows, keys = (data.draw(places(count)) for count in (call.n, call.m))
     for head in range(call.h):
         masked = np.isneginf(expected.scores[head][rows][:, keys])
         for scores, cells in ((True, expected.scores), (False, expected.weights)):
-            blocks = block_loop(np.where(masked, np.nan, cells[head][rows][:, keys]), a, b)
+            blocks = block_loop(np.where(masked, np.nan, cells[head][rows][:, keys]), a, b, farthest=scores)
             np.testing.assert_allclose(layer.pooled(head, rows, keys, (a, b), scores=scores), blocks, atol=1e-6)
 
 
-def block_loop(cells: np.ndarray, a: int, b: int) -> np.ndarray:
-    """Maxima of blocks, one by one; NaN where there is nothing but NaN."""
+def block_loop(cells: np.ndarray, a: int, b: int, *, farthest: bool) -> np.ndarray:
+    """Maxima of blocks, or what is farthest from 0, one by one; NaN where there is nothing but NaN."""
     n, m = cells.shape
     blocks = np.full((-(-n // a), -(-m // b)), np.nan)
     for i in range(blocks.shape[0]):
         for j in range(blocks.shape[1]):
             block = cells[i * a : (i + 1) * a, j * b : (j + 1) * b]
-            blocks[i, j] = np.nan if np.isnan(block).all() else np.nanmax(block)
+            numbers = block[~np.isnan(block)].tolist()
+            blocks[i, j] = max(numbers, key=abs if farthest else None) if numbers else np.nan
     return blocks
 
 

@@ -83,7 +83,9 @@ def _title(scene: Scene, view: Viewpoint, window: MatrixWindow, ramp: Ramp, *, c
     parts = [head_name(scene, view), kind, f"{n:,} x {m:,}"]
     parts += ["coarse"] if coarse else []
     parts += ["sinks hidden"] if view.hide_sinks else []
-    parts += [f"max over {form.rows} x {form.keys}"] if form.rows * form.keys > 1 else []
+    signed = view.scores or (view.difference and view.against is not None)
+    pooling = "farthest from 0" if signed else "max"
+    parts += [f"{pooling} over {form.rows} x {form.keys}"] if form.rows * form.keys > 1 else []
     return [*parts, _range(ramp, view.scale)]
 
 

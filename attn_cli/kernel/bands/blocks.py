@@ -1,5 +1,7 @@
 """Cells folded into blocks, a band at a time."""
 
+import numpy as np
+
 from attn_cli.arrays import Array, namespace
 
 
@@ -33,3 +35,14 @@ def folded(cells: Array, axis: int, offset: int, step: int, *, sums: bool = Fals
     if count > tail:
         parts.append(fold(part(tail, count), axis=axis, keepdims=True))
     return parts[0] if len(parts) == 1 else xp.concat(parts, axis=axis)
+
+
+def farthest(highest: np.ndarray, lowest: np.ndarray) -> np.ndarray:
+    """Of the largest and the smallest number of each block the one that is farther from 0; -inf if a block has none.
+
+    A block without numbers has -inf as its largest and inf as its smallest.
+
+    >>> farthest(np.array([1.0, 2.0, -np.inf]), np.array([-3.0, 0.5, np.inf])).tolist()
+    [-3.0, 2.0, -inf]
+    """
+    return np.where(highest >= -lowest, highest, lowest)

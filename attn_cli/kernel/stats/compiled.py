@@ -56,8 +56,13 @@ def _is_of_weights(wanted: Wanted) -> bool:
         not any(getattr(wanted, x.name) for x in fields(wanted) if x.name not in _KNOWN)
         and all(x.by == "weight" and x.count <= MOST_TOP for x in wanted.tops)
         and all(x.by == "weight" for x in wanted.column_sums)
-        and all((x.by, x.of, x.columns, x.rescaled) == ("weight", "weights", None, False) for x in wanted.pools)
+        and all(_is_plain(pool) for pool in wanted.pools)
     )
+
+
+def _is_plain(pool: Pool) -> bool:
+    """True for the largest weights of blocks, or their sums, of all keys."""
+    return (pool.by, pool.of, pool.columns, pool.rescaled, pool.lowest) == ("weight", "weights", None, False, False)
 
 
 @dataclass

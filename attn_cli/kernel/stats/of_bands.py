@@ -294,7 +294,7 @@ class _Blocks:
         m = call.m if pool.columns is None else len(pool.columns)
         shape = (1 if pool.mean_heads else call.h, -(-len(self.places) // pool.rows), -(-m // pool.keys))
         signed = pool.of == "scores" or not call.rule.softmax  # without a softmax weights may be negative
-        self.kept = np.full(shape, -np.inf if signed and not pool.sums else 0.0)
+        self.kept = np.full(shape, -np.inf if (signed or pool.lowest) and not pool.sums else 0.0)
 
     def add(self, band: Band) -> None:
         """Fold the band's cells into their blocks: rows first, which is quick, then keys of the few rows left."""
@@ -302,6 +302,9 @@ class _Blocks:
         if fit is None:
             return
         cells, first = self._kept_columns(self._cells(band)[:, fit.inside, :], band)
+        if pool.lowest:
+            cells = to_numpy(cells)
+            cells = np.where(np.isneginf(cells), cells, -cells)
         row = fit.kept.start if isinstance(fit.kept, slice) else fit.kept[0]
         blocks = folded(
             to_numpy(folded(cells, -2, row, pool.rows, sums=pool.sums)), -1, first, pool.keys, sums=pool.sums
@@ -331,5 +334,7 @@ class _Blocks:
         return cells[:, :, (self.columns[first:last] - band.first).tolist()], int(first)
 
     def result(self) -> np.ndarray:
-        """The blocks; -inf where a block of scores has none."""
+        """The blocks; -inf where a block of scores has none, of the lowest inf."""
+        if self.pool.lowest:
+            return -self.kept
         return self.kept if self.pool.of == "scores" else np.where(np.isneginf(self.kept), 0.0, self.kept)

@@ -52,6 +52,7 @@ class Pool:
     mean_heads  of the mean over heads
     by          "weight", or a measure that the call's bands carry
     rescaled    cells are divided by the sum of their row first
+    lowest      the smallest is kept instead, of cells that are not masked; inf in blocks without any
     """
 
     rows: int
@@ -63,6 +64,12 @@ class Pool:
     mean_heads: bool = False
     by: str = "weight"
     rescaled: bool = False
+    lowest: bool = False
+
+    @property
+    def covers_many(self) -> bool:
+        """True if a block has more than one cell."""
+        return self.rows * self.keys > 1
 
 
 @dataclass(frozen=True, eq=False)

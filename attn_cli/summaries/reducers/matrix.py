@@ -10,7 +10,7 @@ from attn_cli.arrays import itemsize, namespace, to_numpy
 from attn_cli.call import Call
 from attn_cli.display import Displayed
 from attn_cli.kernel.bands.band import Band
-from attn_cli.kernel.bands.blocks import folded
+from attn_cli.kernel.bands.blocks import farthest, folded
 from attn_cli.kernel.bands.picked_rows import RowPlaces, Rows
 from attn_cli.kernel.definition.softmax import renormalised
 from attn_cli.summaries.calls.read_shares import By
@@ -24,7 +24,8 @@ class Matrix(Part, Displayed):
     rows     the query behind every matrix row; None means all
     averaged the weights are a mean over this many heads (then h = 1); 0 if not averaged
     block    (rows, keys) that one cell stands for; (1, 1) if nothing was pooled
-    pooling  how cells of a block were put together: "max" or "mean"
+    pooling  how cells of a block were put together: "max", "mean" or, of signed numbers, "farthest from 0"
+    ends     the smallest and the largest of all numbers that were pooled to those farthest from 0; else None
     by       what the shares are of
     shares   by value or by output the share of each key in what its row reads
     rescaled_share  weights, or those shares, over what is left of their row without hidden keys; None unless rescaled
@@ -47,6 +48,7 @@ class Matrix(Part, Displayed):
     keys: tuple[int, ...] | None = None
     heads: tuple[int, ...] | None = None
     reason: str = ""
+    ends: tuple[float, float] | None = None
 
     def __repr__(self) -> str:
         maps = ", ".join(f"{name} {values.shape}" for name, values in self.maps)
@@ -203,8 +205,11 @@ class FullMatrix:
         if self.rescale and measured is not None:
             rescaled_share = renormalised(measured, measured.sum(axis=-1, keepdims=True))
         step = 1 if self.most is None else -(-len(self.places) // self.most)
-        every = (None if x is None else folded(x, -2, 0, step) for x in (weights, scores, shares, rescaled_share))
-        weights, scores, shares, rescaled_share = every
+        every = (None if x is None else folded(x, -2, 0, step) for x in (weights, shares, rescaled_share))
+        weights, shares, rescaled_share = every
+        if scores is not None and step > 1:
+            highest, lowest = (folded(x, -2, 0, step) for x in (scores, np.where(np.isneginf(scores), scores, -scores)))
+            scores = farthest(highest, -lowest)
         keys = None if self.keys is None else tuple(self.keys)
         return Matrix(weights, scores, rows, averaged=averaged, block=(max(step, 1), 1), by=self.by, shares=shares,
                       rescaled_share=rescaled_share, keys=keys)  # fmt: skip

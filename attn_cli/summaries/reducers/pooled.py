@@ -1,11 +1,13 @@
 """A matrix pooled to the size of a screen while the bands pass: memory grows with the screen, not with n times m."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from attn_cli.call import Call
+from attn_cli.kernel.bands.blocks import farthest
 from attn_cli.kernel.stats.wanted import Pool, RowStats, Wanted
 from attn_cli.summaries.calls.hidden_keys import keys_left
 from attn_cli.summaries.calls.read_shares import By
@@ -17,8 +19,8 @@ class PooledMatrix:
 
     Hidden keys get no column.
 
-    The default is the maximum of a block: attention is sparse, and a mean would erase single spikes. With
-    `mean_heads` the mean over heads is taken first, cell by cell.
+    The default is the maximum of a block: attention is sparse, and a mean would erase single spikes; of scores it is
+    the number farthest from 0. With `mean_heads` the mean over heads is taken first, cell by cell.
 
     by       "weight", or what a `ReadShares` call carries: then cells are shares of what a row reads
     rescale  whether cells are divided, before pooling, by what is left of their row without hidden keys
@@ -41,8 +43,13 @@ class PooledMatrix:
         self.mean_heads, self.pooling, self.by = mean_heads, pooling, by
 
     def wanted(self, call: Call) -> Wanted:
-        """Its blocks."""
-        return Wanted(pools=(self._pool(call),))
+        """Its blocks; of signed numbers the largest and the smallest."""
+        pool = self._pool(call)
+        return Wanted(pools=(pool, replace(pool, lowest=True)) if self._is_signed(call) else (pool,))
+
+    def _is_signed(self, call: Call) -> bool:
+        """True if the number of a block that is farthest from 0 is kept: of scores, used as weights or not."""
+        return self.pooling == "max" and (self.scores or not call.rule.softmax) and self._pool(call).covers_many
 
     def _pool(self, call: Call) -> Pool:
         left = keys_left(call)
@@ -66,12 +73,17 @@ class PooledMatrix:
             sizes = zip(self._sizes(call), (pool.rows, pool.keys), strict=True)
             height, width = (_block_sizes(size, step) for size, step in sizes)
             kept = kept / (height[:, None] * width[None, :])
+        pooling, ends = self.pooling, None
+        if self._is_signed(call):
+            lowest = np.asarray(stats.pooled[replace(pool, lowest=True)], dtype=np.float64)
+            ends = _ends(kept, lowest)
+            kept, pooling = farthest(kept, lowest), "farthest from 0"
         kind = "scores" if self.scores else "weights" if self.by == "weight" else "shares"
         kind = "rescaled_share" if self.rescale else kind
         maps: dict[str, Any] = dict.fromkeys(("weights", "scores", "shares", "rescaled_share")) | {kind: kept}
         return Matrix(
             **maps, rows=pool.picked, keys=pool.columns, averaged=call.h if self.mean_heads else 0,
-            block=(pool.rows, pool.keys), pooling=self.pooling, by=self.by,
+            block=(pool.rows, pool.keys), pooling=pooling, by=self.by, ends=ends,
         )  # fmt: skip
 
 
@@ -79,3 +91,9 @@ def _block_sizes(size: int, step: int) -> np.ndarray:
     """The number of rows (or keys) in each block: `step`, and the remainder in the last."""
     starts = np.arange(0, size, step)
     return np.minimum(starts + step, size) - starts
+
+
+def _ends(highest: np.ndarray, lowest: np.ndarray) -> tuple[float, float] | None:
+    """The smallest and the largest of all numbers in blocks; None if there is none."""
+    below, above = lowest[np.isfinite(lowest)], highest[np.isfinite(highest)]
+    return (float(below.min()), float(above.max())) if below.size and above.size else None

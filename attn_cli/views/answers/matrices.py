@@ -74,7 +74,8 @@ def matrix_maps(matrix: Matrix, summary: Summary, report: Report, screen: Screen
                 screen,
                 scale=report.scale,
                 block=matrix.block,
-                pooling=matrix.pooling,
+                pooling="farthest from 0" if kind == "scores" and matrix.pooling == "max" else matrix.pooling,
+                ends=matrix.ends,
                 row_numbers=[summary.queries[row].index for row in rows],
             )
 

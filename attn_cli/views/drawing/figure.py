@@ -230,13 +230,13 @@ def color_bar(ramp: Ramp, left: float, top: float, height: float) -> Iterator[st
 
 def _rgb(level: float, ramp: Ramp) -> tuple[int, int, int]:
     colors = ramp.colors if ramp.diverging else "crameri:batlowW"
-    place = level if ramp.diverging else 1 - level  # white for nothing, as paper is
+    place = level if ramp.diverging else 1 - level  # white for no weight, as paper is
     color = color_at(round(place * 255), colors, "truecolor").get_truecolor()
     return color.red, color.green, color.blue
 
 
 def color_on_paper(level: float, ramp: Ramp) -> str:
-    """The colour of a level: white for nothing, as paper is."""
+    """The colour of a level: white for no weight, as paper is, and grey for a score of 0."""
     return "#{:02x}{:02x}{:02x}".format(*_rgb(level, ramp))
 
 

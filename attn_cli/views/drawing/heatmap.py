@@ -43,6 +43,7 @@ class HeatMap:
     columns  labels over the cells where they fit, else numbers
     row_numbers  the query index of every row where rows were picked; None means 0, 1, 2, ...
     block    (rows, keys) that a cell stands for, with the `pooling` that made it
+    ends     the smallest and the largest of all numbers that were pooled, where cells don't show both; else None
     column_word   the noun for columns, row_word that for rows
     image    whether cells are patches of an image; then only small maps have numbers, so that it keeps its shape
     """
@@ -56,6 +57,7 @@ class HeatMap:
     scale: str = "linear"
     block: tuple[int, int] = (1, 1)
     pooling: str = "max"
+    ends: tuple[float, float] | None = None
     row_numbers: Sequence[int] | None = None
     column_word: str = "keys"
     row_word: str = "queries"
@@ -154,8 +156,9 @@ class HeatMap:
         parts = [*self.title.split(" · "), f"{len(self.rows):,} x {len(self.columns):,}"]
         pooled = self.block != (1, 1)
         if self._finite.size:
-            low, high = f"{self._finite.min():.3g}", f"{self._finite.max():.3g}"
-            parts.append(f"cells {low} to {high}" if pooled else f"min {low} max {high}")
+            low, high = self.ends or (self._finite.min(), self._finite.max())
+            known = self.ends is not None or not pooled
+            parts.append(f"min {low:.3g} max {high:.3g}" if known else f"cells {low:.3g} to {high:.3g}")
         if pooled:
             parts.append(f"{self.pooling} over {self.block[0]} x {self.block[1]}")
         axes = f"rows = {self.row_word}, columns = {self.column_word}"

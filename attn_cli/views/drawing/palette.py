@@ -1,5 +1,6 @@
 """From numbers to cell styles: one ramp for every colour depth, and glyphs where there is no colour to rely on."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -14,6 +15,12 @@ NEGATIVE_SHADES = " ,-=%"
 _LEVELS = 256
 # The colours of a 256-colour terminal that are nearest to viridis, with a lightness that rises from each to the next.
 _VIRIDIS_256 = (53, 54, 24, 60, 30, 36, 71, 77, 113, 148, 184, 226)
+# From below 0 to above: the ends of berlin and vik (Crameri 2018), and grey at 0, so that 0 is told from a masked cell,
+# which is the screen's own black or white; from there on lightness leads away from the screen's.
+_ABOUT_0 = {
+    "about 0, dark": ((158, 176, 255), (72, 138, 186), (88, 88, 88), (190, 96, 66), (255, 172, 172)),
+    "about 0, light": ((0, 18, 97), (58, 110, 160), (176, 176, 176), (178, 92, 50), (89, 0, 8)),
+}
 _DARK, _LIGHT = Color.from_rgb(0, 0, 0), Color.from_rgb(255, 255, 255)
 _RED, _GREEN, _YELLOW, _BLUE, _CYAN = 1, 2, 3, 4, 6
 _SIXTEEN = (None, _BLUE, _CYAN, _GREEN, _YELLOW)
@@ -36,8 +43,8 @@ class Ramp:
 
     @property
     def colors(self) -> str:
-        """The map of colours; a diverging one has its middle, where nothing is, as dark or light as the screen."""
-        return ("crameri:vik" if self.light else "crameri:berlin") if self.diverging else "bids:viridis"
+        """The map of colours; a diverging one is grey at 0, as no screen is, and ends far from the screen."""
+        return ("about 0, light" if self.light else "about 0, dark") if self.diverging else "bids:viridis"
 
     def levels(self, values: np.ndarray) -> np.ndarray:
         """Levels `[n, m]` in 0 .. 1, 1 for +inf; NaN where the value is NaN or -inf (masked)."""
@@ -138,8 +145,17 @@ def _style(index: int, colors: str, depth: str) -> Style:
 
 @cache
 def _table(name: str) -> list[tuple[int, int, int]]:
-    """256 colours of a published map: viridis (van der Walt, Smith 2015), vik or berlin (Crameri 2018)."""
+    """256 colours of a published map, such as viridis (van der Walt, Smith 2015), or of one about 0."""
+    if name in _ABOUT_0:
+        return _between(_ABOUT_0[name])
     from cmap import Colormap  # imported here: takes 40 ms, and plain text never needs it
 
     colors = np.round(np.asarray(Colormap(name).lut(_LEVELS))[:, :3] * 255).astype(int)
     return [(int(r), int(g), int(b)) for r, g, b in colors]
+
+
+def _between(stops: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    """256 colours through equally distant stops."""
+    places, at = np.linspace(0, 1, len(stops)), np.linspace(0, 1, _LEVELS)
+    parts = [np.interp(at, places, part).round().astype(int).tolist() for part in zip(*stops, strict=True)]
+    return list(zip(*parts, strict=True))

@@ -76,8 +76,10 @@ def _full_style(step: int, ramp: Ramp, screen: Screen) -> Style:
 
 
 def _mark(step: int, ramp: Ramp, screen: Screen) -> str:
-    if step == MASKED_STEP or screen.depth in ("truecolor", "256"):
+    if screen.depth in ("truecolor", "256") or (step == MASKED_STEP and not ramp.diverging):
         return " "
+    if step == MASKED_STEP:  # a score of 0 is blank
+        return shade(np.nan, ramp, ascii_only=screen.ascii_only)
     return shade(step / (STEPS - 1), ramp, ascii_only=screen.ascii_only)
 
 
