@@ -27,11 +27,13 @@ from attn_cli.summaries.reducers.matrix import FullMatrix
 from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.text import cut
 from attn_cli.token_syntax import picked_tokens
+from attn_cli.views.drawing.figure import MOST_PANELS
 from attn_cli.views.formats import format_for
 from attn_cli.views.view import DPI, View, ViewSettings
 
 _MILLIMETRES = {"mm": 1.0, "cm": 10.0, "in": 25.4, "pt": 25.4 / 72}
 _FIGURES = ("svg", "png", "pdf")
+_WIDTH = 120.0  # of a figure, in millimetres, where none is given
 
 
 @takes_options
@@ -50,8 +52,13 @@ def matrix(
     width: Annotated[
         str | None,
         typer.Option("--width", metavar="WIDTH", rich_help_panel="Output",
-                     help="Draw a figure this wide for a paper: 84mm; with -o FILE.svg, .png or .pdf."),
+                     help="Set the width of the figure that -o FILE.svg, .png or .pdf draws: 84mm; default: 120mm."),
     ] = None,
+    screen: Annotated[
+        bool,
+        typer.Option("--screen", rich_help_panel="Output",
+                     help="Draw the screen, in place of a figure, with -o FILE.svg, .png or .pdf."),
+    ] = False,
     dpi: Annotated[
         int | None,
         typer.Option("--dpi", metavar="N", min=36, max=2400, rich_help_panel="Output",
@@ -69,7 +76,7 @@ def matrix(
     Screens show weights, or scores with --scores, pooled to fit. Files hold both, whole. --words has weights alone:
     scores of subwords don't add up. --by value and --by output show each key's share of what a row reads or outputs.
     --against and --against-model show the change of every weight: the other weight minus this one.
-    --width draws a figure for a paper: maps of heads, or the text coloured by one query or key.
+    Images are figures for a paper: maps of heads, or the text coloured by one query or key; --screen draws the screen.
     Attention of a --token query to an image is drawn on its grid of patches.
 
     \b
@@ -83,7 +90,7 @@ def matrix(
       attn matrix "a river bank" --against "a savings bank" -m ./my-model -H 5.1
       attn matrix -m google/vit-base-patch16-224 --image cat.jpg -t [CLS] --mean
     """
-    figure_width = _check_figure(width, dpi, options)
+    figure_width = _check_figure(width, dpi, options, screen=screen or against.any or (scores and weights))
     merges = options.merges(words, scores=scores)
     hiding.check_scores(scores=scores)
     measure = measure_of(by, mean=mean, words=merges)
@@ -112,11 +119,13 @@ def matrix(
                           by=measure.by, rescale=rescale)  # fmt: skip
 
     def plan(view: View, source: Source) -> CommandPlan:
+        heads = sum(1 if mean else layer.heads for layer in source.planned_layers(options.selection))
+
         def of_call(rows: Rows, call: Call) -> Sequence[Reducer]:
             if view.largest is None:
                 both = keep_scores and not is_in_words(call)
                 return [full(rows, call, weights=show_weights, scores=both)]
-            colours_text = width is not None and (key is not None or (rows is not None and len(rows) == 1))
+            colours_text = figure_width is not None and (key is not None or (rows is not None and len(rows) == 1))
             if key is not None or colours_text:
                 most = None if colours_text else view.largest[0]
                 return [full(rows, call, weights=show_weights, scores=scores, most=most)]
@@ -133,8 +142,10 @@ def matrix(
                 if is_drawn
             ]  # fmt: skip
 
+        if figure_width is not None and heads > MOST_PANELS:
+            raise InputError(f"a figure of {heads} maps; it holds 1 to {MOST_PANELS}",
+                             "choose heads with -l and -H, or add --screen")  # fmt: skip
         kinds = rescale + (1 if merges else show_weights + keep_scores + (measure.by != "weight"))
-        heads = sum(1 if mean else layer.heads for layer in source.planned_layers(options.selection))
 
         def memory(prompt: Prompt, rows: Rows) -> str:
             if view.largest is not None:
@@ -151,16 +162,22 @@ def matrix(
     return run(options, "matrix", plan, ViewSettings(figure_width=figure_width, dpi=dpi or DPI))
 
 
-def _check_figure(width: str | None, dpi: int | None, options: OutputOptions) -> float | None:
-    """The width of a figure in millimetres; InputError for a width that is none, and for one without a figure."""
+def _check_figure(width: str | None, dpi: int | None, options: OutputOptions, *, screen: bool) -> float | None:
+    """The width of a figure in millimetres, None for none; InputError for a width that is none, and without a figure.
+
+    screen  whether the screen is drawn in its place
+    """
     file = format_for(options.format, options.output).name
-    if dpi is not None and (width is None or file != "png"):
-        raise InputError("--dpi needs a .png figure", "add --width 84mm and -o figure.png")
+    is_figure = not options.json and file in _FIGURES
+    if dpi is not None and (screen or file != "png"):
+        raise InputError("--dpi needs a .png figure", "add -o figure.png")
     if width is None:
-        return None
+        return _WIDTH if is_figure and not screen else None
     figure_width = millimetres(width)
-    if options.json or file not in _FIGURES:
+    if not is_figure:
         raise InputError("--width needs a figure format", "add -o figure.svg, .png or .pdf")
+    if screen:
+        raise InputError("--width and --screen at once", "a screen has no width on paper; leave out one of the two")
     return figure_width
 
 

@@ -42,7 +42,7 @@ class Format:
 
 
 _ROWS = "flat rows: layer, head, query, key, their tokens, score, weight"
-_SCREEN = "the screen as an image, complete in one file; a figure with `attn matrix --width`"
+_SCREEN = "`attn matrix`: a figure for a paper; other commands, and with `--screen`: the screen as an image"
 _IMAGE = "the same, by the extra `figure`: `pip install 'attn-cli[figure]'`"
 
 FORMATS = (
@@ -52,6 +52,8 @@ FORMATS = (
     Format("jsonl", (".jsonl", ".ndjson"), "rows:RowsView", _ROWS),
     Format("csv", (".csv",), "rows:RowsView", _ROWS),
     Format("tsv", (".tsv",), "rows:RowsView", _ROWS),
+    Format("parquet", (".parquet", ".pq"), "parquet:ParquetView",
+           "the rows of csv in columns with types, by the extra `scan`: `pip install 'attn-cli[scan]'`", binary=True),
     Format("plain", (".text",), "plain:PlainView",
            "a sentence a line, no drawings, colours and columns, for screen readers: `--plain`", named=False),
     Format("npz", (".npz",), "npz:ArchiveView",

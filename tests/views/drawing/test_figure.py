@@ -127,6 +127,7 @@ def test_what_is_missing_is_said_before_anything_runs() -> None:
 
 def test_a_width_is_for_figures() -> None:
     refused(attn("matrix", "river bank", "--width", "84mm"), 2, "--width needs a figure format")
+    refused(attn("matrix", "river bank", "--width", "84mm", "--screen", "-o", "x.svg"), 2, "--width and --screen")
     for width in ("84", "0mm", "wide", "1e9mm"):
         refused(attn("matrix", "river bank", "--width", width, "-o", "x.svg"), 2, "is not a length")
 

@@ -1,0 +1,59 @@
+"""parquet: the flat rows of csv in columns with types, for data frames and databases."""
+
+import io
+import math
+from itertools import islice
+from typing import Any
+
+from attn_cli.errors import LoadError
+from attn_cli.summaries.report import Report
+from attn_cli.views import data
+from attn_cli.views.sink import Sink
+from attn_cli.views.view import View, ViewSettings
+
+_ROWS = 2**16  # that are Python's at a time
+
+
+class ParquetView(View):
+    """Keeps the rows of all reports in columns, and writes them at the end; LoadError without pyarrow.
+
+    A column without any value is one of numbers.
+    """
+
+    def __init__(self, sink: Sink, format: str, settings: ViewSettings) -> None:
+        super().__init__(sink, format, settings)
+        try:
+            import pyarrow
+        except ImportError as error:
+            raise LoadError("a .parquet file needs the package pyarrow", "pip install 'attn-cli[scan]'") from error
+        self.arrow: Any = pyarrow
+        self.tables: list[Any] = []
+
+    def show(self, report: Report) -> None:
+        """Keep the report's rows; numbers that are none, such as masked scores, are null."""
+        rows = data.records(report)
+        while some := list(islice(rows, _ROWS)):
+            columns = {name: [_value(row.get(name)) for row in some] for name in some[0]}
+            arrays = {name: self.arrow.array(values, from_pandas=True) for name, values in columns.items()}
+            self.tables.append(self.arrow.table(arrays))
+        self.is_first = False
+
+    def close(self) -> None:
+        """Write the file."""
+        from pyarrow import parquet
+
+        file = io.BytesIO()
+        table = self.arrow.table({})
+        if self.tables:
+            table = self.arrow.concat_tables(self.tables, promote_options="permissive")
+            numbers = [field.with_type(self.arrow.float64()) if self.arrow.types.is_null(field.type) else field
+                       for field in table.schema]  # fmt: skip
+            table = table.cast(self.arrow.schema(numbers))
+        parquet.write_table(table, file, compression="zstd")
+        self.sink.write(file.getbuffer())
+
+
+def _value(value: Any) -> Any:
+    """A number, a word or a flag of Python's own; NaN, which becomes null, for a number that is none."""
+    value = value.item() if hasattr(value, "item") else value
+    return math.nan if isinstance(value, float) and not math.isfinite(value) else value
