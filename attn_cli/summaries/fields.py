@@ -101,6 +101,15 @@ class Field:
         return {**schema, **({"description": self.meaning} if self.meaning else {})}
 
 
+STREAM = Field(  # first in rows of a call, to which a report adds it where a model has several
+    "stream",
+    TEXT,
+    "which attention of the model it is: self, encoder, decoder, cross; given where there are several",
+    lambda _: None,
+    optional=True,
+)
+
+
 def made(fields: Sequence[Field], thing: object) -> dict[str, Any]:
     """The object of these fields, read from a thing."""
     document: dict[str, Any] = {}

@@ -2,12 +2,34 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from attn_cli.summaries.against.side_by_side import SideBySide
+from attn_cli.summaries.fields import COUNT, SHARE, STREAM, Field, Rows, made
 from attn_cli.summaries.reduce import Part, Summary
+
+
+class _Row(NamedTuple):
+    """The changes of one head, as tables and JSON have them."""
+
+    layer: int
+    head: int
+    kv_head: int
+    change: float
+    last_change: float
+
+
+_ROW = (
+    STREAM,
+    Field("layer", COUNT, "the model's own block number"),
+    Field("head", COUNT, "the model's own head number"),
+    Field("kv_head", COUNT, "the key/value head that it reads"),
+    Field("change", SHARE, "the mean change of the paired rows"),
+    Field("last_change", SHARE, "the change of the last paired row"),
+)
+HEAD_CHANGES = Field("head_changes", Rows(_ROW, "one head, in the order that was asked for"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,14 +51,8 @@ class HeadChanges(Part):
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per head."""
         place = summary.place
-        for at, (head, group) in enumerate(zip(place.heads, place.groups, strict=True)):
-            yield {
-                "layer": place.layer,
-                "head": head,
-                "kv_head": group,
-                "change": float(self.changes[at]),
-                "last_change": float(self.last_changes[at]),
-            }
+        numbers = (place.heads, place.groups, self.changes.tolist(), self.last_changes.tolist())
+        return (made(_ROW, _Row(place.layer, *of_head)) for of_head in zip(*numbers, strict=True))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """`changes` and `last_changes` `[h]`."""

@@ -1,6 +1,6 @@
 """One head ablated alone, and the fields of `attn knock` in tables and JSON."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ from attn_cli.summaries.fields import (
     NUMBER,
     POSITIVE,
     SHARE,
+    STREAM,
     TEXT,
     Field,
     Object,
@@ -54,8 +55,7 @@ _NUMBERS = (
     Field("cosine_distance", NUMBER, "1 - cosine of the vectors, of a model without a language-model head"),
 )
 HEAD = (
-    Field("stream", TEXT, "which attention of the model it is: self, encoder, decoder, cross; given where there are "
-          "several", optional=True),
+    replace(STREAM, value="stream"),
     Field("layer", COUNT, "the model's own block number", "head.place.layer"),
     Field("head", COUNT, "the model's own head number", "head.place.head"),
     Field("kv_head", COUNT, "the key/value head that it reads", "head.kv_head"),

@@ -15,41 +15,9 @@ from attn_cli.kernel.bands.picked_rows import RowPlaces
 from attn_cli.kernel.definition.positions import Turning
 from attn_cli.kernel.lessons.why import Columns, RowTerms, columns_of, row_terms
 from attn_cli.kernel.stats.topk import heaviest
+from attn_cli.summaries.fields import made
 from attn_cli.summaries.reduce import Part, Summary
-
-
-@dataclass(frozen=True, eq=False)
-class ExplainedCell:
-    """One key of one query: its weight, and what its score has beyond that of the mean key (see `kernel/lessons/why`).
-
-    head         its place among the heads of the call
-    visible      how many keys the row may see
-    rank         1 for the largest score among them; likewise by content and by distance alone
-    contrasts    `[terms]`, one for every pair or column
-    sink_weight  what a learned sink takes of the row
-    """
-
-    head: int
-    query: int
-    key: int
-    weight: float
-    score: float
-    mean_score: float
-    visible: int
-    content: float | None
-    position: float | None
-    bias: float | None
-    cap_factor: float | None
-    rank: int
-    content_rank: int | None
-    distance_rank: int | None
-    contrasts: np.ndarray
-    sink_weight: float | None = None
-
-    @property
-    def contrast(self) -> float:
-        """The score less the mean score, which is the logarithm of the weight less its mean over the visible keys."""
-        return self.score - self.mean_score
+from attn_cli.summaries.reducers.explained_cell import CELL, EXPLAINED, CellRow, ExplainedCell, Term
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,30 +34,20 @@ class Why(Part):
     columns: Columns
     turning: Turning | None
 
+    def terms(self, cell: ExplainedCell) -> list[Term]:
+        """The terms of a cell's dot product."""
+        numbers = zip(self.column_names, cell.contrasts.tolist(), strict=True)
+        return [Term(pair, columns, contrast) for pair, (columns, contrast) in enumerate(numbers)]
+
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per (cell, pair)."""
-        names = self.column_names
         for cell in self.cells:
-            lead = self._cell(cell, summary)
-            for pair, (columns, contrast) in enumerate(zip(names, cell.contrasts.tolist(), strict=True)):
-                yield lead | {"pair": pair, "columns": columns, "contrast": contrast}
+            lead = made(CELL, CellRow(self, cell, summary))
+            yield from (lead | term._asdict() for term in self.terms(cell))
 
     def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One object per cell, which holds its pairs, and how they were found."""
-        names = self.column_names
-        for cell in self.cells:
-            pairs = [
-                {"pair": pair, "columns": [int(column) for column in columns.split("+")], "contrast": contrast}
-                for pair, (columns, contrast) in enumerate(zip(names, cell.contrasts.tolist(), strict=True))
-            ]
-            yield self._cell(cell, summary) | {
-                "visible": cell.visible,
-                "cap_factor": cell.cap_factor,
-                "sink_weight": cell.sink_weight,
-                "rotation": self.rotation,
-                "not_split": self.not_split,
-                "pairs": pairs,
-            }
+        return (made(EXPLAINED, CellRow(self, cell, summary)) for cell in self.cells)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """By cell: `head_places`, `queries`, `keys`, `weights`, `scores`, parts and ranks (NaN for none) `[cells]`.
@@ -139,26 +97,6 @@ class Why(Part):
         bars = "" if self.not_split else ": █ for it, ░ against it"
         reason = f"\nnot split into content and position: {self.not_split}" if self.not_split else ""
         return f"relative to the mean visible key{bars}\n{pairs}{reason}"
-
-    @staticmethod
-    def _cell(cell: ExplainedCell, summary: Summary) -> dict[str, Any]:
-        return {
-            "layer": summary.place.layer,
-            "head": summary.place.heads[cell.head],
-            "query": cell.query,
-            "query_token": summary.queries[cell.query].text,
-            "key": cell.key,
-            "key_token": summary.keys[cell.key].text,
-            "weight": cell.weight,
-            "score": cell.score,
-            "mean_score": cell.mean_score,
-            "content": cell.content,
-            "position": cell.position,
-            "bias": cell.bias,
-            "rank": cell.rank,
-            "content_rank": cell.content_rank,
-            "distance_rank": cell.distance_rank,
-        }
 
 
 class ExplainedKeys:

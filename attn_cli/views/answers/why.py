@@ -8,7 +8,8 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from attn_cli.summaries.reduce import Summary
-from attn_cli.summaries.reducers.why import ExplainedCell, Why
+from attn_cli.summaries.reducers.explained_cell import ExplainedCell
+from attn_cli.summaries.reducers.why import Why
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.bars import signed_bar
 from attn_cli.views.drawing.cells import fit, packed

@@ -17,7 +17,8 @@ from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.reduce import reduce
-from attn_cli.summaries.reducers.why import ExplainedCell, ExplainedKeys, Why
+from attn_cli.summaries.reducers.explained_cell import ExplainedCell
+from attn_cli.summaries.reducers.why import ExplainedKeys, Why
 from tests.architectures.check import built
 from tests.architectures.why import why_verified
 from tests.sources.huggingface.models import sentence, tiny

@@ -1,0 +1,133 @@
+"""One key of one query with what its score is made of, and its fields in tables and JSON."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from attn_cli.summaries.fields import (
+    COUNT,
+    INTEGER,
+    NUMBER,
+    SHARE,
+    STREAM,
+    TEXT,
+    Field,
+    Rows,
+    each,
+    or_none,
+    within,
+)
+from attn_cli.summaries.reduce import Summary
+
+
+class CellSource(Protocol):
+    """The part that holds the cells of a call."""
+
+    @property
+    def rotation(self) -> str | None:
+        """The layout of the pairs in words; None where none is known to be turned."""
+
+    @property
+    def not_split(self) -> str | None:
+        """The reason why content and position are not told apart; None where they are."""
+
+    def terms(self, cell: "ExplainedCell") -> Sequence["Term"]:
+        """The terms of a cell's dot product."""
+
+
+@dataclass(frozen=True, eq=False)
+class ExplainedCell:
+    """One key of one query: its weight, and what its score has beyond that of the mean key (see `kernel/lessons/why`).
+
+    head         its place among the heads of the call
+    visible      how many keys the row may see
+    rank         1 for the largest score among them; likewise by content and by distance alone
+    contrasts    `[terms]`, one for every pair or column
+    sink_weight  what a learned sink takes of the row
+    """
+
+    head: int
+    query: int
+    key: int
+    weight: float
+    score: float
+    mean_score: float
+    visible: int
+    content: float | None
+    position: float | None
+    bias: float | None
+    cap_factor: float | None
+    rank: int
+    content_rank: int | None
+    distance_rank: int | None
+    contrasts: np.ndarray
+    sink_weight: float | None = None
+
+    @property
+    def contrast(self) -> float:
+        """The score less the mean score, which is the logarithm of the weight less its mean over the visible keys."""
+        return self.score - self.mean_score
+
+
+class CellRow(NamedTuple):
+    """A cell as tables and JSON have it, with the labels of its call."""
+
+    part: "CellSource"
+    cell: ExplainedCell
+    summary: Summary
+
+
+class Term(NamedTuple):
+    """A term of the dot product: a pair of columns, or a single one."""
+
+    pair: int
+    columns: str
+    contrast: float
+
+
+_LEAST_ONE = INTEGER | {"minimum": 1}
+CELL = (
+    Field("layer", COUNT, "the model's own block number", "summary.place.layer"),
+    Field("head", COUNT, "the model's own head number", lambda row: row.summary.place.heads[row.cell.head]),
+    Field("query", COUNT, "the query's token index", "cell.query"),
+    Field("query_token", TEXT, value=lambda row: row.summary.queries[row.cell.query].text),
+    Field("key", COUNT, "the key's token index", "cell.key"),
+    Field("key_token", TEXT, value=lambda row: row.summary.keys[row.cell.key].text),
+    *within("cell", (
+        Field("weight", SHARE, "after the softmax"),
+        Field("score", NUMBER, "before the softmax: scaled, capped, with the bias"),
+        Field("mean_score", NUMBER, "the mean of the scores of the visible keys"),
+        Field("content", NUMBER, "contrast of the key at the mean rotation, at no distance in particular; null where "
+              "not_split gives the reason"),
+        Field("position", NUMBER, "the rest: what its distance adds, and the bias; content and position add up to the "
+              "contrasts of all pairs and of the bias"),
+        Field("bias", NUMBER, "the bias less its mean over the visible keys; null without a bias"),
+        Field("rank", _LEAST_ONE, "among the visible keys by score, 1 for the largest"),
+        Field("content_rank", or_none(_LEAST_ONE), "the rank that it would have by content alone"),
+        Field("distance_rank", or_none(_LEAST_ONE), "the rank that it would have by its distance alone, if every key "
+              "were the mean key"),
+    )),
+)  # fmt: skip
+_TERM = (
+    Field("pair", COUNT, "its number: pairs come first, the fastest turned is 0, then single columns"),
+    Field("columns", each(COUNT) | {"minItems": 1, "maxItems": 2}, "its columns of the query and the key",
+          lambda term: [int(column) for column in term.columns.split("+")]),
+    Field("contrast", NUMBER, "its term of the scaled dot product less the mean of that term over the visible keys"),
+)  # fmt: skip
+EXPLAINED = (
+    *CELL,
+    *within("cell", (
+        Field("visible", _LEAST_ONE, "number of keys that the mask lets the query see"),
+        Field("cap_factor", NUMBER, "ratio of the contrasts after and before the softcap; null without a softcap"),
+        Field("sink_weight", NUMBER, "weight of a learned sink in the row; null without one"),
+    )),
+    *within("part", (
+        Field("rotation", or_none(TEXT), "which columns one angle turns: halves (p and p + d/2) or interleaved (2p and "
+              "2p + 1), of all columns or of some; null where none is known"),
+        Field("not_split", or_none(TEXT), "why content and position can't be separated; null where they are"),
+    )),
+    Field("pairs", Rows(_TERM), "the terms of the dot product", lambda row: row.part.terms(row.cell)),
+)  # fmt: skip
+WHY = Field("why", Rows((STREAM, *EXPLAINED), "one key of one query, heaviest first"))
