@@ -99,6 +99,7 @@ def test_they_are_the_means_of_what_every_text_gives(scanned: tuple[Path, ModelS
         for name, of_text in {
             "weight": "weight",
             "share": "share",
+            "non_sink_weight": "non_sink_weight",
             "row_support": "row_support",
             "control": "control",
         }.items():

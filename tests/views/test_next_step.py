@@ -156,3 +156,5 @@ def test_after_the_overview_comes_the_head_of_its_map(model: str) -> None:
     head = next(line.split(" · ")[1].split()[0] for line in lines if line.startswith(about))
     assert lines[-1].startswith(f'next: attn matrix "{text}"')
     assert lines[-1].endswith(f"-H {head}")
+    if model != "toy":  # of the table no head stands out: its kinds are followed by the table of heads
+        assert attn("heads", "--kinds", text, "-m", model, terminal=True, env=size).lines[-1].endswith(f"-H {head}")

@@ -6,6 +6,7 @@ from rich.console import RenderableType
 
 from attn_cli.summaries.answers.kinds import KindMap
 from attn_cli.summaries.report import Report
+from attn_cli.summaries.standing_out import standing_out
 from attn_cli.views.answers.kinds import draw_kinds, sink_lines
 from attn_cli.views.drawing.cells import packed_text
 from attn_cli.views.drawing.screen import Screen
@@ -24,20 +25,15 @@ def draw(kinds: KindMap, report: Report, screen: Screen) -> Iterator[RenderableT
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the matrix of a named head, induction first; of random tokens, another draw."""
+    """The next command: the matrix of the head that stands out most; of random tokens, another draw."""
     assert isinstance(report.answer, KindMap)
     if report.answer.seed is not None:
         return ["heads", "--kinds", *invocation.words(MODEL), "--seed", str(report.answer.seed + 1)]
-    named = [
-        (kind, summary, at)
-        for summary, part in report.answer.parts
-        for at, kind in enumerate(part.judged.kind.tolist())
-        if kind >= 0
-    ]
-    if not named:
+    summaries = report.answer.summaries
+    out = next(iter(standing_out(summaries)), None)
+    if out is None:
         return on_same_input("heads", report, invocation)
-    _, summary, at = min(named, key=lambda each: each[0])
-    return matrix_of_head(summary, at, report, invocation)
+    return matrix_of_head(summaries[out.call], out.at, report, invocation)
 
 
 def _read(kinds: KindMap) -> Iterator[str]:
