@@ -222,5 +222,5 @@ def _means(text: KindSums) -> tuple[np.ndarray, ...]:
         share, control = text.rest / text.rest_total, text.control / text.control_total
     for at, kind in enumerate(KINDS):
         if kind in (FIRST, DELIMITER, UNIFORM):  # of these the weight itself
-            share[at] = weight[at]
+            share[at] = past[at] = weight[at]
     return weight, share, past, baseline, control
