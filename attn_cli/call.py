@@ -1,9 +1,9 @@
 """One call of one attention layer: what every source produces and every summary reads."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,12 +16,9 @@ from attn_cli.kernel.definition.positions import Rotation, Turning
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.compiled import compiled_stats
 from attn_cli.kernel.stats.of_bands import stats_of_bands
-from attn_cli.kernel.stats.packed import PackedText, PackedTexts
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.prompt import Token
 from attn_cli.selection import Selection
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -201,8 +198,6 @@ class AttentionCall(Call):
     """q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]` (g divides h), the rule between them, what rows and keys mean.
 
     planner  decides how the call is walked
-    packed   the same text among those of its batch, whose rows are walked together; None if it is alone
-    batch    the calls of all texts of the batch; None if it is alone
     """
 
     q: Array
@@ -215,8 +210,6 @@ class AttentionCall(Call):
     output: Output | None = None
     ingredients: Ingredients = field(default_factory=Ingredients)
     planner: Planner = plan_of
-    packed: PackedText | None = None
-    batch: "TextBatch | None" = None
 
     @property
     def h(self) -> int:
@@ -260,47 +253,8 @@ class AttentionCall(Call):
 
     def compiled_stats(self, wanted: Wanted) -> RowStats | None:
         """The same by compiled code, None where none suits."""
-        stats = None if self.packed is None else self.packed.row_stats(wanted)
-        if stats is None:
-            output = None if self.output is None else self.output.array
-            stats = compiled_stats(self.q, self.k, self.v, self.rule, wanted, output)
+        output = None if self.output is None else self.output.array
+        stats = compiled_stats(self.q, self.k, self.v, self.rule, wanted, output)
         if stats is not None and self.output is not None:
             self.output.filled()
         return stats
-
-
-class TextBatch:
-    """The calls of one layer on the texts of a batch, whose rows the compiled walk walks together.
-
-    calls  in the order of the texts; none once all were visited, and each goes alone from then on
-    rows   the rows of all texts
-    """
-
-    def __init__(self, rows: PackedTexts, of_texts: dict[Hashable, Any]) -> None:
-        self.rows, self.calls = rows, list[AttentionCall]()
-        self._kept: dict[Hashable, Any] = {}
-        self._of_texts = of_texts
-
-    def kept(self, key: Hashable, make: Callable[[], T]) -> T:
-        """make(), once for this layer and `key`."""
-        if key not in self._kept:
-            self._kept[key] = make()
-        return self._kept[key]
-
-    def kept_of_texts(self, key: Hashable, make: Callable[[], T]) -> T:
-        """make(), once for these texts and `key`, whichever layer comes first."""
-        if key not in self._of_texts:
-            self._of_texts[key] = make()
-        return self._of_texts[key]
-
-    def close(self) -> None:
-        """Forget the calls, which know the batch: a layer's arrays would be kept until a circle of objects is found."""
-        self.calls.clear()
-        self._kept.clear()
-
-    def row_stats(self, wanted: Wanted) -> RowStats | None:
-        """What is wanted of every row, text after text without padding; None where the texts are not walked so.
-
-        Key sets name keys of each row's own text, for the rows of text after text `[rows, c]`.
-        """
-        return self.rows.of_texts([call.packed.rows for call in self.calls if call.packed is not None], wanted)

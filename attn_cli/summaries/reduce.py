@@ -1,17 +1,19 @@
 """Summaries of a call: row statistics that all reducers want are computed at once, cells pass in bands."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, TypeGuard, TypeVar, cast
 
 import numpy as np
 
-from attn_cli.call import AttentionCall, Call, Place, TextBatch
+from attn_cli.call import Call, Place
 from attn_cli.display import Displayed
 from attn_cli.kernel.bands.band import Band
 from attn_cli.kernel.stats.of_bands import BandStats
+from attn_cli.kernel.stats.packed import apart, together
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
+from attn_cli.packed_call import PackedCall
 from attn_cli.prompt import Token
 from attn_cli.summaries.calls.hidden_keys import hidden_keys
 
@@ -83,18 +85,18 @@ class BandReducer(Protocol):
 Reducer = RowReducer | BandReducer
 
 
-class BatchReducer(RowReducer, Protocol):
-    """A row reducer that makes the parts of all texts of a batch together, which takes hardly longer than those of one.
+class TextsReducer(RowReducer, Protocol):
+    """A row reducer that makes the parts of packed texts together, which takes hardly longer than those of one.
 
-    batch_key  stands for what it collects, equal where that is the same; None where it sees each call by itself
+    takes_texts  whether it can: not where it is of some rows alone
     """
 
-    batch_key: Hashable
+    takes_texts: bool
 
-    def batch_wanted(self, batch: TextBatch) -> Wanted:
+    def wanted_of_texts(self, packed: PackedCall) -> Wanted:
         """The statistics that it needs of the rows of all texts."""
 
-    def batch_parts(self, batch: TextBatch, stats: RowStats) -> Sequence[Part]:
+    def parts_of_texts(self, packed: PackedCall, stats: RowStats) -> Sequence[Part]:
         """The part of every text from the statistics of all their rows, text after text."""
 
 
@@ -147,14 +149,49 @@ def reduce(call: Call, *reducers: Reducer) -> Summary:
     >>> np.round(reduce(call, FullMatrix()).part(Matrix).weights, 2).tolist()
     [[[0.73, 0.27], [0.27, 0.73]]]
     """
-    parts = _parts_of_batch(call, reducers)
+    wanted = _wanted(call, reducers)
+    stats = _stats(call, wanted, [x for x in reducers if _reads_bands(x)])
+    parts = tuple(x.result() if _reads_bands(x) else cast(RowReducer, x).part(call, stats) for x in reducers)
+    return _summary(call, parts)
+
+
+def reduce_texts(packed: PackedCall, reducers: Sequence[Sequence[Reducer]]) -> list[Summary]:
+    """As `reduce`, of each packed text with its own reducers; from one pass over all rows where that can be."""
+    parts = _parts_together(packed, reducers)
     if parts is None:
-        wanted = Wanted()
-        for reducer in reducers:
-            if not _reads_bands(reducer):
-                wanted |= cast(RowReducer, reducer).wanted(call)
-        stats = _stats(call, wanted, [x for x in reducers if _reads_bands(x)])
-        parts = tuple(x.result() if _reads_bands(x) else cast(RowReducer, x).part(call, stats) for x in reducers)
+        return [reduce(call, *own) for call, own in zip(packed.calls, reducers, strict=True)]
+    return [_summary(call, own) for call, own in zip(packed.calls, parts, strict=True)]
+
+
+def _parts_together(packed: PackedCall, reducers: Sequence[Sequence[Reducer]]) -> Sequence[tuple[Part, ...]] | None:
+    """The parts of every text; None where something is wanted that is of each text alone."""
+    if any(_reads_bands(reducer) for own in reducers for reducer in own):
+        return None
+    if len(reducers[0]) == 1 and getattr(reducers[0][0], "takes_texts", False):
+        of_texts = cast(TextsReducer, reducers[0][0])
+        stats = packed.stats_of_texts(of_texts.wanted_of_texts(packed))
+        return [(part,) for part in of_texts.parts_of_texts(packed, stats)]
+    wanted = [_wanted(call, own) for call, own in zip(packed.calls, reducers, strict=True)]
+    request = together(wanted, packed.texts, packed.n)
+    if request is None:
+        return None
+    answers = apart(packed.stats_of_texts(request), wanted, packed.texts)
+    return [
+        tuple(cast(RowReducer, reducer).part(call, stats) for reducer in own)
+        for call, own, stats in zip(packed.calls, reducers, answers, strict=True)
+    ]
+
+
+def _wanted(call: Call, reducers: Sequence[Reducer]) -> Wanted:
+    """The row statistics that all of the reducers need."""
+    wanted = Wanted()
+    for reducer in reducers:
+        if not _reads_bands(reducer):
+            wanted |= cast(RowReducer, reducer).wanted(call)
+    return wanted
+
+
+def _summary(call: Call, parts: tuple[Part, ...]) -> Summary:
     return Summary(call.place, call.queries, call.keys, call.rule.describe(), parts, hidden_keys(call))
 
 
@@ -182,24 +219,3 @@ def _stats(call: Call, wanted: Wanted, reducers: Sequence[BandReducer]) -> RowSt
         for reader in readers:
             reader.add(band)
     return stats.result()
-
-
-def _parts_of_batch(call: Call, reducers: Sequence[Reducer]) -> tuple[Part, ...] | None:
-    """The parts of a text among those of its batch, made for all of them at the first; None where it goes alone."""
-    if not isinstance(call, AttentionCall) or call.batch is None or not call.batch.calls or len(reducers) != 1:
-        return None
-    batch, key = call.batch, getattr(reducers[0], "batch_key", None)
-    if key is None:
-        return None
-    reducer = cast(BatchReducer, reducers[0])
-
-    def make() -> Sequence[Part] | None:
-        stats = batch.row_stats(reducer.batch_wanted(batch))
-        return None if stats is None else reducer.batch_parts(batch, stats)
-
-    parts = batch.kept(key, make)
-    if parts is None:
-        return None
-    if call.output is not None:
-        call.output.filled()
-    return (parts[batch.calls.index(call)],)

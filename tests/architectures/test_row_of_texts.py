@@ -1,16 +1,19 @@
 """Texts in one row of tokens, without padding: the same attention as in a padded batch, or the model isn't read so."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import cast
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 import torch
 from transformers import PreTrainedModel
 
-from attn_cli.batch_call import BatchCall, BatchVisit
 from attn_cli.call import Call
-from attn_cli.kernel.stats.padded import padded_stats
+from attn_cli.kernel.cpu import walk as cpu
 from attn_cli.kernel.stats.wanted import ColumnSums, RowStats, TopK, Wanted
+from attn_cli.packed_call import PackedCall, PackedVisit
 from attn_cli.sources.huggingface.anatomy.configuration import number_of, text_configuration
 from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
 from attn_cli.sources.huggingface.capture.session import Capture
@@ -57,43 +60,47 @@ def test_any_type_is_read_as_in_a_padded_batch(name: str) -> None:
     check_the_same(model)
 
 
-class Numbers(BatchVisit):
-    """Keeps what is noted of every layer's rows; `in_bands` without compiled code."""
+class Numbers(PackedVisit):
+    """Keeps what is noted of every layer's rows."""
 
-    def __init__(self, wanted: Wanted, *, in_bands: bool = False) -> None:
-        self.wanted, self.in_bands = wanted, in_bands
+    def __init__(self, wanted: Wanted) -> None:
+        self.wanted = wanted
         self.of: dict[tuple[str, int], RowStats] = {}
 
-    def of_batch(self, call: BatchCall) -> bool:
+    def of_texts(self, packed: PackedCall) -> None:
         """Keep the statistics of a layer."""
-        compiled = None if self.in_bands else call.texts.all_stats(self.wanted)
-        stats = compiled or padded_stats(call.texts, call.count, self.wanted)
-        if stats is not None:
-            self.of[call.place.name, len(self.of)] = stats
-        return stats is not None
+        self.of[packed.place.name, len(self.of)] = packed.stats_of_texts(on_rows(self.wanted, packed.n))
 
     def __call__(self, call: Call) -> None:
-        """Nothing is kept of single texts, as rules with sinks are walked in bands."""
+        raise AssertionError("texts of these models can be packed")
+
+
+def on_rows(wanted: Wanted, n: int) -> Wanted:
+    """The same of more rows, which are of no text."""
+    more = n - len(wanted.key_sets[0])
+    sets = tuple(np.pad(keys, ((0, more), (0, 0)), constant_values=-1) for keys in wanted.key_sets)
+    return replace(wanted, key_sets=sets, vectors=tuple(np.pad(vector, (0, more)) for vector in wanted.vectors))
 
 
 def check_the_same(model: PreTrainedModel) -> None:
-    """What is noted of rows, and what the model returns, side by side and padded; also without compiled code."""
+    """What is noted of rows, and what the model returns, packed and padded; also without compiled code."""
     positions = position_count(model.config) or max(LENGTHS)
     size = number_of(text_configuration(model.config), "vocab_size") or 1
     random = np.random.default_rng(1)
     ids = [random.integers(0, size, min(length, positions)) for length in LENGTHS]
     texts = RowOfTexts(ids, padded_batch(ids, 0, model.device), counted_from(model.config))
-    real = texts.unpadded.noted.places[texts.unpadded.noted.places >= 0]
-    wanted = wanted_of(texts)
+    real = texts.rows.places[texts.rows.places >= 0]
+    wanted = wanted_of([len(text) for text in ids])
     for in_bands in (False, True):
-        padded, expected = run(model, None, texts, wanted, in_bands=in_bands)
-        beside, output = run(model, texts, texts, wanted, in_bands=in_bands)
+        with patch.object(cpu, "suits", (lambda *_: False) if in_bands else cpu.suits):
+            padded, expected = run(model, None, texts, wanted)
+            beside, output = run(model, texts, texts, wanted)
         assert list(beside.of) == list(padded.of)
-        assert beside.of or in_bands
+        assert beside.of
         for place, other in padded.of.items():
             mine = beside.of[place]
-            for name, numbers in of_rows(mine).items():
-                np.testing.assert_allclose(numbers[:, real], of_rows(other)[name][:, real], rtol=1e-4, atol=TOLERANCE,
+            for name, numbers in of_rows(mine, len(real)).items():
+                np.testing.assert_allclose(numbers, of_rows(other, len(real))[name], rtol=1e-4, atol=TOLERANCE,
                                            err_msg=f"{place} {name}")  # fmt: skip
             sure = other.tops[LARGEST].weights > 0.1  # not all weights are alike
             assert (mine.tops[LARGEST].keys == other.tops[LARGEST].keys)[sure].mean() > 0.9 if sure.any() else True
@@ -102,18 +109,18 @@ def check_the_same(model: PreTrainedModel) -> None:
                                    expected.flatten(0, 1)[real] / scale, atol=TOLERANCE)  # fmt: skip
 
 
-def of_rows(stats: RowStats) -> dict[str, np.ndarray]:
-    """Everything that has a number for each row, or for each key."""
+def of_rows(stats: RowStats, count: int) -> dict[str, np.ndarray]:
+    """Everything that has a number for each row, or for each key, of texts with so many tokens."""
     names = (*stats.wanted.moments, "key_sums", "vector_sums")
     more = {"bins": stats.distance_sums[0], "largest": stats.tops[LARGEST].weights}
-    return {name: getattr(stats, name) for name in names} | more | {"received": stats.column_sums[ColumnSums()]}
+    of_keys = {"received": stats.column_sums[ColumnSums()][:, :count]}
+    return {name: getattr(stats, name) for name in names} | more | of_keys
 
 
-def wanted_of(texts: RowOfTexts) -> Wanted:
+def wanted_of(lengths: Sequence[int]) -> Wanted:
     """Keys, a list of keys and a vector of every row's own text, as a scan asks for."""
-    rows = texts.size * texts.longest
-    first = np.repeat(np.arange(texts.size) * texts.longest, texts.longest)
-    own = np.arange(rows)
+    own = np.arange(sum(lengths))
+    first = np.repeat(np.cumsum([0, *lengths[:-1]]), lengths)
     before = np.stack([own, np.where(own > first, own - 1, -1)], axis=1)
     return Wanted(
         moments=("weight_sum", "entropy_nats", "distance"),
@@ -126,10 +133,10 @@ def wanted_of(texts: RowOfTexts) -> Wanted:
 
 
 def run(
-    model: PreTrainedModel, beside: RowOfTexts | None, texts: RowOfTexts, wanted: Wanted, *, in_bands: bool = False
+    model: PreTrainedModel, beside: RowOfTexts | None, texts: RowOfTexts, wanted: Wanted
 ) -> tuple[Numbers, torch.Tensor]:
     """What is noted of the rows of texts, and the model's first output."""
-    visit = Numbers(wanted, in_bands=in_bands)
+    visit = Numbers(wanted)
     with Capture(model, visit, row_of_texts=beside), torch.no_grad():
         output: torch.Tensor = model(**(texts.padded if beside is None else texts.arguments))[0]
     return visit, output

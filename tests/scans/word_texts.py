@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from attn_cli.batch_call import BatchVisit
 from attn_cli.encoded_text import EncodedText
 from attn_cli.errors import InputError
+from attn_cli.packed_call import PackedVisit
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import PlannedLayer, Selection
 from attn_cli.sources import open_source
@@ -51,7 +51,7 @@ class WordTexts:
         """The table's only layer."""
         return self.source.planned_layers(selection)
 
-    def each_encoded(self, texts: Sequence[EncodedText], selection: Selection, visit: BatchVisit) -> None:
+    def each_encoded(self, texts: Sequence[EncodedText], selection: Selection, visit: PackedVisit) -> None:
         """Call `visit` with the only call of each text."""
         prompts = [
             Prompt("", tuple(Token(at, str(number), number) for at, number in enumerate(text.ids.tolist())))

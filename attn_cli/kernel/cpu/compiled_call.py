@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from attn_cli.kernel.cpu.c_structs import AttentionStruct
 from attn_cli.kernel.cpu.c_threads import pool, team
 from attn_cli.kernel.cpu.gaps import Gaps
 from attn_cli.kernel.definition.mask import Intervals
-from attn_cli.kernel.stats.one_walk import NOTED_MOMENTS, OneWalk, RowScatter, WalkStats
+from attn_cli.kernel.stats.one_walk import NOTED_MOMENTS, OneWalk, WalkStats
 
 _PANEL = 64  # keys lie in panels of so many, on any processor
 _PANEL_BYTES = 16 * 2**20  # of packed keys at a time; one key head at least
@@ -31,6 +32,13 @@ _NOTED = {  # fields of the struct, by those of `WalkStats`
 }
 _NO_MEMORY = 2  # what a thread without memory returns
 _THREADED = 2**21  # unmasked scores times head size; fewer are computed before a second thread has begun
+
+
+class RowScatter(NamedTuple):
+    """The output row of each query `[n]`, -1 to drop it, among `total` rows."""
+
+    places: np.ndarray
+    total: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +69,7 @@ class AskedKeys:
             for row, vector in zip(vectors, walk.vectors, strict=True):
                 row[:m] = vector
         edges = None if walk.distance_edges is None else np.ascontiguousarray(walk.distance_edges, dtype=np.int32)
-        scatter = walk.scatter
+        scatter = None
         if walk.rows is not None:
             scatter = RowScatter(np.full(n, -1, np.int32), len(walk.rows))
             scatter.places[list(walk.rows)] = np.arange(len(walk.rows))

@@ -75,7 +75,7 @@ def _span_of(ends: Ends, m: int) -> Span:
 class Intervals(Mask):
     """The keys of every query i by themselves: from first[i] up to and without last[i], both `[n]`.
 
-    So texts are packed: side by side in one row of tokens, each token sees its own text alone.
+    So texts are packed: one after the other in one row of tokens, each token sees its own text alone.
 
     >>> dense(Intervals(np.array([0, 0, 2]), np.array([2, 2, 3])), 3, 3, like=np.empty(0)).astype(int).tolist()
     [[1, 1, 0], [1, 1, 0], [0, 0, 1]]

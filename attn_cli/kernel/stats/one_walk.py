@@ -1,7 +1,6 @@
 """What one walk of compiled code notes of a call: some rows, one ranking, one pool."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -9,13 +8,6 @@ from attn_cli.kernel.stats.wanted import MOMENTS, Pool
 
 NOTED_MOMENTS = MOMENTS[1:]  # which rows are masked, the largest score says
 MOST_TOP = 64  # largest weights of a row
-
-
-class RowScatter(NamedTuple):
-    """The output row of each query `[n]`, -1 to drop it, among `total` rows."""
-
-    places: np.ndarray
-    total: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +21,6 @@ class OneWalk:
     pool            blocks of the matrix
     rows            the ascending rows that are noted, of which key sets name all n; None for all
     mean_heads      whether `top` and `pool` are of the mean over all heads, not of every head
-    scatter         where rows are noted, in place of `rows`; for compiled code of processors alone
     """
 
     moments: bool = False
@@ -41,7 +32,6 @@ class OneWalk:
     pool: Pool | None = None
     rows: tuple[int, ...] | None = None
     mean_heads: bool = False
-    scatter: RowScatter | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,64 +1,123 @@
-"""Numbers of every row of texts side by side where no compiled code walks them: some library calls for many texts.
+"""Row statistics of packed texts by batched matrix products of a library, where no compiled code suits.
 
-Texts of n rows each are a batch of matrices of n x n cells with their padding, a few texts or rows at a time.
+Bands of packed texts compute cells between one text and another, to mask them. Here short texts are a batch of matrices
+of n x n cells, n those of the longest, a few texts or rows at a time.
 """
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
 
 import numpy as np
 
 from attn_cli.arrays import Array, at_least_float32, from_numpy, is_torch, namespace, to_numpy
-from attn_cli.kernel.stats.packed import PackedTexts
+from attn_cli.kernel.definition.mask import Intervals
+from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.wanted import RankedKeys, RowStats, Wanted
 
 _CELLS = 2**20  # of scores at a time: 4 MiB
 _ROWS = 128  # at a time, of a text that is more than that
 _MOMENTS = frozenset({"masked", "weight_sum", "entropy_nats", "distance"})
+_SEVERAL, _ONE_EACH = ("moments", "key_sets", "vectors"), ("distance_edges", "column_sums", "tops")
 _MASKED = -1e30  # in place of a score: e to it is 0, and finite differences stay finite
 
 
-def padded_stats(texts: PackedTexts, count: int, wanted: Wanted) -> RowStats | None:
+def padded_stats(
+    q: Array, k: Array, v: Array, rule: Rule, texts: Sequence[slice], wanted: Wanted, output: Array | None
+) -> RowStats | None:
     """Weight sums, entropies, distances, key sets, vectors, column sums, one list of bins and the largest weight.
 
-    Their output is filled. None for other arrays than tensors, other moments, and rules with a bias, a sink or without
-    softmax.
+    Of the rows of `texts`, which come first among those of q `[h, n, d]`, k `[g, n, d]`, v `[g, n, e]`; so much of the
+    output is filled. None for other arrays than tensors, for what else is wanted, and for rules with a bias, a sink or
+    without softmax.
     """
-    rule = texts.rule
-    if not is_torch(texts.q) or not rule.softmax or rule.bias is not None or rule.sink is not None:
+    seen = rule.mask
+    if not is_torch(q) or not rule.softmax or rule.bias is not None or rule.sink is not None:
         return None
-    if not _MOMENTS.issuperset(wanted.moments):
+    if not isinstance(seen, Intervals) or not _is_known(wanted):
         return None
-    if texts.unpadded is not None:
-        wide = texts.with_padding()
-        stats = padded_stats(wide, count, wanted)
-        if texts.output is not None:
-            texts.unpadded.without_padding(wide.output, texts.output)
-        return stats
-    h, n = texts.q.shape[0], texts.q.shape[1] // count
-    walk = _PaddedWalk(texts, count, wanted)
-    height = min(n, _ROWS)
-    at_once = max(1, _CELLS // (h * height * n))
-    for first in range(0, count, at_once):
-        for start in range(0, n, height):
-            walk.add(slice(first, min(first + at_once, count)), slice(start, min(start + height, n)))
-    return walk.stats()
+    length, total = max(text.stop - text.start for text in texts), texts[-1].stop
+    places = np.concatenate([np.arange(text.stop - text.start) + at * length for at, text in enumerate(texts)])
+    ahead, rows = places - np.arange(total), len(texts) * length  # by which a padded row lies behind the packed one
+
+    def padded(x: Array) -> Array:
+        wide = x.new_zeros((x.shape[0], rows, x.shape[2]))
+        wide[:, places] = x[:, :total]
+        return wide
+
+    bounds = np.zeros((2, rows), np.int64)
+    bounds[:, places] = np.stack([seen.first[:total], seen.last[:total]]) + ahead
+    walk = _PaddedWalk(
+        padded(q), padded(k), padded(v), replace(rule, mask=Intervals(*bounds)), len(texts),
+        _padded_wanted(wanted, places, rows),
+    )  # fmt: skip
+    height = min(length, _ROWS)
+    at_once = max(1, _CELLS // (q.shape[0] * height * length))
+    for first in range(0, len(texts), at_once):
+        for start in range(0, length, height):
+            walk.add(slice(first, min(first + at_once, len(texts))), slice(start, min(start + height, length)))
+    if output is not None:
+        output[:, :total] = walk.output()[:, places]
+    return _packed_stats(walk.stats(), wanted, places, q.shape[1])
+
+
+def _is_known(wanted: Wanted) -> bool:
+    """Whether all that is wanted is computed here."""
+    one_each = all(len(getattr(wanted, name)) == 1 for name in _ONE_EACH)
+    others = any(getattr(wanted, x.name) for x in fields(wanted) if x.name not in (*_SEVERAL, *_ONE_EACH))
+    if not one_each or not wanted.key_sets or not wanted.vectors or others:
+        return False
+    (top,), (columns,) = wanted.tops, wanted.column_sums
+    largest = (top.count, top.mean_heads, top.by, top.scores) == (1, False, "weight", False)
+    of_all = (columns.rows, columns.by, columns.joint) == (None, "weight", False)
+    return largest and of_all and _MOMENTS.issuperset(wanted.moments)
+
+
+def _padded_wanted(wanted: Wanted, places: np.ndarray, rows: int) -> Wanted:
+    """What is wanted of packed rows, of so many rows with padding, among which they stand at `places`."""
+    total, ahead = len(places), (places - np.arange(len(places)))[:, None]
+    sets = tuple(np.full((rows, keys.shape[1]), -1) for keys in wanted.key_sets)
+    for of_rows, keys in zip(sets, wanted.key_sets, strict=True):
+        of_rows[places] = np.where(keys[:total] < 0, -1, keys[:total] + ahead)
+    vectors = np.zeros((len(wanted.vectors), rows), np.float32)
+    vectors[:, places] = np.stack(wanted.vectors)[:, :total]
+    return replace(wanted, key_sets=sets, vectors=tuple(vectors))
+
+
+def _packed_stats(stats: RowStats, wanted: Wanted, places: np.ndarray, n: int) -> RowStats:
+    """The statistics of rows with padding, as those of the packed rows."""
+    names = [*wanted.moments, "key_sums", "vector_sums"]
+    ((columns, received),), ((top, ranked),) = stats.column_sums.items(), stats.tops.items()
+    sums, keys = np.zeros((len(received), n)), ranked.keys[:, places]
+    sums[:, : len(places)] = received[:, places]
+    keys = np.where(keys < 0, -1, keys - (places - np.arange(len(places)))[:, None])
+    return RowStats(
+        wanted,
+        **{name: getattr(stats, name)[:, places] for name in names},
+        distance_sums=tuple(x[:, places] for x in stats.distance_sums),
+        column_sums={columns: sums},
+        tops={top: RankedKeys(ranked.weights[:, places], None, keys)},
+    )
 
 
 class _PaddedWalk:
     """A walk over texts of n rows each, in which a text's last row comes first: `[g, texts, h / g, n, ...]`."""
 
-    def __init__(self, texts: PackedTexts, count: int, wanted: Wanted) -> None:
-        self.texts, self.count, self.wanted = texts, count, wanted
+    def __init__(self, q: Array, k: Array, v: Array, rule: Rule, count: int, wanted: Wanted) -> None:
+        self.rule, self.count, self.wanted = rule, count, wanted
         (self.edges,), (self.columns_wanted,), (self.top,) = wanted.distance_edges, wanted.column_sums, wanted.tops
-        q, k, v = (at_least_float32(x) for x in (texts.q, texts.k, texts.v))
+        q, k, v = (at_least_float32(x) for x in (q, k, v))
+        seen = rule.mask
+        assert isinstance(seen, Intervals)
         xp, (self.h, rows, d), g, e = namespace(q), q.shape, k.shape[0], v.shape[-1]
-        self.n, self.share = rows // count, self.h // g
+        self.n, self.share, self.e = rows // count, self.h // g, e
         shape = (g, count, self.share, self.n)
-        by_group = xp.permute(xp.reshape(q * texts.rule.scale, (g, self.share, count, self.n, d)), (0, 2, 1, 3, 4))
+        by_group = xp.permute(xp.reshape(q * rule.scale, (g, self.share, count, self.n, d)), (0, 2, 1, 3, 4))
         self.queries = xp.flip(by_group, axis=3)
         self.keys = xp.reshape(k, (g, count, self.n, d))
         marks = np.moveaxis(np.stack(wanted.vectors).reshape(-1, count, self.n), 0, -1).astype(np.float32)
         of_marks = from_numpy(marks, v)[None].expand(g, -1, -1, -1)
         self.values = xp.concat([xp.reshape(v, (g, count, self.n, e)), of_marks], axis=-1)  # both in one product
-        self.first, self.last = (self._local(x) for x in (texts.span.first, texts.span.last))  # [texts, n]
+        self.first, self.last = (self._local(x) for x in (seen.first, seen.last))  # [texts, n]
         self.columns = self._local(np.concatenate(wanted.key_sets, axis=1))
 
         self.of_lists = from_numpy(_sums_of_columns(wanted), q)
@@ -89,7 +148,7 @@ class _PaddedWalk:
         q, k, values = self.queries[:, texts, :, rows], self.keys[:, texts, keys], self.values[:, texts, keys]
         xp, (g, b, share, r, d), m = namespace(q), q.shape, k.shape[2]
         scores = xp.bmm(xp.reshape(q, (g * b, share * r, d)), xp.reshape(xp.transpose(k, -1, -2), (g * b, d, m)))
-        scores = xp.reshape(self.texts.rule.capped(scores), (g, b, share, r, m))
+        scores = xp.reshape(self.rule.capped(scores), (g, b, share, r, m))
         for hidden in self._hidden(first, last, keys):
             places = np.arange(hidden.start, hidden.stop)
             unseen = (places < first[..., None]) | (places >= last[..., None])  # [b, r, hidden]
@@ -140,12 +199,15 @@ class _PaddedWalk:
         sums = xp.reshape(xp.bmm(in_rows, tables), (r, g, b, share, width))
         return xp.permute(sums, (1, 2, 3, 0, 4))
 
+    def output(self) -> Array:
+        """The output `[h, R, e]`."""
+        xp = namespace(self.mixed)
+        by_head = xp.permute(xp.flip(self.mixed[..., : self.e], axis=3), (0, 2, 1, 3, 4))
+        return xp.reshape(by_head, (self.h, self.count * self.n, self.e))
+
     def stats(self) -> RowStats:
-        """The statistics of all rows, in their order; the texts' output is filled."""
-        xp, e = namespace(self.mixed), self.texts.v.shape[-1]
-        if self.texts.output is not None:
-            output = xp.reshape(self.texts.output, (-1, self.share, self.count, self.n, e))
-            output[...] = xp.permute(xp.flip(self.mixed[..., :e], axis=3), (0, 2, 1, 3, 4))
+        """The statistics of all rows, in their order."""
+        xp, e = namespace(self.mixed), self.e
         keys = xp.where(self.largest > 0, self.top_keys, -1)[..., None]
         return RowStats(
             self.wanted,

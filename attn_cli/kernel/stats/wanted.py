@@ -5,7 +5,7 @@ without storing the weights. `of_bands` is the definition of each; compiled code
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -101,6 +101,11 @@ class Wanted:
         names = [x.name for x in fields(self) if x.name not in ("rows", "seen")]
         both = {name: _joined(getattr(self, name), getattr(other, name)) for name in names}
         return Wanted(rows if self.notes_rows else other.rows, seen=self.seen or other.seen, **both)
+
+    def of_rows(self, rows: tuple[int, ...]) -> "Wanted":
+        """The same of these rows, where it is of all rows; without pools."""
+        columns = tuple(replace(x, rows=rows) if x.rows is None else x for x in self.column_sums)
+        return replace(self, rows=rows if self.rows is None else self.rows, column_sums=columns)
 
     @property
     def notes_rows(self) -> bool:

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, Protocol, cast
 
-from attn_cli.batch_call import BatchVisit
 from attn_cli.encoded_text import EncodedText
 from attn_cli.errors import InputError
+from attn_cli.packed_call import PackedVisit
 from attn_cli.prompt import Token
 from attn_cli.selection import PlannedLayer, Selection
 from attn_cli.source import Source
@@ -34,7 +34,7 @@ class ScansTexts(Protocol):
     def planned_layers(self, selection: Selection) -> list[PlannedLayer]:
         """The selected layers that are expected to attend."""
 
-    def each_encoded(self, texts: Sequence[EncodedText], selection: Selection, visit: BatchVisit) -> None:
+    def each_encoded(self, texts: Sequence[EncodedText], selection: Selection, visit: PackedVisit) -> None:
         """Run the texts as one batch, with `visit` for the attention of each selected layer."""
 
     def labels(self, ids: Sequence[int]) -> list[str]:

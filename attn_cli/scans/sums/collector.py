@@ -5,11 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attn_cli.batch_call import BatchCall, BatchVisit
 from attn_cli.call import AttentionCall, Call, Place
 from attn_cli.kernel.definition.mask import Intervals, intervals
-from attn_cli.kernel.stats.padded import padded_stats
 from attn_cli.kernel.stats.wanted import ColumnSums, RowStats
+from attn_cli.packed_call import PackedCall, PackedVisit
 from attn_cli.scans.numbers.batch_targets import LARGEST, BatchTargets
 from attn_cli.scans.numbers.document_numbers import NAMES, STATISTIC_NAMES, BatchValues
 from attn_cli.scans.numbers.examples import EXAMPLE_KINDS, Numbered, examples_of
@@ -17,6 +16,7 @@ from attn_cli.scans.numbers.ranges import STEPS
 from attn_cli.scans.numbers.row_counts import BASELINE_NAMES, RowCounts
 from attn_cli.scans.read.token_rows import TokenRows
 from attn_cli.scans.sums.blocks import Blocks
+from attn_cli.scans.sums.padded_rows import PaddedRows
 from attn_cli.scans.sums.quantiles import Quantiles
 from attn_cli.scans.sums.sums import ModuleHeads, ModuleSums, Moments, PartSums, Ranges, TokenCounts
 from attn_cli.summaries.reduce import reduce
@@ -43,7 +43,7 @@ ModuleKey = tuple[str, int, str, int]
 LeastWeights = Callable[[ModuleKey], np.ndarray | float]
 
 
-class BatchCollector(BatchVisit):
+class BatchCollector(PackedVisit):
     """Collects the sums of every module over the texts of one batch.
 
     seed   of the draws of the kinds' controls
@@ -58,17 +58,21 @@ class BatchCollector(BatchVisit):
         self._single: dict[int, TokenRows] = {}
         self.modules: dict[ModuleKey, list[ModuleSums]] = {}
 
-    def of_batch(self, call: BatchCall) -> bool:
-        """Take in all texts of a layer at once, if they can be walked so."""
-        rule = call.texts.rule
-        counts = self._counts_of(None, self.rows, call.texts.span, learned=rule.sink is not None)
+    def of_texts(self, packed: PackedCall) -> None:
+        """Take in all texts of a layer at once; one by one where they aren't the tokens of the documents."""
+        rows, mask = self.rows, packed.rule.mask
+        if not isinstance(mask, Intervals) or [x.stop - x.start for x in packed.texts] != rows.lengths.tolist():
+            for call in packed.calls:
+                self(call)
+            return
+        padded = packed.keep(PaddedRows, lambda: PaddedRows(rows.real, packed.n))
+        seen = packed.keep((PaddedRows, "seen"), lambda: padded.seen(mask))
+        counts = self._counts_of(None, rows, seen, learned=packed.rule.sink is not None)
         wanted = counts.targets.wanted
-        stats = call.texts.all_stats(wanted) or padded_stats(call.texts, call.count, wanted)
-        if stats is None:
-            return False
-        self._check(self.rows.by_text(np.asarray(stats.weight_sum)), range(self.rows.count))
-        self._add(call.place, self._sums(call.place, stats, counts, self.texts))
-        return True
+        packed_wanted = packed.keep((PaddedRows, id(counts)), lambda: padded.packed(wanted))
+        stats = padded.stats(packed.stats_of_texts(packed_wanted), wanted)
+        self._check(rows.by_text(np.asarray(stats.weight_sum)), range(rows.count))
+        self._add(packed.place, self._sums(packed.place, stats, counts, self.texts))
 
     def __call__(self, call: Call) -> None:
         """Take in one text of a layer."""

@@ -47,7 +47,7 @@ def supports_packing(model: PreTrainedModel) -> bool:
             apart = texts.without_padding(apart[:, None])[0]
     except (NotInOneRowError, *INPUT_ERRORS):
         return False
-    real = torch.from_numpy(texts.unpadded.noted.places >= 0)
+    real = torch.from_numpy(texts.rows.places >= 0)
     difference = (together - apart)[:, real].abs().max()
     return bool(difference <= _TOLERANCE * apart[:, real].abs().max())
 

@@ -11,7 +11,6 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from attn_cli.batch_call import BatchVisit
 from attn_cli.call import Look
 from attn_cli.encoded_text import EncodedText
 from attn_cli.errors import InputError, LoadError
@@ -19,6 +18,7 @@ from attn_cli.intervention import Target
 from attn_cli.logit_parts import LogitParts
 from attn_cli.mixing import MixedLayer
 from attn_cli.model_blocks import Block, BlockVectors
+from attn_cli.packed_call import PackedVisit
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import PlannedLayer, Selection
 from attn_cli.sources.huggingface.anatomy.configuration import number_of, text_configuration
@@ -331,16 +331,16 @@ class ModelSource:
         return fingerprint(self.loaded.model)
 
     def each_encoded(self, texts: Sequence[EncodedText], selection: Selection, visit: Visit) -> None:
-        """Run the texts as one batch, without labels; `visit` may be a BatchVisit. Errors as of `each`.
+        """Run the texts as one batch, without labels; `visit` may be a PackedVisit. Errors as of `each`.
 
         For corpora: linear layers are multiplied the quicker way, which on some processors rounds less well, and texts
-        stand side by side without padding for a BatchVisit, where the model reads them so.
+        are packed for a PackedVisit, where the model reads them so.
         """
         model = self.loaded.model
         self._check_layers(selection)
         numbers = [text.ids for text in texts]
         arguments: dict[str, Any] = self.reader.padded_batch(numbers)
-        row = self._row_of_texts(numbers, arguments) if isinstance(visit, BatchVisit) else None
+        row = self._row_of_texts(numbers, arguments) if isinstance(visit, PackedVisit) else None
         if row is not None:
             arguments = dict(row.arguments)
         if self.reader.has_decoder:

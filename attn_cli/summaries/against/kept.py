@@ -66,7 +66,7 @@ def kept_call(call: Call) -> Call:
         return kept_rows(call, range(call.n))
     k = _copy(call.k)
     # no values are needed, and the walk wants some
-    return replace(call, q=_copy(call.q), k=k, v=k[..., :1], output=None, ingredients=Ingredients(), packed=None)
+    return replace(call, q=_copy(call.q), k=k, v=k[..., :1], output=None, ingredients=Ingredients())
 
 
 def kept_bytes(call: Call) -> int:

@@ -1,4 +1,4 @@
-"""Texts of a batch that are walked side by side give what each gives alone."""
+"""Texts packed as one call with intervals as its mask: each is answered as alone, by bands and by compiled code."""
 
 from dataclasses import replace
 
@@ -6,100 +6,135 @@ import numpy as np
 import pytest
 import torch
 
+from attn_cli.call import AttentionCall, Output, Place
+from attn_cli.kernel.cpu import walk as cpu
 from attn_cli.kernel.cpu.c_library import is_built
+from attn_cli.kernel.definition import dense
 from attn_cli.kernel.definition.mask import Intervals, Mask
 from attn_cli.kernel.definition.masks import Causal, Intersection, Open, Window
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.stats.compiled import compiled_stats
-from attn_cli.kernel.stats.packed import PackedTexts
+from attn_cli.kernel.stats import padded
+from attn_cli.kernel.stats.packed import apart, together
 from attn_cli.kernel.stats.wanted import MOMENTS, ColumnSums, Pool, TopK, Wanted
+from attn_cli.packed_call import PackedCall
+from tests.kernel.stats.test_row_stats import assert_are_the_definitions
 
-pytestmark = pytest.mark.skipif(not is_built(), reason="no C compiler was at hand when the package was installed")
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
-H, G, LONGEST, D, E = 4, 2, 9, 8, 6
-TEXTS = (slice(0, 9), slice(3, 9), slice(0, 4), slice(5, 6))  # of each row of the batch, padded on either side
+H, G, D, E = 4, 2, 8, 6
+LENGTHS, OF_NONE = (9, 6, 4, 1), 3
+TEXTS = tuple(slice(stop - length, stop) for stop, length in zip(np.cumsum(LENGTHS).tolist(), LENGTHS, strict=True))
+ROWS = sum(LENGTHS) + OF_NONE
+MASKS = [Open(), Causal(), Intersection((Causal(), Window(3)))]
 
 
-def packed(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: Mask, rule: Rule) -> PackedTexts:
-    spans = []
-    for index, text in enumerate(TEXTS):
-        rows = np.zeros((2, LONGEST), np.int32) + index * LONGEST
-        rows[1] += LONGEST
-        count = text.stop - text.start
-        rows[:, text] = np.stack(mask.interval(np.arange(count), count)).clip(0, count) + index * LONGEST + text.start
-        spans.append(rows)
-    first, last = np.concatenate(spans, axis=1)
-    output = torch.zeros(H, q.shape[1], E)
-    return PackedTexts(q, k, v, rule, Intervals(first, last), output)
+@pytest.fixture(params=["bands", "compiled"])
+def walked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "bands":
+        monkeypatch.setattr(cpu, "suits", lambda *_: False)
+    elif not is_built():
+        pytest.skip("no C compiler was at hand when the package was installed")
+    return str(request.param)
+
+
+def packed(mask: Mask, rule: Rule, of_none: int = OF_NONE) -> PackedCall:
+    """Texts under a mask, and behind them rows of none that see the first text."""
+    random, rows_of_all = torch.Generator().manual_seed(1), sum(LENGTHS) + of_none
+    q, k, v = (torch.randn(heads, rows_of_all, width, generator=random) for heads, width in ((H, D), (G, D), (G, E)))
+    ends = [
+        np.stack(mask.interval(np.arange(n), n)).clip(0, n) + rows.start for n, rows in zip(LENGTHS, TEXTS, strict=True)
+    ]
+    first, last = np.concatenate([*ends, np.repeat([[0], [LENGTHS[0]]], of_none, axis=1)], axis=1).astype(np.int32)
+    place = Place(0, "packed", tuple(range(H)), (0, 0, 1, 1))
+    output = torch.full((H, rows_of_all, E), 7.0)
+
+    def call_of(text: int) -> AttentionCall:
+        rows = TEXTS[text]
+        own = Output(output[:, rows])
+        return AttentionCall(q[:, rows], k[:, rows], v[:, rows], replace(rule, mask=mask), place, (), (), own)
+
+    rule = replace(rule, mask=Intervals(first, last))
+    return PackedCall(q, k, v, rule, place, (), (), Output(output), texts=TEXTS, call_of=call_of)
+
+
+def wanted_of(text: int) -> Wanted:
+    n = LENGTHS[text]
+    cells = -np.sort(-np.random.default_rng(text).integers(-1, n, size=(n, 1 + text)))
+    sets = (cells, cells[:, :1])
+    return Wanted(moments=MOMENTS, key_sets=sets, tops=(TopK(3),), column_sums=(ColumnSums(),))
 
 
 @pytest.mark.parametrize("softcap", [None, 1.0])
 @pytest.mark.parametrize("has_sink", [False, True])
-@pytest.mark.parametrize("mask", [Open(), Causal(), Intersection((Causal(), Window(3)))], ids=str)
-def test_each_text_is_as_alone(mask: Mask, has_sink: bool, softcap: float | None) -> None:
-    random = torch.Generator().manual_seed(1)
-    rows = len(TEXTS) * LONGEST
-    q, k, v = (torch.randn(heads, rows, width, generator=random) for heads, width in ((H, D), (G, D), (G, E)))
-    sink = torch.randn(H, generator=random) if has_sink else None
-    rule = Rule(0.5, softcap, sink=sink)
-    texts = packed(q, k, v, mask, rule)
-    for index, text in enumerate(TEXTS):
-        place = slice(index * LONGEST + text.start, index * LONGEST + text.stop)
-        n = place.stop - place.start
-        cells = -np.sort(-np.random.default_rng(index).integers(-1, n, size=(n, 3)))
-        wanted = Wanted(moments=MOMENTS, key_sets=(cells, *cells.T[:, :, None]), tops=(TopK(3),))
-        stats = texts.of_text(place.start, place.stop).row_stats(wanted)
-        output = torch.zeros(H, n, E)
-        alone = compiled_stats(q[:, place], k[:, place], v[:, place], replace(rule, mask=mask), wanted, output)
-        assert stats is not None and alone is not None and texts.walked
-        torch.testing.assert_close(texts.output[:, place], output, **CLOSE)
-        for name in (*MOMENTS, "key_sums"):
-            np.testing.assert_allclose(getattr(stats, name), getattr(alone, name), err_msg=name, **CLOSE)
-        mine, other = stats.tops[TopK(3)], alone.tops[TopK(3)]
-        np.testing.assert_allclose(mine.weights, other.weights, **CLOSE)
-        np.testing.assert_allclose(mine.scores, other.scores, **CLOSE)
-        np.testing.assert_array_equal(mine.keys, other.keys)
-    assert texts.output.isfinite().all()  # of padding too
+@pytest.mark.parametrize("mask", MASKS, ids=str)
+def test_each_text_is_as_dense_attention_of_it_alone(
+    mask: Mask, has_sink: bool, softcap: float | None, walked: str
+) -> None:
+    sink = torch.randn(H, generator=torch.Generator().manual_seed(2)) if has_sink else None
+    whole = packed(mask, Rule(0.5, softcap, sink=sink))
+    wanted = [wanted_of(text) for text in range(len(TEXTS))]
+    request = together(wanted, whole.texts, whole.n)
+    assert request is not None
+    answers = list(apart(whole.stats_of_texts(request), wanted, whole.texts))
+    assert whole.has_output_of_texts
+    assert whole.output is not None
+    assert whole.output.complete == (walked == "compiled")  # which fills the rows of none, too
+    for call, answer in zip(whole.calls, answers, strict=True):
+        alone = replace(call, rule=replace(call.rule, sink=None if sink is None else sink.double().numpy()))
+        assert_are_the_definitions(answer, alone, CLOSE)
+        exact = dense.attend(*(np.asarray(x, dtype=np.float64) for x in (call.q, call.k, call.v)), alone.rule)
+        np.testing.assert_allclose(call.output.array, exact.output, **CLOSE)
 
 
-def test_column_sums_are_of_one_text_and_not_of_padding() -> None:
-    random = torch.Generator().manual_seed(2)
-    q, k, v = (torch.randn(heads, 12, 4, generator=random) for heads in (H, G, G))
-    ends = np.repeat([5, 12], [5, 7]).astype(np.int32)
-    texts = PackedTexts(q, k, v, Rule(0.5), Intervals(np.where(ends == 5, 0, 5).astype(np.int32), ends), None)
-    wanted = Wanted(column_sums=(ColumnSums(),))
-    stats = texts.of_text(5, 12).row_stats(wanted)
-    alone = compiled_stats(q[:, 5:], k[:, 5:], v[:, 5:], Rule(0.5), wanted, None)
-    np.testing.assert_allclose(stats.column_sums[ColumnSums()], alone.column_sums[ColumnSums()], **CLOSE)
-    padded = PackedTexts(q, k, v, Rule(0.5), texts.span, None, padded=True)
-    assert padded.of_text(5, 12).row_stats(wanted) is None
+def test_what_is_of_a_text_by_itself_is_no_request_to_all(walked: str) -> None:
+    for more in (Wanted(pools=(Pool(2, 2),)), Wanted(seen=True), Wanted(rows=(0,), tops=(TopK(2),))):
+        assert together([wanted_of(0), wanted_of(1) | more], TEXTS[:2], ROWS) is None
+    other = replace(wanted_of(1), tops=(TopK(2),))
+    assert together([wanted_of(0), other], TEXTS[:2], ROWS) is None
 
 
-def test_a_text_that_asks_otherwise_is_walked_alone() -> None:
-    q, k, v = (torch.ones(heads, len(TEXTS) * LONGEST, 4) for heads in (H, G, G))
-    texts = packed(q, k, torch.ones(G, len(TEXTS) * LONGEST, E), Open(), Rule(0.5))
-    assert texts.of_text(0, 9).row_stats(Wanted(pools=(Pool(2, 2),))) is None
-    assert not texts.walked
-    assert texts.of_text(0, 9).row_stats(Wanted(moments=MOMENTS)) is not None
-    assert texts.of_text(12, 18).row_stats(Wanted(moments=MOMENTS, tops=(TopK(2),))) is None
-    half = PackedTexts(q.double(), k.double(), v.double(), Rule(0.5), texts.span, None)
-    assert half.of_text(0, 9).row_stats(Wanted(moments=MOMENTS)) is None
+def test_a_text_that_is_visited_by_itself_fills_its_part_of_the_output(walked: str) -> None:
+    whole = packed(Causal(), Rule(0.5))
+    for call in whole.calls:
+        assert not whole.has_output_of_texts
+        call.row_stats(wanted_of(0) if call.n == LENGTHS[0] else Wanted(moments=MOMENTS))
+    assert whole.has_output_of_texts
+    assert not whole.output.complete
 
 
-def test_all_texts_at_once_are_without_their_padding() -> None:
-    random = torch.Generator().manual_seed(3)
-    rows = len(TEXTS) * LONGEST
-    q, k, v = (torch.randn(heads, rows, width, generator=random) for heads, width in ((H, D), (G, D), (G, E)))
-    places = [slice(index * LONGEST + text.start, index * LONGEST + text.stop) for index, text in enumerate(TEXTS)]
-    counts = [place.stop - place.start for place in places]
-    cells = [np.random.default_rng(count).integers(-1, count, size=(count, 2)) for count in counts]
-    texts = packed(q, k, v, Causal(), Rule(0.5))
-    together = texts.of_texts(places, Wanted(moments=MOMENTS, key_sets=tuple(np.concatenate(cells).T[:, :, None])))
-    assert together is not None and together.logsumexp.shape == (H, sum(counts))
-    for at, (place, count) in enumerate(zip(places, counts, strict=True)):
-        wanted = Wanted(moments=MOMENTS, key_sets=tuple(cells[at].T[:, :, None]))
-        alone = compiled_stats(q[:, place], k[:, place], v[:, place], Rule(0.5, mask=Causal()), wanted, None)
-        own = slice(sum(counts[:at]), sum(counts[:at]) + count)
-        for name in (*MOMENTS, "key_sums"):
-            np.testing.assert_allclose(getattr(together, name)[:, own], getattr(alone, name), err_msg=name, **CLOSE)
-    assert texts.of_texts(places, Wanted(moments=MOMENTS, column_sums=(ColumnSums(),))) is None
+@pytest.mark.parametrize("of_none", [0, OF_NONE])
+@pytest.mark.parametrize("in_parts", [False, True], ids=["at once", "in parts"])
+@pytest.mark.parametrize("mask", MASKS, ids=str)
+def test_batched_products_say_what_dense_attention_does(
+    mask: Mask, in_parts: bool, of_none: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if in_parts:
+        monkeypatch.setattr(padded, "_ROWS", 4)
+        monkeypatch.setattr(padded, "_CELLS", 300)
+    whole, random = packed(mask, Rule(0.4), of_none), np.random.default_rng(0)
+    first, last = whole.rule.mask.first[:, None], whole.rule.mask.last[:, None]
+    keys = np.where(random.random((whole.n, 5)) < 0.8, random.integers(first, last, (whole.n, 5)), -1)
+    key_sets = (keys[:, :1], keys[:, 1:2], -np.sort(-keys[:, 2:4], axis=1))
+    wanted = Wanted(
+        moments=("masked", "weight_sum", "entropy_nats", "distance"), key_sets=key_sets,
+        vectors=tuple(random.random((2, whole.n)).astype(np.float32)), column_sums=(ColumnSums(),),
+        tops=(TopK(1, scores=False),), distance_edges=(np.array([-(2**30), -4, -1, 0, 1, 3, 2**30], np.int32),),
+    )  # fmt: skip
+    of_texts = padded.padded_stats(whole.q, whole.k, whole.v, whole.rule, TEXTS, wanted, whole.output.array)
+    assert of_texts is not None
+    rows = tuple(range(sum(LENGTHS)))
+    sums = {replace(each, rows=rows): x for each, x in of_texts.column_sums.items()}
+    but_top = replace(wanted.of_rows(rows), tops=())
+    assert_are_the_definitions(replace(of_texts, wanted=but_top, column_sums=sums, tops={}), whole, CLOSE)
+    exact = dense.attend(*(np.asarray(x, dtype=np.float64) for x in (whole.q, whole.k, whole.v)), whole.rule)
+    np.testing.assert_allclose(whole.output.array[:, list(rows)], exact.output[:, rows], **CLOSE)
+    (largest,), weights = of_texts.tops.values(), exact.weights[:, list(rows)]
+    np.testing.assert_allclose(largest.weights[..., 0], weights.max(axis=-1), **CLOSE)
+    np.testing.assert_array_equal(largest.keys[..., 0], weights.argmax(axis=-1))
+
+
+def test_other_wishes_and_rules_are_left_to_bands() -> None:
+    whole = packed(Open(), Rule(0.4))
+    wanted = Wanted(moments=("weight_sum",), column_sums=(ColumnSums(),))
+    assert padded.padded_stats(whole.q, whole.k, whole.v, whole.rule, TEXTS, wanted, None) is None
+    sink = replace(whole.rule, sink=torch.zeros(H))
+    assert padded.padded_stats(whole.q, whole.k, whole.v, sink, TEXTS, wanted, None) is None

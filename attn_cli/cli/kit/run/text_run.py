@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from typing import NamedTuple
 
 from attn_cli.call import Call, Look
 from attn_cli.cli.kit.options.hiding import HiddenNotes
@@ -16,6 +17,7 @@ from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.errors import AttnError, ExitCode, InputError, LoadError
+from attn_cli.packed_call import PackedCall, PackedVisit
 from attn_cli.prompt import Prompt, Token
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.selection import Selection
@@ -26,7 +28,7 @@ from attn_cli.sources.memory import free_memory
 from attn_cli.summaries.calls.hidden_keys import HiddenKeys
 from attn_cli.summaries.calls.in_words import InWords, has_words, prompt_in_words
 from attn_cli.summaries.calls.memo import memoised
-from attn_cli.summaries.reduce import Reducer, Summary, reduce
+from attn_cli.summaries.reduce import Reducer, Summary, reduce, reduce_texts
 from attn_cli.summaries.reducers.record import MemoryBudget, Record, Recorded, left_out_note
 from attn_cli.summaries.reducers.whole_call import Unhidden
 from attn_cli.summaries.report import Report
@@ -218,7 +220,7 @@ class TextRun:
         """True if the view is to have recordings."""
         return self.plan.recordable and self.view.records(self.command)
 
-    def _keeps(self, text: ReadText) -> bool:
+    def is_kept(self, text: ReadText) -> bool:
         """True if what the model reads of a text is recorded beside the answer, to be kept."""
         return self.keeps and not self.records and len(text.prompt.tokens) <= MOST_TOKENS
 
@@ -281,43 +283,15 @@ class TextRun:
 
     def _visit(self, results: Sequence[TextResult], progress: Progress) -> None:
         """Run these texts through the source together, and collect what is seen of each."""
-        plan, records, budget = self.plan, self.records, MemoryBudget(2 * MOST_BYTES)
-        rows_of = [memoised(partial(self._rows, result.text)) for result in results]
-
-        def visit(call: Call) -> None:
-            number = call.place.text
-            result = results[number]
-            display, seen = result.text.display, call
-            if display is not result.text.prompt and (has_words(call.queries) or has_words(call.keys)):
-                call = InWords(call)
-            rows = rows_of[number](call.queries)
-            keys = plan.hiding.keys(call, display.text)
-            shown = HiddenKeys(call, keys) if keys else call
-            reducers = (
-                () if rows is not None and not rows else [*plan.reducers(rows, shown), *self._deciding(result, call)]
-            )
-            recorders = [plan.record()] if records else []
-            record = [Record(budget)] if self._keeps(result.text) else []
-            if reducers or recorders:
-                result.hidden.add(call, keys)
-                measured = plan.measure.of(call)
-                measured = HiddenKeys(measured, keys, result.hidden.weight) if keys else measured
-                if measured is seen:  # one walk for both
-                    recorders, record = recorders + record, []
-                summary = _without_record(reduce(measured, *reducers, *recorders), result.recorded)
-                result.summaries.append(summary if plan.settle is None else plan.settle(summary))
-            if record:
-                _without_record(reduce(seen, *record), result.recorded)
-            progress.step()
-
+        visit = _Visit(self, results, progress)
         if not self._told(results, visit):
             prompts = [result.text.prompt for result in results]
-            rotations, projections = plan.measure.rotations, plan.measure.by == "output"
+            rotations, projections = self.plan.measure.rotations, self.plan.measure.by == "output"
             self.source.each(prompts, self.selection, visit, rotations=rotations, projections=projections)
         for result in results:
             result.summaries = [summary.without(DecidingRows) for summary in result.summaries]
 
-    def _deciding(self, result: TextResult, call: Call) -> list[Reducer]:
+    def deciding(self, result: TextResult, call: Call) -> list[Reducer]:
         """What collects what the rows that decide read, where the call reads the text and its story is to be told."""
         prompt = result.text.prompt
         if not self.plan.tells or call.queries != prompt.tokens or call.keys != prompt.tokens:
@@ -343,7 +317,7 @@ class TextRun:
         result.story = tell(experiment, prompt, result.summaries)
         return True
 
-    def _rows(self, text: ReadText, queries: Sequence[Token]) -> Rows:
+    def rows(self, text: ReadText, queries: Sequence[Token]) -> Rows:
         """The rows of a call that are shown: None for all, empty where no query matches the pick or all are hidden."""
         return self.plan.hiding.rows(rows_of_stream(self.plan.token, queries, text.display.text), queries)
 
@@ -360,6 +334,74 @@ class TextRun:
             ranking=plan.ranking, story=result.story,
         )  # fmt: skip
         return report if plan.finish is None else plan.finish(report)
+
+
+class _Visit(PackedVisit):
+    """Collects what is seen of the texts that one pass reads, layer by layer."""
+
+    def __init__(self, run: TextRun, results: Sequence[TextResult], progress: Progress) -> None:
+        self.run, self.results, self.progress = run, results, progress
+        self.budget = MemoryBudget(2 * MOST_BYTES)
+        self._rows_of = [memoised(partial(run.rows, result.text)) for result in results]
+
+    def __call__(self, call: Call) -> None:
+        """Take in one text."""
+        self._take(call, self._seen(call))
+
+    def of_texts(self, packed: PackedCall) -> None:
+        """Take in all texts, from one walk where each is seen as it is."""
+        seen = [self._seen(call) for call in packed.calls]
+        summaries: Sequence[Summary | None] = [None] * len(seen)
+        if all(each.reducers and each.call is call for each, call in zip(seen, packed.calls, strict=True)):
+            summaries = reduce_texts(packed, [each.reducers for each in seen])
+        for call, each, summary in zip(packed.calls, seen, summaries, strict=True):
+            self._take(call, each, summary)
+
+    def _seen(self, call: Call) -> "_Seen":
+        """What is looked at of a call, and by whom."""
+        plan, text, own = self.run.plan, call.place.text, call
+        result = self.results[text]
+        display = result.text.display
+        if display is not result.text.prompt and (has_words(call.queries) or has_words(call.keys)):
+            call = InWords(call)
+        rows = self._rows_of[text](call.queries)
+        keys = plan.hiding.keys(call, display.text)
+        shown = HiddenKeys(call, keys) if keys else call
+        reducers: tuple[Reducer, ...] = ()
+        if rows is None or rows:
+            reducers = (*plan.reducers(rows, shown), *self.run.deciding(result, call))
+        reducers += (plan.record(),) if self.run.records else ()
+        record: tuple[Reducer, ...] = (Record(self.budget),) if self.run.is_kept(result.text) else ()
+        if not reducers:
+            return _Seen(call, (), record)
+        result.hidden.add(call, keys)
+        measured = plan.measure.of(call)
+        measured = HiddenKeys(measured, keys, result.hidden.weight) if keys else measured
+        if measured is own:  # one walk for both
+            reducers, record = reducers + record, ()
+        return _Seen(measured, reducers, record)
+
+    def _take(self, call: Call, seen: "_Seen", summary: Summary | None = None) -> None:
+        """Keep what was seen of a text; its summary, where that was made with those of other texts."""
+        result, settle = self.results[call.place.text], self.run.plan.settle
+        if seen.reducers:
+            summary = reduce(seen.call, *seen.reducers) if summary is None else summary
+            summary = _without_record(summary, result.recorded)
+            result.summaries.append(summary if settle is None else settle(summary))
+        if seen.record:
+            _without_record(reduce(call, *seen.record), result.recorded)
+        self.progress.step()
+
+
+class _Seen(NamedTuple):
+    """A call as it is measured, without hidden keys and in words if so asked, and its reducers.
+
+    record  what records the call as it is
+    """
+
+    call: Call
+    reducers: tuple[Reducer, ...]
+    record: tuple[Reducer, ...]
 
 
 def _no_words_note(prompt: Prompt) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The places of a batch's texts in a layer's arrays: the same in all layers of a stream, so found once."""
+"""How the texts of a batch are packed: the same in all layers of a stream, so found once."""
 
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
@@ -6,80 +6,100 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attn_cli.call import Place
-from attn_cli.kernel.definition.mask import Intervals, Mask, intervals
+from attn_cli.kernel.definition.mask import Intervals, Mask
+from attn_cli.prompt import Token
 from attn_cli.sources.huggingface.anatomy.streams import TEXT_STREAMS
 from attn_cli.sources.huggingface.capture.batch_labels import UnpaddedText
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
+from attn_cli.sources.huggingface.capture.packed_rows import PackedRows
 
-_LONGEST = 512  # positions; of longer texts a call each costs little
 _KEPT = 4  # layouts: a model alternates between few masks
 
 FindText = Callable[[int], UnpaddedText]
 
 
 class BatchLayout(NamedTuple):
-    """The texts of a batch, their masks, and the keys of all rows of all texts as rows of one call, padding included.
+    """The texts of a batch, packed one after the other; their padding, if the pass has any, comes behind them.
 
-    A row of padding sees all keys of its text, or none. `kept` is what readers keep for all layers of this layout.
+    rows    of each text among the packed ones
+    tokens  of all texts
+    masks   of each text by itself
+    seen    the keys of every packed row; padding sees what its mask lets it see of its text
+    packed  where the packed rows stand in the padded batch
+    kept    what readers keep for all layers of this layout
     """
 
     texts: tuple[UnpaddedText, ...]
+    rows: tuple[slice, ...]
+    tokens: tuple[Token, ...]
     masks: tuple[Mask, ...]
-    span: Intervals
-    padded: bool
+    seen: Intervals
+    packed: PackedRows
     kept: dict[Hashable, Any]
 
 
 class BatchLayouts:
-    """The layouts of one forward pass.
+    """The layouts of one forward pass."""
 
-    together  whether texts of any length are laid side by side, also a single one, and padding sees nothing
-    """
-
-    def __init__(self, *, together: bool = False) -> None:
-        self.together = together
+    def __init__(self) -> None:
         self._kept: list[tuple[object, tuple[object, ...], BatchLayout | None]] = []
 
     def of(
-        self, place: Place, sizes: tuple[int, int, int], layer_rule: LayerRule, find: FindText
+        self,
+        place: Place,
+        sizes: tuple[int, int, int],
+        layer_rule: LayerRule,
+        find: FindText,
+        packed: PackedRows | None,
     ) -> BatchLayout | None:
-        """The layout of b texts of n queries and m keys; None where texts are walked one by one.
+        """The layout of b texts of n queries and m keys; None where they can't be packed.
 
-        sizes  b, n and m
-        find   finds the rows and keys of one text of the batch
+        sizes   b, n and m
+        find    finds the rows and keys of one text of the batch
+        packed  the rows as the model reads them, where it reads packed texts itself
         """
         (b, n, m), mask = sizes, layer_rule.mask
         known_mask = mask is None or isinstance(mask, LazyMask)
-        alone = not self.together and (b == 1 or n > _LONGEST)
-        if alone or m != n or place.stream not in TEXT_STREAMS or not known_mask:
+        if m != n or place.stream not in TEXT_STREAMS or not known_mask or layer_rule.bias is not None:
             return None
         key = (place.stream, b, n)
         for kept_mask, kept_key, layout in self._kept:
             if kept_mask is mask and kept_key == key:
                 return layout
-        layout = _layout(tuple(find(index) for index in range(b)), n, layer_rule, padding_sees=not self.together)
+        layout = _layout(tuple(find(index) for index in range(b)), n, layer_rule, packed)
         self._kept = [*self._kept[1 - _KEPT :], (mask, key, layout)]
         return layout
 
 
 def _layout(
-    texts: tuple[UnpaddedText, ...], n: int, layer_rule: LayerRule, *, padding_sees: bool
+    texts: tuple[UnpaddedText, ...], n: int, layer_rule: LayerRule, packed: PackedRows | None
 ) -> BatchLayout | None:
     """The layout of texts of n rows each, with padding; None for a mask whose rows are no intervals."""
     masks = tuple(layer_rule.mask_of_text(index, text.rows, text.keys) for index, text in enumerate(texts))
-    first, last = (np.empty((len(texts), n), np.int32) for _ in range(2))
-    spans: dict[tuple[Mask, int, int], Intervals | None] = {}  # many texts are as long as others
-    for index, (text, mask) in enumerate(zip(texts, masks, strict=True)):
-        rows, keys = text.rows, text.keys
-        size = (mask, rows.stop - rows.start, keys.stop - keys.start)
-        if size not in spans:
-            spans[size] = intervals(*size)
-        span = spans[size]
-        if span is None or rows != keys:
+    ends: dict[tuple[Mask, int, int], np.ndarray] = {}  # many texts are as long as others
+    rows, seen, beside, stop = list[slice](), list[np.ndarray](), list[np.ndarray](), 0
+    inside = np.zeros((len(texts), n), bool)
+    for at, (text, mask) in enumerate(zip(texts, masks, strict=True)):
+        key = mask, text.rows.start, text.rows.stop
+        count = text.rows.stop - text.rows.start
+        if text.rows != text.keys:
             return None
-        start = index * n + keys.start
-        first[index], last[index] = start, index * n + keys.stop if padding_sees else start
-        first[index, rows], last[index, rows] = span.first + start, span.last + start
-    padded = any(text.rows != slice(0, n) for text in texts)
-    return BatchLayout(texts, masks, Intervals(first.reshape(-1), last.reshape(-1)), padded, {})
+        if key not in ends:
+            interval = mask.interval(np.arange(n) - text.rows.start, count)
+            if interval is None:
+                return None
+            ends[key] = np.clip(np.stack(interval), 0, count)
+        inside[at, text.rows] = True
+        rows.append(slice(stop, stop + count))
+        seen.append(ends[key][:, inside[at]] + stop)
+        beside.append(ends[key][:, ~inside[at]] + stop)
+        stop += count
+    if packed is None:
+        packed = PackedRows(np.concatenate([np.flatnonzero(inside), np.flatnonzero(~inside)]), inside.size)
+        seen += beside
+    else:
+        seen.append(np.zeros((2, len(packed.places) - stop), int))
+    tokens = tuple(token for text in texts for token in text.queries)
+    first, last = np.concatenate(seen, axis=1).astype(np.int32)
+    return BatchLayout(texts, tuple(rows), tokens, masks, Intervals(first, last), packed, {})

@@ -1,4 +1,4 @@
-"""One layer's attention on a batch, cut into one labelled attention call for each text, without padding."""
+"""One layer's attention on a batch, as a labelled call of each text without padding, or as one of all texts packed."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -6,10 +6,10 @@ from functools import partial
 
 import torch
 
-from attn_cli.batch_call import BatchCall, BatchVisit
 from attn_cli.call import Call, Ingredients, Place
+from attn_cli.packed_call import PackedCall, PackedVisit
 from attn_cli.sources.huggingface.capture.batch_labels import UnpaddedText
-from attn_cli.sources.huggingface.capture.batch_layout import BatchLayouts
+from attn_cli.sources.huggingface.capture.batch_layout import BatchLayout, BatchLayouts
 from attn_cli.sources.huggingface.capture.block_inputs import BlockInputs
 from attn_cli.sources.huggingface.capture.layer_batch import LayerBatch
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
@@ -22,7 +22,7 @@ Visit = Callable[[Call], None]
 
 
 class BatchVisitor:
-    """Calls `visit` for each text of a batch, with the selected heads.
+    """Calls `visit` for each text of a batch, or for all of them packed, with the selected heads.
 
     rotations     reads how queries and keys were turned; None where nobody asks
     row_of_texts  the texts of the pass, where they are in one row of tokens
@@ -42,12 +42,12 @@ class BatchVisitor:
         self._forget_layouts()
 
     def _forget_layouts(self) -> None:
-        self.layouts, self._texts = BatchLayouts(together=isinstance(self.visit, BatchVisit)), self.ledger.labels.texts
+        self.layouts, self._texts = BatchLayouts(), self.ledger.labels.texts
 
     def visit_products(
         self, place: Place, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer_rule: LayerRule
     ) -> torch.Tensor | None:
-        """Visit query `[b, h, n, d]`, key `[b, g, m, d]` and value `[b, g, m, e]`, text by text; b is 1 side by side.
+        """Visit query `[b, h, n, d]`, key `[b, g, m, d]` and value `[b, g, m, e]`, text by text, or all packed.
 
         Returns the layer's output `[b, h, n, e]`; None unless every row of every head and text was walked. Raises
         SelectionDone where the pass ends here.
@@ -73,37 +73,47 @@ class BatchVisitor:
         def text_of(index: int) -> UnpaddedText:
             return self._unpadded(places.at(index), index, (b, n, m), layer_rule)
 
-        layout = self.layouts.of(place, (b, n, m), layer_rule, text_of)
-        output = _output_of(query, value) if fills_output else None
-        layer = LayerBatch(query, key, value, layer_rule, heads, groups, layout, output, row)
-        if self._visited_as_batch(layer, places.at(0), b, n):
-            return output
-        if row is not None:
+        layout = None
+        if isinstance(self.visit, PackedVisit) and b > 1:
+            layout = self.layouts.of(place, (b, n, m), layer_rule, text_of, None if row is None else row.rows)
+        if row is not None and layout is None:
             query, key, value = (row.with_padding(x) for x in (query, key, value))
-            output = _output_of(query, value) if fills_output else None
-            layer = LayerBatch(query, key, value, layer_rule, heads, groups, layout, output)
+        layer = LayerBatch(query, key, value, layer_rule, heads, groups, fills_output)
         texts = tuple(map(text_of, range(b))) if layout is None else layout.texts
         projection = self._projection(place, heads, h, value.shape[-1])
-        is_complete = fills_output
-        ingredients = [
-            self._ingredients(place, query, key, index, text, projection) for index, text in enumerate(texts)
-        ]
-        calls = layer.calls([places.at(index) for index in range(b)], texts, ingredients)
-        for index, (text, call) in enumerate(zip(texts, calls, strict=True)):
+
+        def ingredients_of(index: int) -> Ingredients:
+            return self._ingredients(place, query, key, index, texts[index], projection)
+
+        if layout is not None:
+            return self._visit_packed(layer, layer.packed(layout, row, places.at, ingredients_of), layout)
+        output = layer.memory() if fills_output else None
+        is_complete = True
+        for index, text in enumerate(texts):
+            call = layer.call(index, places.at(index), text, ingredients_of(index), output)
             self.visit(call)
-            layer.fill_padding(index, text)
-            is_complete = is_complete and call.output is not None and call.output.complete
-        if calls[0].batch is not None:
-            calls[0].batch.close()
+            if output is not None:
+                layer.fill_padding(index, text, output)
+                is_complete = is_complete and call.output is not None and call.output.complete
         if output is None or not is_complete:
             return None
         return output if row is None else row.without_padding(output)
 
-    def _visited_as_batch(self, layer: LayerBatch, place: Place, b: int, n: int) -> bool:
-        """True if the visitor took all b texts of n rows at once, which fills the layer's output."""
-        if not isinstance(self.visit, BatchVisit) or layer.packed is None:
-            return False
-        return self.visit.of_batch(BatchCall(place, layer.packed, b, n))
+    def _visit_packed(self, layer: LayerBatch, packed: PackedCall, layout: BatchLayout) -> torch.Tensor | None:
+        """Visit all texts at once; the output as of `visit_products`."""
+        assert isinstance(self.visit, PackedVisit)
+        self.visit.of_texts(packed)
+        if packed.output is None or not packed.has_output_of_texts:
+            return None
+        if self.row_of_texts is not None:
+            return packed.output.array[None]  # [1, h, T, e]
+        b, _, n, _ = layer.query.shape
+        padded = layout.packed.pad(packed.output.array)  # [h, b * n, e]
+        output: torch.Tensor = padded.transpose(0, 1).reshape(b, n, len(padded), -1).transpose(1, 2)
+        if not packed.output.complete:
+            for index, text in enumerate(layout.texts):
+                layer.fill_padding(index, text, output)
+        return output
 
     def _ingredients(
         self,
@@ -167,9 +177,3 @@ class BatchVisitor:
         # Queries are the last n of the m keys (n < m with a cache of past keys).
         rows = slice(max(first - (m - n), 0), max(last - (m - n), 0))
         return labels.labelled(place, b, rows, slice(first, last))
-
-
-def _output_of(query: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-    """Memory for the output `[b, h, n, e]`: heads of a row are adjacent, the layout in which the model uses it."""
-    b, h, n, _ = query.shape
-    return query.new_empty((b, n, h, value.shape[-1])).transpose(1, 2)

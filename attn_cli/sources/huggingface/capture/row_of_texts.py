@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from attn_cli.kernel.stats.unpadded import Unpadded
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask, lazy_mask
+from attn_cli.sources.huggingface.capture.packed_rows import PackedRows
 from attn_cli.sources.huggingface.compat import bidirectional_mask_function
 
 _MULTIPLE = 128  # of the tokens of a row: products of few sizes, which need few kernels
@@ -29,7 +29,7 @@ class RowOfTexts:
 
     size       B
     longest    n
-    unpadded   where the rows are among the B * n with padding
+    rows       where they stand among the B * n of the padded batch
     arguments  `input_ids`, `attention_mask` and `position_ids` `[1, T]`
     """
 
@@ -40,17 +40,17 @@ class RowOfTexts:
         self.size, self.longest = len(texts), max(lengths)
         self.padded = padded
         count = sum(lengths)
-        rows = -(-count // _MULTIPLE) * _MULTIPLE
-        places, ids, positions = np.full(rows, -1), np.full(rows, texts[0][0]), np.zeros(rows, np.int64)
+        total = -(-count // _MULTIPLE) * _MULTIPLE
+        places, ids, positions = np.full(total, -1), np.full(total, texts[0][0]), np.zeros(total, np.int64)
         positions[:count] = np.concatenate([np.arange(length) for length in lengths])
         places[:count] = positions[:count] + np.repeat(np.arange(self.size) * self.longest, lengths)
         ids[:count] = np.concatenate(texts)
         if counted_from is not None:
             positions[:count] = np.concatenate([_counted(text != counted_from) + counted_from for text in texts])
-        self.unpadded = Unpadded(places, self.size * self.longest)
+        self.rows = PackedRows(places, self.size * self.longest)
         self.arguments = {
             "input_ids": torch.from_numpy(ids)[None],
-            "attention_mask": torch.ones(1, rows, dtype=torch.long),
+            "attention_mask": torch.ones(1, total, dtype=torch.long),
             "position_ids": torch.from_numpy(positions)[None],
         }
         self._masks: list[tuple[torch.Tensor | None, LazyMask | None]] = []
@@ -86,20 +86,17 @@ class RowOfTexts:
 
     def check(self, query: torch.Tensor, key: torch.Tensor, bias: torch.Tensor | None) -> None:
         """NotInOneRowError unless queries and keys `[1, heads, T, d]` are those of the row, and no bias is added."""
-        if bias is not None or not query.shape[2] == key.shape[2] == len(self.unpadded.noted.places):
+        if bias is not None or not query.shape[2] == key.shape[2] == len(self.rows.places):
             raise NotInOneRowError
 
     def with_padding(self, x: torch.Tensor) -> torch.Tensor:
         """`[1, heads, T, width]` as `[B, heads, n, width]`, 0 in padding."""
-        wide: torch.Tensor = self.unpadded.with_padding(x[0])  # [heads, B * n, width]
+        wide = self.rows.pad(x[0])  # [heads, B * n, width]
         return wide.reshape(len(wide), self.size, self.longest, -1).transpose(0, 1)
 
     def without_padding(self, x: torch.Tensor) -> torch.Tensor:
         """`[B, heads, n, width]` as `[1, heads, T, width]`, 0 in rows of no text."""
-        rows = x.transpose(1, 2).flatten(0, 1)  # [B * n, heads, width]
-        narrow = rows.new_empty(len(self.unpadded.noted.places), *rows.shape[1:]).transpose(0, 1)
-        self.unpadded.without_padding(rows.transpose(0, 1), narrow)
-        return narrow[None]
+        return self.rows.pack(x.transpose(1, 2).flatten(0, 1).transpose(0, 1))[None]
 
 
 def _counted(real: np.ndarray) -> np.ndarray:

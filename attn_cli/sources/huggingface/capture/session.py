@@ -35,7 +35,7 @@ class Capture(AbstractContextManager[Ledger]):
             model(**inputs)
 
     model        its outputs stay what they were to within rounding; its configuration is put back at the end
-    visit        gets each `AttentionCall` of the selected layers, text by text, or all texts at once if a `BatchVisit`
+    visit        gets each `AttentionCall` of the selected layers, text by text, or all texts packed if a `PackedVisit`
     ledger       what is selected, the labels of the tokens, W_O, and whether the pass ends after the selected calls, by
                  which the model gives no output; all layers, numbered tokens and whole passes by default
     rotations    calls can say how rotary positions turned their queries and keys

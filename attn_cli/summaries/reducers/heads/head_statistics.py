@@ -1,13 +1,15 @@
 """The reducer behind all per-head statistics: what they need of every row is asked for once."""
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from attn_cli.call import Call, TextBatch
+from attn_cli.call import Call
+from attn_cli.kernel.stats.packed import packed_keys
 from attn_cli.kernel.stats.wanted import Rows, RowStats, Wanted
+from attn_cli.packed_call import PackedCall
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.heads.alignment import AlignedTexts, Alignment
 from attn_cli.summaries.reducers.heads.keys import Cell
@@ -119,9 +121,9 @@ class HeadStatistics:
         self.rows, self.rescale = None if rows is None else tuple(rows), rescale
 
     @property
-    def batch_key(self) -> Hashable:
-        """The key by which equal reducers share a batch's statistics; None where only some rows are collected."""
-        return (HeadStatistics, self.rescale) if self.rows is None else None
+    def takes_texts(self) -> bool:
+        """Whether means are over all rows."""
+        return self.rows is None
 
     def wanted(self, call: Call) -> Wanted:
         """The moments, and a key of every row for each weight on one."""
@@ -131,18 +133,22 @@ class HeadStatistics:
         """The means."""
         return HeadMeans.of([Alignment.of(call)]).taken(stats, self.rows, rescale=self.rescale)[0]
 
-    def batch_wanted(self, batch: TextBatch) -> Wanted:
-        """As `wanted`, of all texts of a batch."""
-        return self._of_batch(batch).wanted()
+    def wanted_of_texts(self, packed: PackedCall) -> Wanted:
+        """As `wanted`, of packed texts."""
+        return self._of_texts(packed)[1]
 
-    def batch_parts(self, batch: TextBatch, stats: RowStats) -> Sequence[Heads]:
-        """As `part`, for every text of a batch."""
-        return self._of_batch(batch).taken(stats, rescale=self.rescale)
+    def parts_of_texts(self, packed: PackedCall, stats: RowStats) -> Sequence[Heads]:
+        """As `part`, for each of packed texts."""
+        means, _ = self._of_texts(packed)
+        return means.taken(replace(stats, wanted=means.wanted()), rescale=self.rescale)
 
-    def _of_batch(self, batch: TextBatch) -> HeadMeans:
-        """The row statistics that the texts need, the same in all layers of a kind."""
-        first = batch.calls[0]
-        return batch.kept_of_texts(
-            (HeadMeans, first.place.stream, first.rule.sink is None),
-            lambda: HeadMeans.of([Alignment.of(call) for call in batch.calls]),
-        )
+    def _of_texts(self, packed: PackedCall) -> tuple[HeadMeans, Wanted]:
+        """The means, whose keys are counted in each text, and what they need, with keys counted among all."""
+
+        def make() -> tuple[HeadMeans, Wanted]:
+            means = HeadMeans.of([Alignment.of(call) for call in packed.calls])
+            wanted = means.wanted()
+            of_texts = ([keys[rows] for rows in packed.texts] for keys in wanted.key_sets)
+            return means, replace(wanted, key_sets=tuple(packed_keys(x, packed.texts, packed.n) for x in of_texts))
+
+        return packed.keep((HeadMeans, packed.place.stream, packed.rule.sink is None), make)

@@ -1,0 +1,88 @@
+"""One layer's attention on several texts as one call of all their rows, for visitors that take texts together."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+from attn_cli.call import AttentionCall, Call
+from attn_cli.kernel.stats.of_bands import stats_of_bands
+from attn_cli.kernel.stats.padded import padded_stats
+from attn_cli.kernel.stats.wanted import RowStats, Wanted
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class PackedCall(AttentionCall):
+    """Texts packed (varlen): text after text in one row of tokens, whose mask lets each row see its own text alone.
+
+    Rows behind the last text, if there are some, are of none: the model wants their output alone.
+
+    texts    the rows of each text, which are its keys, too
+    call_of  makes the call of one text by itself, whose arrays and output are parts of these
+    kept     what readers keep for all layers in which the same texts are masked so
+    """
+
+    texts: tuple[slice, ...] = ()
+    call_of: Callable[[int], AttentionCall] | None = None
+    kept: dict[Hashable, Any] = field(default_factory=dict)
+
+    @cached_property
+    def calls(self) -> tuple[AttentionCall, ...]:
+        """Each text's call by itself."""
+        assert self.call_of is not None
+        return tuple(map(self.call_of, range(len(self.texts))))
+
+    @property
+    def has_output_of_texts(self) -> bool:
+        """Whether the output is there in all rows of texts, of all at once or of each by itself."""
+        if self.output is None:
+            return False
+        if self.output.rows >= self.h * self.texts[-1].stop:
+            return True
+        return "calls" in vars(self) and all(call.output is not None and call.output.complete for call in self.calls)
+
+    def stats_of_texts(self, wanted: Wanted) -> RowStats:
+        """What is wanted of all rows, of those of texts alone; key sets and vectors are of all n rows.
+
+        By compiled code, else by batched products, else by bands: the first that knows all that is wanted.
+        """
+        count = self.texts[-1].stop
+        rows = None if count == self.n else tuple(range(count))
+        of_texts = wanted if rows is None else wanted.of_rows(rows)
+        stats = self.compiled_stats(of_texts)
+        if stats is None:
+            padded = self._padded_stats(wanted)
+            if padded is not None:
+                return padded
+            stats = stats_of_bands(self, of_texts)
+        sums = {each: stats.column_sums[replace(each, rows=each.rows or rows)] for each in wanted.column_sums}
+        return replace(stats, wanted=wanted, column_sums=sums)
+
+    def _padded_stats(self, wanted: Wanted) -> RowStats | None:
+        output = None if self.output is None else self.output.array
+        stats = padded_stats(self.q, self.k, self.v, self.rule, self.texts, wanted, output)
+        if stats is not None and self.output is not None:
+            self.output.rows = self.h * self.texts[-1].stop
+        return stats
+
+    def keep(self, key: Hashable, make: Callable[[], T]) -> T:
+        """make(), once for these texts and `key`, whichever layer comes first."""
+        if key not in self.kept:
+            self.kept[key] = make()
+        kept: T = self.kept[key]
+        return kept
+
+
+class PackedVisit(ABC):
+    """A visitor that takes the attention of all texts of a batch at once, where they can be packed."""
+
+    @abstractmethod
+    def of_texts(self, packed: PackedCall) -> None:
+        """Take in all texts of a layer; if the model goes on with its output, fill that, or that of each text."""
+
+    @abstractmethod
+    def __call__(self, call: Call) -> None:
+        """Take in one text of a layer."""

@@ -1,0 +1,71 @@
+"""Packed texts among rows with padding, in which a scan counts: what it wants of rows, and what they are answered."""
+
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+
+from attn_cli.kernel.definition.mask import Intervals
+from attn_cli.kernel.stats.wanted import RankedKeys, RowStats, Wanted
+
+_OF_ROWS = {"masked", "maximum", "logsumexp", "weight_sum", "entropy_nats", "distance", "key_sums", "vector_sums"}
+
+
+class PaddedRows:
+    """R rows of texts with padding, of which T are packed; rows of none follow them, n in all.
+
+    real  which of the R rows are no padding
+    """
+
+    def __init__(self, real: np.ndarray, n: int) -> None:
+        self.count, self.n, self.places = len(real), n, np.flatnonzero(real)
+        self._ahead = self.places - np.arange(len(self.places))  # [T], the same in all rows of a text
+
+    def seen(self, seen: Intervals) -> Intervals:
+        """The keys of the R rows, of those of n packed ones; padding has none."""
+        bounds = np.zeros((2, self.count), np.int32)
+        for bound, of_packed in zip(bounds, (seen.first, seen.last), strict=True):
+            bound[self.places] = of_packed[: len(self.places)] + self._ahead
+        return Intervals(*bounds)
+
+    def packed(self, wanted: Wanted) -> Wanted:
+        """What is wanted of all R rows, of n packed ones; without pools."""
+        vectors = np.zeros((len(wanted.vectors), self.n), np.float32)
+        for vector, of_rows in zip(vectors, wanted.vectors, strict=True):
+            vector[: len(self.places)] = of_rows[self.places]
+        return replace(wanted, key_sets=tuple(map(self._packed_keys, wanted.key_sets)), vectors=tuple(vectors))
+
+    def _packed_keys(self, keys: np.ndarray) -> np.ndarray:
+        packed, mine = np.full((self.n, keys.shape[1]), -1, np.int32), keys[self.places]
+        packed[: len(mine)] = np.where(mine < 0, -1, mine - self._ahead[:, None])
+        return packed
+
+    def stats(self, stats: RowStats, wanted: Wanted) -> RowStats:
+        """Statistics of T packed rows as the answer to what was `wanted` of R, 0 in padding."""
+        of_rows: dict[str, Any] = {
+            field.name: self._padded(getattr(stats, field.name))
+            for field in fields(stats)
+            if field.name in _OF_ROWS and getattr(stats, field.name) is not None
+        }
+        sums = {}
+        for each, received in stats.column_sums.items():
+            sums[each] = np.zeros((len(received), self.count))
+            sums[each][:, self.places] = received[:, : len(self.places)]
+        bins = tuple(map(self._padded, stats.distance_sums))
+        tops = {top: self._padded_top(ranked) for top, ranked in stats.tops.items()}
+        return RowStats(wanted, **of_rows, distance_sums=bins, column_sums=sums, tops=tops)
+
+    def _padded(self, x: np.ndarray) -> np.ndarray:
+        """`[h, T, ...]` as `[h, R, ...]`."""
+        if len(self.places) == self.count:
+            return x
+        padded = np.zeros((len(x), self.count, *x.shape[2:]), x.dtype)
+        padded[:, self.places] = x
+        return padded
+
+    def _padded_top(self, ranked: RankedKeys) -> RankedKeys:
+        keys = np.where(ranked.keys >= 0, ranked.keys + self._ahead[:, None], -1)
+        padded = np.full((len(keys), self.count, keys.shape[2]), -1)
+        padded[:, self.places] = keys
+        scores = None if ranked.scores is None else self._padded(ranked.scores)
+        return RankedKeys(self._padded(ranked.weights), scores, padded)
