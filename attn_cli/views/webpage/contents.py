@@ -12,10 +12,9 @@ import orjson
 
 from attn_cli.prompt import Prompt, Token, later_pieces
 from attn_cli.recording import LEVELS, MASKED, RecordedLayer, Recording
-from attn_cli.summaries.answers.kinds import recorded_kinds
+from attn_cli.summaries.head_words import HeadWork, sentence
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.report import runs_model
-from attn_cli.summaries.standing_out import standing_out
 from attn_cli.text import counted, model_name, visible
 from attn_cli.views.webpage.packing import packed_mask
 
@@ -31,17 +30,19 @@ class Contents:
     blob      the bytes that it points into
     """
 
-    def __init__(self, recording: Recording, pixels: int) -> None:
+    def __init__(self, recording: Recording, pixels: int, work: HeadWork) -> None:
         self.blob = bytearray()
         self._masks: dict[bytes, int] = {}
         texts = _Texts(recording.prompt)
         layers = [self._layer(layer, texts, pixels) for layer in recording.layers]
         self.document: dict[str, Any] = {
             "title": title(recording),
+            "model": _model(recording),
             "about": list(about(recording)),
             "statistics": _statistics(recording.layers),
             "layers": layers,
-            "start": start(recording),
+            "start": start(work),
+            "work": _work(work),
             "texts": texts.documents,
         }
 
@@ -118,10 +119,29 @@ def title(recording: Recording) -> str:
     return words if len(words) <= _LONGEST_TITLE else words[: _LONGEST_TITLE - 1] + "…"
 
 
-def start(recording: Recording) -> tuple[int, int]:
+def start(work: HeadWork) -> tuple[int, int]:
     """The layer and head to begin with, as places in lists: those of the head that stands out most, else the first."""
-    out = next(iter(standing_out(recorded_kinds(recording))), None)
+    out = next(iter(work.outs), None)
     return (0, 0) if out is None else (out.call, out.at)
+
+
+def _work(work: HeadWork) -> dict[str, Any]:
+    """What heads do: those that stand out with a sentence and their strongest cell, by family, and letters for all."""
+    return {
+        "heads": [
+            {"layer": out.call, "head": out.at, "weight": round(out.weight, 3), "words": sentence(out),
+             "cell": None if out.strongest is None else out.strongest[:2]}
+            for out in work.outs
+        ],
+        "families": [
+            {"name": family.name, "does": family.does, "heads": [work.outs.index(out) for out in family.heads]}
+            for family in work.families
+        ],
+        "others": [f"{name} {count}" for name, count in work.others],
+        "letters": ["".join(letters) for letters in work.letters],
+        "does": {letter: does for of_call in zip(work.letters, work.does, strict=True)
+                 for letter, does in zip(*of_call, strict=True)},
+    }  # fmt: skip
 
 
 def _model(recording: Recording) -> str:

@@ -4,6 +4,7 @@ const DARK = ["440154", "472d7b", "3b528b", "2c728e", "21908c", "28ae80", "5dc96
 const LIGHT = ["ffffff", "e3e9f6", "bfd3ec", "8fb8de", "5b96cb", "3872b4", "2a4f96", "23306f", "180d3f"];
 const FACE = "ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
 const LINES = 12;
+const LISTED = 5; // heads of a family
 const FIRST_HEAD = 1;
 const SLANT = 44, OVER = 14; // pixels: how far slanted labels, and upright ones, stand over the right edge
 const KEYS = [
@@ -56,19 +57,19 @@ async function start() {
     line += each.heads.length;
   }
   streams = [...new Set(page.layers.map((each) => each.stream))];
-  $("title").textContent = page.title;
   $("about").textContent = page.about.join(" · ");
   const absent = page.absent ? ` ${many(page.absent, "head")} had no room in it or in memory, and are pictures alone.` : "";
   $("note").textContent = `In this page: ${page.rows}, ${Math.round(page.kept * 100)} % of all weight.${absent} It holds the text that it was made from: whoever gets the page can read it.`;
   fill($("stream"), streams.map((name) => [name, name]));
   $("streams").hidden = streams.length < 2;
-  fill($("by"), [["", "pictures"], ...page.statistics.map((each) => [each.name, each.heading])]);
+  fill($("by"), [...(page.work.heads.length ? [["kinds", "what they do"]] : []), ["", "pictures"], ...page.statistics.map((each) => [each.name, each.heading])]);
+  listWork();
   for (const [keys, meaning] of KEYS) addRow($("bindings"), keys, meaning);
   [look.layer, look.head] = page.start;
   setTheme(matchMedia("(prefers-color-scheme: dark)").matches);
   $("page").hidden = false;
   listen();
-  if (!(await follow(location.hash))) await open(look.layer, look.head);
+  if (!(await follow(location.hash))) await open(look.layer, look.head, ...(page.work.heads[0]?.cell ?? []));
   document.documentElement.dataset.ready = "yes";
   performance.mark("ready");
 }
@@ -103,6 +104,7 @@ async function open(at, head, q, k) {
   }
   look.q = Math.min(q ?? (k === undefined ? look.q : linesOf(cells, Math.min(k, m - 1), true)[0]?.[0] ?? look.q), n - 1);
   pickers();
+  sayWork();
   drawHeads();
   drawMap();
   put(look.q, Math.min(k ?? heaviest(look.q), m - 1), true, true);
@@ -120,8 +122,54 @@ function pickers() {
   $("stream").value = of.stream;
   fill($("layer"), every.map(([each, at]) => [at, layerName(each).slice(6)]));
   $("layer").value = look.layer;
-  fill($("head"), of.heads.map((name, at) => [at, name]));
+  fill($("head"), of.heads.map((name, at) => [at, `${name}${outOf(look.layer, at) ? ` ${outOf(look.layer, at).family} ${outOf(look.layer, at).weight.toFixed(2)}` : ""}`]));
   $("head").value = look.head;
+}
+
+// ---- what heads do
+
+const outOf = (at, head) => page.work.heads.find((out) => out.layer === at && out.head === head);
+const shortName = (at, head) => `${streams.length > 1 ? `${page.layers[at].stream} ` : ""}${page.layers[at].layer}.${page.layers[at].heads[head]}`;
+
+// The families of heads that stand out, each head a button with a bar as long as its weight.
+function listWork() {
+  const all = page.layers.reduce((sum, each) => sum + each.heads.length, 0);
+  $("others").textContent = page.work.heads.length ? `${page.work.heads.length} of ${many(all, "head")} stand out. Others: ${page.work.others.join(" · ") || "none"}` : "No head stands out on this text.";
+  $("families").replaceChildren(...page.work.families.map((family) => {
+    const box = document.createElement("div"), heading = document.createElement("h3"), name = document.createElement("b"), list = document.createElement("ul");
+    name.textContent = `${family.name} ${family.heads.length}`;
+    heading.append(name, ` ${family.does}`);
+    for (const index of family.heads) page.work.heads[index].family = family.name;
+    list.append(...family.heads.slice(0, LISTED).map((index) => workLine(page.work.heads[index])));
+    box.append(heading, list);
+    return box;
+  }));
+}
+
+function workLine(out) {
+  const item = document.createElement("li"), button = document.createElement("button"), bar = document.createElement("i");
+  for (const text of [shortName(out.layer, out.head), out.weight.toFixed(2)]) button.append(Object.assign(document.createElement("span"), { textContent: text }));
+  bar.style.width = `${100 * Math.min(out.weight, 1)}%`;
+  button.append(bar);
+  button.addEventListener("click", () => openOut(out));
+  button.out = out;
+  item.append(button);
+  return item;
+}
+
+const openOut = (out) => open(out.layer, out.head, ...(out.cell ?? []));
+
+// The head that stands out before or after the one that is open; where none does, the head beside.
+function stepOut(by) {
+  const outs = page.work.heads, now = outs.findIndex((out) => out.layer === look.layer && out.head === look.head);
+  return outs.length ? openOut(outs[(now + by + outs.length) % outs.length]) : step("head", by);
+}
+
+function sayWork() {
+  const of = layer(), out = outOf(look.layer, look.head), does = page.work.does[page.work.letters[look.layer][look.head]];
+  $("title").textContent = `${page.model} · ${layerName(of)} head ${of.heads[look.head]}${streams.length > 1 ? ` · ${of.stream}` : ""}`;
+  $("does").textContent = out ? out.words : does;
+  for (const button of $("families").querySelectorAll("button")) button.setAttribute("aria-current", button.out === out);
 }
 
 const heaviest = (q) => linesOf(cells, q, false)[0]?.[0] ?? map.first[map.start[q]] ?? 0;
@@ -141,7 +189,7 @@ function drawHeads() {
   sized($("chosen"), edge + columns * side, edge + rows.length * side);
   const values = rows.flatMap((at) => page.layers[at].numbers[by] ?? []).filter((value) => value !== null);
   const low = Math.min(0, ...values), high = Math.max(...values);
-  $("range").textContent = by ? `${low.toFixed(2)} to ${high.toFixed(2)}` : "";
+  $("range").textContent = by === "kinds" ? "a letter is a kind, its colour the weight" : by ? `${low.toFixed(2)} to ${high.toFixed(2)}` : "";
   draw.font = `10px ${FACE}`;
   draw.fillStyle = getComputedStyle($("about")).color;
   draw.textBaseline = "middle";
@@ -151,6 +199,7 @@ function drawHeads() {
   page.layers[rows[0]].heads.forEach((name, x) => x % wide || write(draw, name, edge + (x + 0.5) * side, edge - 8, "center"));
   rows.forEach((at, y) => page.layers[at].heads.forEach((_, x) => {
     const left = edge + x * side, top = edge + y * side;
+    if (by === "kinds") return kindCell(draw, at, x, left, top, side);
     if (!by) return picture(draw, page.layers[at], x, left, top, side - 2);
     const value = page.layers[at].numbers[by]?.[x] ?? null, colour = value === null ? masked() : colourOf(high > low ? (value - low) / (high - low) : 0);
     draw.fillStyle = css(colour);
@@ -162,6 +211,17 @@ function drawHeads() {
   choose(look.layer, look.head);
   const box = $("all"), y = edge + rows.indexOf(look.layer) * side;
   if (y < box.scrollTop || y + side > box.scrollTop + box.clientHeight) box.scrollTop = y - box.clientHeight / 2;
+}
+
+// A head's letter, on the colour of its weight where it stands out.
+function kindCell(draw, at, head, left, top, side) {
+  const out = outOf(at, head), letter = page.work.letters[at][head], colour = out && colourOf(Math.min(out.weight, 1));
+  draw.fillStyle = out ? css(colour) : getComputedStyle($("about")).color;
+  if (out) {
+    draw.fillRect(left, top, side - 1, side - 1);
+    draw.fillStyle = inkOn(colour);
+  }
+  if (side >= 9 && (out || side >= 12)) write(draw, side >= 44 && out ? `${letter} ${out.weight.toFixed(2)}` : letter, left + side / 2, top + side / 2, "center");
 }
 
 function picture(draw, of, head, left, top, side) {
@@ -640,6 +700,8 @@ function listen() {
   chosen($("scale"), redraw);
   chosen($("by"), redraw);
   $("find").addEventListener("input", search);
+  $("before").addEventListener("click", () => stepOut(-1));
+  $("after").addEventListener("click", () => stepOut(1));
   $("turn").addEventListener("click", turn);
   $("in").addEventListener("click", () => zoom(0.5));
   $("out").addEventListener("click", () => zoom(2));

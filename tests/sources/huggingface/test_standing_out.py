@@ -17,6 +17,7 @@ from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.answers.kinds import SinkKey, recorded_kinds, text_sinks
 from attn_cli.summaries.answers.record import record
 from attn_cli.summaries.chosen_matrix import NO_HEAD, with_one_head, with_one_matrix
+from attn_cli.summaries.head_words import work_of
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.kinds import DELIMITER, FIRST, KINDS, UNIFORM
 from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds, HeadKindsReducer, KindTexts
@@ -163,7 +164,7 @@ def test_overview_explorer_and_page_begin_at_the_same_head(minilm: LoadedModel, 
     out = of_minilm["a chat"].outs[0]
     recording = record(ModelSource(minilm), TEXTS["a chat"])
     opening = Scene(recording, Screen(80, "none", height=24)).opening
-    assert (opening.at, opening.head) == start(recording) == (out.call, out.at)
+    assert (opening.at, opening.head) == start(work_of(recorded_kinds(recording))) == (out.call, out.at)
     assert (out.layer, out.head) == (out.call, out.at) != (0, 0)
 
 

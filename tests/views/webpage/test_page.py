@@ -18,6 +18,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from attn_cli.recording import RecordedLayer, Recording
+from attn_cli.summaries.answers.kinds import recorded_kinds
+from attn_cli.summaries.head_words import sentence, work_of
 from attn_cli.text import visible
 from attn_cli.views.webpage.build import StaticScreen, page_html
 from tests.browser import Browser
@@ -170,6 +172,8 @@ def test_keys_do_what_they_do_in_the_terminal(shown: Browser) -> None:
         browser.press("s")
         scales.append(browser.run("scale()"))
     assert scales == ["sqrt", "linear", "log", "row", "sqrt"]
+    browser.press("t")
+    assert browser.run("document.getElementById('by').value") == ""  # from what heads do to their pictures
     browser.press("t")
     assert browser.run("document.getElementById('by').value") == "entropy_bits" and "to" in text_of(browser, "range")
     browser.press("?")
@@ -434,3 +438,37 @@ def test_the_scripts_functions_are_those_of_the_recording(shown: Browser) -> Non
     ramp = browser.run("ramp(['000000', '0000ff', 'ffffff'])")
     assert [ramp[0], ramp[255], len(ramp)] == [[0, 0, 0], [255, 255, 255], 256] and ramp[127][2] in (254, 255)
     assert browser.run("[shown(0), shown(0.0004), shown(0.5)]") == ["0.000", "0.0004", "0.500"]
+
+
+def test_the_page_opens_at_the_head_that_stands_out_and_says_what_it_does(browser: Browser, tmp_path: Path) -> None:
+    recording = causal_model()
+    outs = work_of(recorded_kinds(recording)).outs
+    assert len(outs) > 1
+    browser.open(page_html(recording), tmp_path)
+    for by, out in ((None, outs[0]), ("after", outs[1]), ("before", outs[0]), ("before", outs[-1])):
+        if by is not None:
+            browser.run(f"document.getElementById('{by}').click()")
+            browser.until(f"document.getElementById('title').textContent.endsWith('layer {out.layer} head {out.head}')")
+        assert text_of(browser, "title") == f"made-up · layer {out.layer} head {out.head}"
+        assert text_of(browser, "does") == sentence(out)
+        place = at(browser)
+        assert (place["layer"], place["head"]) == (out.call, out.at)
+        assert out.strongest is not None and (place["q"], place["k"]) == out.strongest[:2]
+        marked = browser.run(
+            "[...document.querySelectorAll('#families [aria-current=true] span')].map((x) => x.textContent)"
+        )
+        assert marked in ([out.name, f"{out.weight:.2f}"], [])
+        assert marked or by is not None  # a family names its first heads
+    assert browser.run("document.getElementById('by').value") == "kinds"
+    assert f"{outs[-1].weight:.2f}" in browser.run("document.getElementById('head').selectedOptions[0].text")
+
+
+def test_on_a_telephone_the_text_comes_first(browser: Browser, tmp_path: Path) -> None:
+    browser.resize(390, 844)
+    browser.open(page_html(causal_model()), tmp_path)
+    tops = browser.run(
+        "[...document.querySelectorAll('section')]"
+        ".map((each) => [each.getAttribute('aria-label'), each.getBoundingClientRect().top])"
+    )
+    assert [name for name, _ in sorted(tops, key=lambda each: each[1])] == ["Text", "Matrix", "Heads"]
+    browser.resize(1280, 800)
