@@ -10,7 +10,7 @@ from attn_cli.cli.kit.options.hiding import HidingOptions
 from attn_cli.cli.kit.options.ranking import change_ranking, ranking_of
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.against import AgainstCommand, AgainstOptions
-from attn_cli.cli.kit.run.plan import CommandPlan, ReducersFor, Rows
+from attn_cli.cli.kit.run.plan import CommandPlan, PickedRows, ReducersFor
 from attn_cli.cli.kit.run.text_run import run
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.progress import Progress
@@ -79,7 +79,7 @@ def heads(
     merges = options.merges(words)
 
     def plan(view: View, source: Source) -> CommandPlan:
-        def statistics(rows: Rows, call: Call) -> list[HeadStatistics]:
+        def statistics(rows: PickedRows, call: Call) -> list[HeadStatistics]:
             return [HeadStatistics(rows, rescale=hiding.rescale)]
 
         return CommandPlan(statistics, hiding=hiding, words=merges, ranking=ranking)
@@ -109,7 +109,7 @@ def _text_kinds(seed: int) -> ReducersFor:
     """The reducers that judge heads on the text that a call is about."""
     texts = memoised(lambda tokens: KindTexts([tokens], seed=seed))
 
-    def of_call(rows: Rows, call: Call) -> list[HeadKindsReducer]:
+    def of_call(rows: PickedRows, call: Call) -> list[HeadKindsReducer]:
         return [HeadKindsReducer(texts(call.keys))]
 
     return of_call

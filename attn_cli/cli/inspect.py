@@ -10,7 +10,7 @@ from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.hiding import HidingOptions
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
-from attn_cli.cli.kit.run.plan import CommandPlan, ReducersFor, Rows, measure_of
+from attn_cli.cli.kit.run.plan import CommandPlan, PickedRows, ReducersFor, measure_of
 from attn_cli.cli.kit.run.sizes import bytes_of
 from attn_cli.cli.kit.run.text_run import run
 from attn_cli.cli.kit.shell.signature import takes_options
@@ -94,7 +94,7 @@ def inspect(
         # files hold weights, and beside them what is rescaled
         scaled = (False, True) if hiding.rescale and view.largest is None else (hiding.rescale,)
 
-        def of_call(rows: Rows, call: Call) -> Sequence[Reducer]:
+        def of_call(rows: PickedRows, call: Call) -> Sequence[Reducer]:
             reducers: list[Reducer] = [
                 HeadStatistics(rows, rescale=hiding.rescale),
                 Unhidden(HeadKindsReducer(texts(call.keys))),
@@ -146,7 +146,7 @@ def walk(selection: Selection, source: Source) -> ReducersFor:
     if selection.layers is None:
         last = max((layer.layer for layer in source.planned_layers(selection)), default=0)
 
-    def of_call(rows: Rows, call: Call) -> Sequence[Reducer]:
+    def of_call(rows: PickedRows, call: Call) -> Sequence[Reducer]:
         return [WalkSteps(rows)] if last in (None, call.place.layer) else []
 
     return of_call

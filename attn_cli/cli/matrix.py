@@ -12,7 +12,7 @@ from attn_cli.cli.kit.options.hiding import HidingOptions
 from attn_cli.cli.kit.options.output import OutputOptions
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.against import AgainstCommand, AgainstOptions
-from attn_cli.cli.kit.run.plan import CommandPlan, Rows, measure_of
+from attn_cli.cli.kit.run.plan import CommandPlan, PickedRows, measure_of
 from attn_cli.cli.kit.run.text_run import run
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.errors import ExitCode, InputError
@@ -113,7 +113,7 @@ def matrix(
     if key is not None and rescale:
         raise InputError("--key and --rescale at once", "--rescale needs all keys of a row; leave out one")
 
-    def full(rows: Rows, call: Call, *, weights: bool, scores: bool, most: int | None = None) -> FullMatrix:
+    def full(rows: PickedRows, call: Call, *, weights: bool, scores: bool, most: int | None = None) -> FullMatrix:
         keys = None if key is None else picked_tokens(key, call.keys, "")[0]
         return FullMatrix(weights=weights, scores=scores, rows=rows, keys=keys, most=most, mean_heads=mean,
                           by=measure.by, rescale=rescale)  # fmt: skip
@@ -121,7 +121,7 @@ def matrix(
     def plan(view: View, source: Source) -> CommandPlan:
         heads = sum(1 if mean else layer.heads for layer in source.planned_layers(options.selection))
 
-        def of_call(rows: Rows, call: Call) -> Sequence[Reducer]:
+        def of_call(rows: PickedRows, call: Call) -> Sequence[Reducer]:
             if view.largest is None:
                 both = keep_scores and not is_in_words(call)
                 return [full(rows, call, weights=show_weights, scores=both)]
@@ -147,7 +147,7 @@ def matrix(
                              "choose heads with -l and -H, or add --screen")  # fmt: skip
         kinds = rescale + (1 if merges else show_weights + keep_scores + (measure.by != "weight"))
 
-        def memory(prompt: Prompt, rows: Rows) -> str:
+        def memory(prompt: Prompt, rows: PickedRows) -> str:
             if view.largest is not None:
                 return ""
             n, m = len(prompt.tokens if rows is None else rows), len(prompt.tokens) if key is None else 1

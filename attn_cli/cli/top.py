@@ -11,7 +11,7 @@ from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.hiding import HidingOptions
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.against import AgainstCommand, AgainstOptions
-from attn_cli.cli.kit.run.plan import CommandPlan, ReducersFor, Rows, measure_of
+from attn_cli.cli.kit.run.plan import CommandPlan, PickedRows, ReducersFor, measure_of
 from attn_cli.cli.kit.run.text_run import each_report, run
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.errors import ExitCode, InputError
@@ -53,7 +53,7 @@ class WhyOptions:
     def reducers(self, count: int, view: View) -> ReducersFor:
         """The reducers for the `count` heaviest keys of every picked row, or for the keys that --key names."""
 
-        def of_call(rows: Rows, call: Call) -> Sequence[Reducer]:
+        def of_call(rows: PickedRows, call: Call) -> Sequence[Reducer]:
             if view.largest is not None and rows is None and call.n > _MANY:
                 raise InputError(f"a screen has no room to explain {call.n:,} queries",
                                  "pick some with --token, such as -t -1; -f csv explains all")  # fmt: skip
@@ -125,7 +125,7 @@ def top(
     rescale = hiding.rescale
 
     def plan(view: View, source: Source) -> CommandPlan:
-        def of_call(rows: Rows, call: Call) -> Sequence[Reducer]:
+        def of_call(rows: PickedRows, call: Call) -> Sequence[Reducer]:
             if overall or (view.largest is not None and token is None and call.n > _MANY):
                 return [
                     OverallKeys(k, rows=rows, mean_heads=mean, abridged=not overall, by=measure.by, rescale=rescale)

@@ -5,14 +5,15 @@ from typing import NamedTuple
 
 from attn_cli.kernel.bands.band import Band
 
-Rows = slice | list[int]
+RowIndex = slice | list[int]
+"""An index of rows of an array; a slice where they are adjacent."""
 
 
 class Fit(NamedTuple):
     """The positions of a band's picked rows in the band and in the stored array; slices where they are adjacent."""
 
-    inside: Rows
-    kept: Rows
+    inside: RowIndex
+    kept: RowIndex
 
 
 class RowPlaces:
@@ -47,7 +48,7 @@ class RowPlaces:
         return self.fit(band.start, band.stop)
 
 
-def _as_slice(places: list[int]) -> Rows:
+def _as_slice(places: list[int]) -> RowIndex:
     """Adjacent places as a slice, which is faster to index with."""
     if places == list(range(places[0], places[0] + len(places))):
         return slice(places[0], places[0] + len(places))

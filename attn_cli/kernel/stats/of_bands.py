@@ -20,7 +20,7 @@ from attn_cli.arrays import (
 from attn_cli.kernel.bands.band import Band
 from attn_cli.kernel.bands.blocks import folded
 from attn_cli.kernel.bands.masked_cells import logarithms, with_infinities
-from attn_cli.kernel.bands.picked_rows import RowPlaces, Rows
+from attn_cli.kernel.bands.picked_rows import RowIndex, RowPlaces
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.definition.softmax import renormalised
 from attn_cli.kernel.stats.topk import heaviest
@@ -167,7 +167,7 @@ class _Moments:
         self.maximum = self.largest - float("inf")
         self.hides = False
 
-    def add(self, band: Band, inside: Rows, kept: Rows) -> None:
+    def add(self, band: Band, inside: RowIndex, kept: RowIndex) -> None:
         """Note the rows `inside` the band, which are `kept` there."""
         weights, xp, heads = band.weights[:, inside], namespace(band.weights), band.heads
         self.largest[heads, kept] = xp.max(weights, axis=-1)
@@ -215,7 +215,7 @@ class _KeySums:
         self.starts = np.cumsum([0, *(keys.shape[1] for keys in key_sets)])[:-1]
         self.sums = zeros((call.h, rows, len(key_sets)), call.like)
 
-    def add(self, band: Band, inside: Rows, kept: Rows) -> None:
+    def add(self, band: Band, inside: RowIndex, kept: RowIndex) -> None:
         """Add up the cells of the rows `inside` the band."""
         weights = band.weights[:, inside]
         at = self.columns[band.start : band.stop][inside] - band.first  # [b, c]
@@ -235,7 +235,7 @@ class _RankedRows:
         self.measures = None if top.by == "weight" else zeros(shape, call.like)
         self.totals = None if top.by == "weight" else zeros(shape[:2], call.like)
 
-    def add(self, band: Band, inside: Rows, kept: Rows) -> None:
+    def add(self, band: Band, inside: RowIndex, kept: RowIndex) -> None:
         """Rank the keys of the rows `inside` the band."""
         together = self.top.mean_heads
         heads = slice(None) if together else band.heads

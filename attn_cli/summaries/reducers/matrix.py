@@ -11,7 +11,7 @@ from attn_cli.call import Call
 from attn_cli.display import Displayed
 from attn_cli.kernel.bands.band import Band
 from attn_cli.kernel.bands.blocks import farthest, folded
-from attn_cli.kernel.bands.picked_rows import RowPlaces, Rows
+from attn_cli.kernel.bands.picked_rows import RowIndex, RowPlaces
 from attn_cli.kernel.definition.softmax import renormalised
 from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reduce import Part, Summary
@@ -215,7 +215,7 @@ class FullMatrix:
                       rescaled_share=rescaled_share, keys=keys)  # fmt: skip
 
 
-def _put(kept: np.ndarray, heads: slice, rows: Rows, keys: Rows, values: np.ndarray) -> None:
+def _put(kept: np.ndarray, heads: slice, rows: RowIndex, keys: RowIndex, values: np.ndarray) -> None:
     """Store some rows and keys `[h, b, c]`."""
     if isinstance(rows, list) and isinstance(keys, list):
         kept[heads, np.array(rows)[:, None], np.array(keys)] = values

@@ -13,13 +13,13 @@ from attn_cli.summaries.reduce import Reducer, Summary
 from attn_cli.summaries.reducers.record import Record
 from attn_cli.summaries.report import Report
 
-Rows = Sequence[int] | None
+PickedRows = Sequence[int] | None
 """The picked query rows of a call; None for all of them."""
 
-ReducersFor = Callable[[Rows, Call], Sequence[Reducer]]
+ReducersFor = Callable[[PickedRows, Call], Sequence[Reducer]]
 """The reducers for some rows of a call; an empty sequence for a call that is not part of the answer."""
 
-MemoryEstimate = Callable[[Prompt, Rows], str]
+MemoryEstimate = Callable[[Prompt, PickedRows], str]
 """A sentence on the memory that a text's rows will take; raises LimitError if that is too much."""
 
 

@@ -11,7 +11,7 @@ from attn_cli.cli.kit.options.hiding import HiddenNotes
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.kept_run import MOST_BYTES, MOST_TOKENS, KeptRun, kept_run
 from attn_cli.cli.kit.run.loop import Answer, answer, answer_each
-from attn_cli.cli.kit.run.plan import CommandPlan, Rows
+from attn_cli.cli.kit.run.plan import CommandPlan, PickedRows
 from attn_cli.cli.kit.run.texts import Texts
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.progress import Progress
@@ -169,7 +169,7 @@ class ReadText:
     number: int
     prompt: Prompt
     display: Prompt
-    rows: Rows
+    rows: PickedRows
     notes: tuple[str, ...]
 
     @property
@@ -317,7 +317,7 @@ class TextRun:
         result.story = tell(experiment, prompt, result.summaries)
         return True
 
-    def rows(self, text: ReadText, queries: Sequence[Token]) -> Rows:
+    def rows(self, text: ReadText, queries: Sequence[Token]) -> PickedRows:
         """The rows of a call that are shown: None for all, empty where no query matches the pick or all are hidden."""
         return self.plan.hiding.rows(rows_of_stream(self.plan.token, queries, text.display.text), queries)
 
