@@ -33,7 +33,7 @@ class CellSource(Protocol):
     def not_split(self) -> str | None:
         """The reason why content and position are not told apart; None where they are."""
 
-    def terms(self, cell: "ExplainedCell") -> Sequence["Term"]:
+    def terms(self, cell: "ExplainedCell") -> Sequence["DotTerm"]:
         """The terms of a cell's dot product."""
 
 
@@ -79,7 +79,7 @@ class CellRow(NamedTuple):
     summary: Summary
 
 
-class Term(NamedTuple):
+class DotTerm(NamedTuple):
     """A term of the dot product: a pair of columns, or a single one."""
 
     pair: int

@@ -17,7 +17,7 @@ from attn_cli.kernel.lessons.why import Columns, RowTerms, columns_of, row_terms
 from attn_cli.kernel.stats.topk import heaviest
 from attn_cli.summaries.fields import made
 from attn_cli.summaries.reduce import Part, Summary
-from attn_cli.summaries.reducers.explained_cell import CELL, EXPLAINED, CellRow, ExplainedCell, Term
+from attn_cli.summaries.reducers.explained_cell import CELL, EXPLAINED, CellRow, DotTerm, ExplainedCell
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,10 +34,10 @@ class Why(Part):
     columns: Columns
     turning: Turning | None
 
-    def terms(self, cell: ExplainedCell) -> list[Term]:
+    def terms(self, cell: ExplainedCell) -> list[DotTerm]:
         """The terms of a cell's dot product."""
         numbers = zip(self.column_names, cell.contrasts.tolist(), strict=True)
-        return [Term(pair, columns, contrast) for pair, (columns, contrast) in enumerate(numbers)]
+        return [DotTerm(pair, columns, contrast) for pair, (columns, contrast) in enumerate(numbers)]
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per (cell, pair)."""
