@@ -11,8 +11,12 @@ from textual.pilot import Pilot
 from attn_cli.explore import frame
 from attn_cli.explore.app import Explorer
 from attn_cli.explore.frame import draw
+from attn_cli.explore.scene import Scene
 from attn_cli.explore.session import Session
 from attn_cli.recording import RecordedLayer, Recording
+from attn_cli.summaries.answers.kinds import recorded_kinds
+from attn_cli.summaries.head_words import work_of
+from attn_cli.views.drawing.screen import Screen
 from tests.explore.recordings import recording
 from tests.explore.test_session import session
 from tests.program import SHORT
@@ -180,3 +184,18 @@ def test_a_failure_in_a_pane_is_kept_for_the_caller() -> None:
     asyncio.run(run())
     assert app.return_value == 70
     assert isinstance(app.failure, ZeroDivisionError)
+
+
+def test_heads_of_a_long_text_are_judged_beside_the_first_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attn_cli.explore.scene._JUDGED_CELLS", 0)  # every text is a long one
+    scene = Scene(recording(n=30), Screen(80, "truecolor", height=24))
+    made = Session(scene, session().outside, scene.opening)
+    outs = work_of(recorded_kinds(recording(n=30))).outs
+    assert outs and not scene.is_judged
+
+    async def script(app: Explorer, pilot: Pilot[int]) -> None:
+        while not (scene.is_judged and (app.session.view.at, app.session.view.head) == (outs[0].call, outs[0].at)):
+            await pilot.pause()
+        assert any(f"{len(outs)} of 12 stand out" in line for line in drawn(app))
+
+    play(made, (80, 24), script)
