@@ -7,7 +7,6 @@ import numpy as np
 
 from attn_cli.arrays import Array, is_torch
 from attn_cli.kernel.bands.masked_cells import MaskedCells, with_infinities
-from attn_cli.kernel.bands.matmul import Product
 from attn_cli.kernel.definition.mask import Span
 from attn_cli.kernel.definition.rule import Rule
 
@@ -66,7 +65,6 @@ class Work:
     bias              broadcastable to `[h, b, c]`, or None
     sink              `[h]`, or None
     masked            the masked cells among the keys of the span
-    product           how matrices are multiplied
     subtract_maximum  False if no exponential of a score can overflow, or underflow to a sum of 0
     """
 
@@ -81,7 +79,6 @@ class Work:
     bias: Array | None
     sink: Array | None
     masked: tuple[MaskedCells, ...]
-    product: Product
     subtract_maximum: bool
 
     def band(self, weights: Array, scores: Array | None, output: Array) -> Band:

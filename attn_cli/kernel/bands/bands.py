@@ -11,8 +11,7 @@ from functools import partial
 from attn_cli.arrays import Array, at_least_float32, namespace
 from attn_cli.kernel.bands.band import Band, Buffer, Buffers, Work
 from attn_cli.kernel.bands.masked_cells import masked_cells
-from attn_cli.kernel.bands.matmul import batched
-from attn_cli.kernel.bands.plan import Plan, widened
+from attn_cli.kernel.bands.plan import Plan
 from attn_cli.kernel.bands.threads import in_order
 from attn_cli.kernel.definition.rule import Rule
 
@@ -24,8 +23,6 @@ def bands(q: Array, k: Array, v: Array, rule: Rule, plan: Plan) -> Iterator[Band
     plan walks some heads at a time, the bands of the same rows follow each other, one for each part of the heads.
     """
     q, k, v = (at_least_float32(x) for x in (q, k, v))
-    if plan.contiguous:
-        k, v = k.contiguous(), v.contiguous()
     size = plan.heads * plan.height * k.shape[1]
 
     def buffers() -> Buffers:
@@ -45,9 +42,6 @@ def _work(q: Array, k: Array, v: Array, rule: Rule, plan: Plan) -> Iterator[Work
     k_across = namespace(q).matrix_transpose(k)  # [g, d, m]
     for start, stop in plan.pieces():
         span = rule.mask.span(start, stop, m)
-        large = span.last > span.first and (stop - start) * min(h // g, plan.heads) >= plan.least_rows
-        if large and plan.widths is not None:
-            span = widened(span, plan.height, m, plan.widths)
         masked = tuple(masked_cells(rule.mask, (start, stop), span, q, ceiling=plan.finite_scores))
         bias = rule.bias_of(start, stop, span.first, span.last)
         queries = q[:, start:stop, :] * rule.scale  # [h, b, d]: fewer numbers to scale than [h, b, c] of the scores
@@ -66,6 +60,5 @@ def _work(q: Array, k: Array, v: Array, rule: Rule, plan: Plan) -> Iterator[Work
                 bias=bias[heads, ...] if bias is not None and bias.ndim == 3 and bias.shape[0] > 1 else bias,
                 sink=None if rule.sink is None else rule.sink[heads],
                 masked=masked,
-                product=plan.product if large else batched,
                 subtract_maximum=plan.subtract_maximum,
             )

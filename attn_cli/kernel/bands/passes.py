@@ -5,6 +5,7 @@ import numpy as np
 from attn_cli.arrays import Array, at_least_float32, is_torch, namespace
 from attn_cli.kernel.bands.band import Band, Buffers, Work
 from attn_cli.kernel.bands.masked_cells import mask_cells
+from attn_cli.kernel.bands.matmul import batched
 from attn_cli.kernel.definition.softmax import softmax, unnormalised
 
 SAFE_SCORE = 60.0  # e^60 = 1e26: a sum of 1e12 of them is still a float32, and e^-60 over that sum is not yet 0
@@ -19,7 +20,7 @@ def in_passes(work: Work, buffers: Buffers) -> Band:
     (h, b, d), (g, _, c) = work.q.shape, work.k_across.shape
     r = h // g
     stacked = xp.reshape(work.q, (g, r * b, d))
-    scores = work.product(stacked, work.k_across, buffers.scores.view((g, r * b, c)))  # [g, r*b, d] @ [g, d, c]
+    scores = batched(stacked, work.k_across, buffers.scores.view((g, r * b, c)))  # [g, r*b, d] @ [g, d, c]
     scores = work.rule.capped(xp.reshape(scores, (h, b, c)))
     if work.bias is not None:
         scores = scores + at_least_float32(work.bias)  # [h, b, c] + [h or 1, b or 1, c or 1]
@@ -35,7 +36,7 @@ def in_passes(work: Work, buffers: Buffers) -> Band:
         )  # [h, b, c]
     else:
         weights = unnormalised(scores)
-    mixed = work.product(xp.reshape(weights, (g, r * b, c)), work.v)  # [g, r*b, c] @ [g, c, e]
+    mixed = batched(xp.reshape(weights, (g, r * b, c)), work.v)  # [g, r*b, c] @ [g, c, e]
     output = xp.reshape(mixed, (h, b, work.v.shape[-1]))
     return work.band(weights, None if buffers.weights is None else scores, output)
 

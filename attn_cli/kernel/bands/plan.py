@@ -1,4 +1,4 @@
-"""How a call is walked, decided once: how much of it makes a band, what multiplies, what a walk need not do.
+"""How a call is walked, decided once: how much of it makes a band, what a walk need not do.
 
 A plan holds choices only. Whatever is in it, `bands` gives the same numbers to rounding, and the tests of a quick way
 pass the plan that takes it. A new way to compute a band is one more executor, and a line in `plan_of` that names it.
@@ -13,18 +13,12 @@ import numpy as np
 
 from attn_cli.arrays import Array, at_least_float32, is_torch, namespace, row_dot
 from attn_cli.kernel.bands.band import Executor
-from attn_cli.kernel.bands.matmul import Product, batched, by_onednn, onednn_is_wider
 from attn_cli.kernel.bands.passes import SAFE_SCORE, in_passes
 from attn_cli.kernel.bands.threads import cores
-from attn_cli.kernel.definition.mask import Span
 from attn_cli.kernel.definition.rule import Rule
 
 CACHE_BYTES = 3 * 2**20  # one band of scores; measured best between 1.5 and 3 MiB on processors with 1 MiB of L2 a core
-ONEDNN_BYTES = 4 * 2**20  # the same where oneDNN multiplies one key head at a time
 GPU_BYTES = 256 * 2**20  # a GPU wants long kernels, and its memory is its cache
-_ONEDNN_KEYS = 1024  # from here on oneDNN's kernels pay; heads with keys of their own make more and smaller products
-_ONEDNN_ROWS = 128
-_ONEDNN_WIDTHS = 16  # of the bands of a walk: oneDNN keeps up to 4 MiB of kernels for each
 _FINITE = 1e30  # no sum of such numbers overflows
 _FEW = 8  # fewer rows than this part of all are few
 _THREADED = 2**24  # scores; fewer are computed before a second thread has begun
@@ -39,11 +33,6 @@ class Plan:
                       heads that share a key head
     keep_scores       bands carry their scores; otherwise weights are written over them
     executor          computes a band
-    product           multiplies matrices for the executor
-    least_rows        a band that multiplies fewer rows at once uses `batched` as product, and is not widened
-    widths            bands get masked keys at their ends, so that their numbers of keys are about so many different
-                      ones; None: no key more than the rows see
-    contiguous        keys and values are copied to lie without gaps, for a `product` that needs it; of tensors only
     finite_scores     no score is infinite or NaN: cells are masked by an elementwise minimum
     subtract_maximum  the softmax subtracts the row's maximum, as is safe; not if all exponentials fit into a float32
     threads           how many compute bands ahead of the reader; 0: the reader's thread computes them
@@ -54,10 +43,6 @@ class Plan:
     height: int
     keep_scores: bool = False
     executor: Executor = in_passes
-    product: Product = batched
-    least_rows: int = 0
-    widths: int | None = None
-    contiguous: bool = False
     finite_scores: bool = False
     subtract_maximum: bool = True
     threads: int = 0
@@ -101,11 +86,7 @@ def plan_of(
     rows = range(q.shape[1]) if rows is None else rows
     q, k = at_least_float32(q), at_least_float32(k)
     (h, _, _), (g, m, _) = q.shape, k.shape
-    onednn = _suits_onednn(q, k)
-    if onednn and in_parts:
-        tile = onednn_tile(h, g, m)
-    else:
-        tile = tile_of(h, g, m, on_gpu=is_torch(q) and q.device.type != "cpu", whole=not in_parts)
+    tile = tile_of(h, g, m, on_gpu=is_torch(q) and q.device.type != "cpu", whole=not in_parts)
     # Asking reads all of q and k, which a few rows take no longer to be walked with.
     reach = _reach(q, k, rule) if _FEW * len(rows) > q.shape[1] else math.inf
     # NumPy's elementwise functions use one core each.
@@ -115,10 +96,6 @@ def plan_of(
         tile.heads,
         min(tile.height, max(1, len(rows))),
         keep_scores=want_scores,
-        product=by_onednn if onednn else batched,
-        least_rows=_ONEDNN_ROWS if onednn else 0,
-        widths=_ONEDNN_WIDTHS if onednn else None,
-        contiguous=onednn,
         finite_scores=reach < _FINITE,
         subtract_maximum=not reach <= SAFE_SCORE,
         threads=threads if threads > 1 else 0,
@@ -129,14 +106,6 @@ def plan_of_weights(weights: Array, rows: Sequence[int] | None = None) -> Plan:
     """The plan to read weights `[h, n, m]` that a model computed itself: all heads, some rows at a time."""
     h, n, m = weights.shape
     return Plan(range(n) if rows is None else rows, h, tile_of(h, h, m).height)
-
-
-def _suits_onednn(q: Array, k: Array) -> bool:
-    """Whether oneDNN is quicker for q `[h, n, d]` and k `[g, m, d]`, in bands of enough rows."""
-    if not is_torch(q) or q.device.type != "cpu" or str(q.dtype) != "torch.float32":
-        return False
-    keys = _ONEDNN_KEYS if k.shape[0] < q.shape[0] else 2 * _ONEDNN_KEYS
-    return k.shape[1] >= keys and onednn_is_wider()
 
 
 def _reach(q: Array, k: Array, rule: Rule) -> float:
@@ -208,20 +177,6 @@ def _side_by_side(most: int, g: int) -> int:
     return count
 
 
-def onednn_tile(h: int, g: int, m: int) -> Tile:
-    """The band where oneDNN multiplies, one key head after the other: 256 rows a product, more if keys are few.
-
-    Both cores work on each product, which lower ones don't pay for; taller than 128 rows a head only if it has its keys
-    alone (measured: at 4,096 keys 1 x 256 rows take 127 ms, 1 x 128 158, MKL's best tile 182).
-
-    >>> onednn_tile(12, 12, 2048), onednn_tile(9, 3, 2048), onednn_tile(9, 3, 8192)
-    (Tile(heads=1, height=256), Tile(heads=3, height=128), Tile(heads=3, height=80))
-    """
-    lines, share = max(256, ONEDNN_BYTES // (4 * m)), h // g
-    heads = max(x for x in range(1, min(share, lines // 32) + 1) if share % x == 0)
-    return Tile(heads, min(256 if heads == 1 else 128, lines // heads // 16 * 16))
-
-
 def runs(rows: Sequence[int], height: int) -> Iterator[tuple[int, int]]:
     """Ascending row numbers as start:stop pieces without gaps, none taller than `height`.
 
@@ -242,17 +197,3 @@ def runs(rows: Sequence[int], height: int) -> Iterator[tuple[int, int]]:
             start = at = row
     if start is not None and at is not None:
         yield start, at + 1
-
-
-def widened(span: Span, height: int, m: int, widths: int) -> Span:
-    """The span with masked keys after it, so that all bands of a walk have one of about `widths` numbers of keys.
-
-    Spans that don't start at the first key are a window's, whose widths are the same anyway.
-
-    >>> widened(Span(0, 0, 90, 100), 64, 1024, 16), widened(Span(0, 0, 90, 100), 64, 4096, 16).last
-    (Span(first=0, open_first=0, open_last=90, last=128), 256)
-    """
-    if span.first > 0:
-        return span
-    step = height * -(-m // (widths * height))
-    return span._replace(last=min(m, -(-span.last // step) * step))

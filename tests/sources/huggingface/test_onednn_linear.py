@@ -11,7 +11,7 @@ from transformers import GPT2Config, GPT2Model
 from transformers.pytorch_utils import Conv1D
 
 from attn_cli.sources.huggingface import onednn_linear
-from attn_cli.sources.huggingface.onednn_linear import pieces, product, suits
+from attn_cli.sources.huggingface.onednn_linear import multiplies, onednn_is_wider, pieces, product, suits
 
 pytestmark = pytest.mark.skipif(
     not hasattr(torch.ops.mkldnn, "_linear_pointwise"), reason="this torch was built without oneDNN"
@@ -122,3 +122,29 @@ def test_a_model_answers_as_plainly(multiplied: list[torch.Size]) -> None:
     with onednn_linear.onednn_linear():
         torch.testing.assert_close(model(ids).last_hidden_state, wanted, atol=1e-5, rtol=0)
     assert len(multiplied) == 8  # queries, keys and values at once; output; both of the feed-forward block
+
+
+@pytest.mark.parametrize(
+    ("intel", "vectors", "wider"),
+    [(False, "AVX512", True), (False, "AVX512_CORE", True), (True, "AVX512", False), (False, "AVX2", False)],
+)
+def test_it_is_chosen_where_mkl_leaves_vectors_alone(
+    monkeypatch: pytest.MonkeyPatch, intel: bool, vectors: str, wider: bool
+) -> None:
+    monkeypatch.setattr(onednn_linear, "made_by_intel", lambda: intel)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: vectors)
+    onednn_is_wider.cache_clear()
+    try:
+        assert onednn_is_wider() is wider
+    finally:
+        onednn_is_wider.cache_clear()
+
+
+@pytest.mark.parametrize("error", [RuntimeError("expected 5 arguments"), AttributeError("no such operator")])
+def test_it_is_not_chosen_where_torch_has_another_operator(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+        raise error
+
+    assert multiplies()
+    monkeypatch.setattr(onednn_linear, "product", broken)
+    assert not multiplies()
