@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.nobody import as_nobody, root_alone
 from tests.program import attn, refused
 
 LOAD, LIMIT, OUTPUT, USAGE = 3, 4, 5, 2
@@ -368,3 +369,13 @@ def test_a_line_that_was_typed_wrongly_is_answered_in_two(arguments: list[str], 
     run = attn(*arguments)
     assert run.code == USAGE
     assert [line.strip() for line in run.errors.splitlines()][1:] == [hint], run.errors
+
+
+@root_alone
+@pytest.mark.parametrize("mode", [0o700, 0o711, 0o744], ids=oct)
+def test_a_model_folder_that_may_not_be_listed_is_the_folder(tmp_path: Path, mode: int) -> None:
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    folder.chmod(mode)
+    done = as_nobody("layers", "-m", folder, reaching=tmp_path)
+    refused(done, LOAD, f"{folder} can't be read: Permission denied\n      check")

@@ -1,13 +1,12 @@
 """Defaults from ATTN_* variables and a TOML file: which goes first, what is refused, and what attn env says."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.program import SHORT, attn, environment, refused
+from tests.nobody import as_nobody, root_alone
+from tests.program import attn, refused
 
 ENTRY = ["matrix", "river bank", "-H", "0"]
 
@@ -121,33 +120,15 @@ def test_a_file_that_may_not_be_read_sets_nothing_and_is_noted(file: Path, monke
     assert attn("matrix", "--help", env=variables).errors == ""
 
 
-# Runs a command as root, which loads what this user may not, and then again as nobody.
-_AS_NOBODY = """
-import os, sys
-from attn_cli.cli import main
-from tests.program import attn
-assert attn(*sys.argv[1:]).code == 0
-os.setgroups([])
-os.setgid(65534)
-os.setuid(65534)
-main()
-"""
-
-
-@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root becomes another user")
+@root_alone
 @pytest.mark.parametrize("closed", ["file", "folder"])
 def test_settings_in_the_home_of_another_user_stop_nothing(tmp_path: Path, closed: str) -> None:
     config = tmp_path / "home" / "attn" / "config.toml"
     config.parent.mkdir(parents=True)
     config.write_text('color_scale = "row"\n')
     (config if closed == "file" else config.parent.parent).chmod(0o600)
-    variables = environment(XDG_CONFIG_HOME=str(tmp_path / "home"), ATTN_CONFIG="")
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o755)
-    line = [sys.executable, "-c", _AS_NOBODY, *ENTRY]
-    done = subprocess.run(
-        line, env=variables, stdin=subprocess.DEVNULL, capture_output=True, timeout=SHORT, check=False
-    )
-    assert done.returncode == 0, done.stderr.decode()
-    assert b"river" in done.stdout
-    assert f"attn: settings in {config} are left out: Permission denied\n" == done.stderr.decode()
+    variables = {"XDG_CONFIG_HOME": str(tmp_path / "home"), "ATTN_CONFIG": ""}
+    done = as_nobody(*ENTRY, reaching=tmp_path, env=variables)
+    assert done.code == 0, done.errors
+    assert "river" in done.text
+    assert done.errors == f"attn: settings in {config} are left out: Permission denied\n"

@@ -101,7 +101,8 @@ def _options_moved(words: Sequence[str]) -> str:
     >>> _options_moved(["-m", "gpt2", "river bank"]), _options_moved(["-q", "--layer", "3", "top", "river bank"])
     ('attn inspect "river bank" -m gpt2', 'attn top "river bank" -q --layer 3')
     """
-    named = next((near[0] for word in words if (near := get_close_matches(word, COMMANDS, 1, 0.65))), "inspect")
+    near = [get_close_matches(word, COMMANDS, 1, 0.65) for word in words if not word.startswith("-")]
+    named = next((names[0] for names in near if names), "inspect")
     valued = {name for each in declared_command(named).params if not getattr(each, "is_flag", False)
               for name in each.opts if name.startswith("-")}  # fmt: skip
     options, rest, before = list[str](), list[str](), ""

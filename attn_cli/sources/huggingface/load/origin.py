@@ -20,7 +20,7 @@ from attn_cli.selection import ALL, Selection
 from attn_cli.sources.devices import check_names
 from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path
 from attn_cli.sources.huggingface.load.trust.configuration import check_configuration
-from attn_cli.sources.huggingface.load.trust.folder_files import check_files
+from attn_cli.sources.huggingface.load.trust.folder_files import check_files, check_folder
 
 DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
@@ -167,6 +167,7 @@ def _check_cached(origin: Origin) -> None:
 def _check_folder(origin: Origin) -> None:
     """Raise LoadError for a folder that holds no model, or one that may not be loaded; InputError for no tokenizer."""
     folder, name = Path(origin.path), origin.name
+    check_folder(folder, name)
     if (folder / "adapter_config.json").is_file():  # transformers would load another model, the one it names
         raise LoadError(
             f"{name} is an adapter (adapter_config.json), not a model", "merge it into its base model first"

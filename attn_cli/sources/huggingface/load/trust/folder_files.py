@@ -14,6 +14,15 @@ _READ = (".json", ".txt", ".model", ".jinja", ".tiktoken", ".py")
 _READ_FOLDERS = ("additional_chat_templates",)
 
 
+def check_folder(folder: Path, name: str) -> None:
+    """Raise LoadError for a folder, called `name`, that may not be listed, or whose files may not be asked for."""
+    try:
+        next(folder.iterdir(), None)
+        (folder / "..").stat()  # refused where a name in the folder may not be asked for
+    except OSError as error:
+        raise LoadError(f"the folder {name} can't be read: {error.strerror}", "check its permissions") from error
+
+
 def check_files(folder: Path, name: str) -> None:
     """Raise LoadError for a folder, called `name`, that would have files outside it read, or what is no plain file.
 
@@ -21,11 +30,7 @@ def check_files(folder: Path, name: str) -> None:
     and files named outside the folder by an index of shards or a tokenizer_config.json. A weight file may be a link to
     anywhere; links of the hub's cache, from `snapshots` to `blobs`, are followed.
     """
-    try:
-        entries = sorted(folder.iterdir())
-    except OSError as error:
-        raise LoadError(f"{name} can't be read: {error.strerror}", "check its permissions") from error
-    for path in entries:
+    for path in sorted(folder.iterdir()):
         _check_plain(path, f"{name}: {excerpt(path.name)}")
         if path.suffix in _READ or path.name in _READ_FOLDERS:
             _check_link(folder, path, name)
