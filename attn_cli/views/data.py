@@ -42,9 +42,7 @@ def to_json(report: Report) -> bytes:
 
 
 def to_jsonl(report: Report) -> bytes:
-    """One flat row per line, or with `--lines` one envelope per text and line."""
-    if report.index is not None:
-        return to_json(report)
+    """One flat row per line, as in a table; with `--lines` each has the number of its text."""
     return b"".join(_json_line(row) for row in records(report))
 
 

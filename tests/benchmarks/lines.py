@@ -60,8 +60,7 @@ def rows(repeats: int, *, quick: bool) -> Iterator[Row]:
             str(file),
             "-m",
             model,
-            "-f",
-            "jsonl",
+            "--json",
         ]
         plain = process([sys.executable, "-c", _PLAIN, model, str(file)])
         seconds, ratios = compared(plain, {"heads --lines": process(looking)}, min(repeats, 3))

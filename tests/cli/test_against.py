@@ -155,7 +155,7 @@ def test_words(folder: Path) -> None:
 
 
 def test_every_line_against_one_text() -> None:
-    run = attn("top", "--lines", "--against", SAVINGS, "-f", "jsonl", "-q", stdin=b"river bank\nhe sat\n")
+    run = attn("top", "--lines", "--against", SAVINGS, "--json", "-q", stdin=b"river bank\nhe sat\n")
     hold(run, "changed_keys")
     assert len(run.lines) == 2
 

@@ -270,23 +270,45 @@ def test_too_little_memory_is_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "problem", "line"),
     [
-        (["heads", "rep.txt", "-H", "0"], "'rep.txt' is a file, and is read as a text here; attn heads --file rep.txt"),
-        (["matrix", "rep.npz"], "attn compute --q rep.npz reads the file"),
-        (["heads", "my rep.txt"], 'attn heads --file "my rep.txt" reads the file'),
-        (["heads", "other.txt"], "'other.txt' is read as a text; there is no file of this name"),
-        (["compute", "rep.txt"], 'attn compute "$(cat rep.txt)" reads the file'),
+        (["heads", "rep.txt", "-H", "0"], "rep.txt is a file", "attn heads --file rep.txt -H 0"),
+        (["matrix", "rep.npz"], "rep.npz is a file", "attn compute --q rep.npz"),
+        (["compute", "rep.npz", "--steps"], "rep.npz is a file", "attn compute --q rep.npz --steps"),
+        (["heads", "my rep.txt"], "my rep.txt is a file", 'attn heads --file "my rep.txt"'),
+        (["compute", "rep.txt"], "rep.txt is a file", 'attn compute "$(cat rep.txt)"'),
+        (["top", "./letter"], "./letter is a file", "attn top --file ./letter"),
+        (["layers", "./model"], "./model is a model", "attn layers -m ./model"),
+        (["layers", "model", "--json"], "model is a model", "attn layers -m model --json"),
+        (["heads", "model", "-H", "0"], "model is a model", 'attn heads "a text" -m model -H 0'),
+        (["inspect", "t.vec"], "t.vec is a file", 'attn inspect "a text" -m t.vec'),
+        (["heads", "scanned"], "scanned is the folder of a scan", "attn scan show scanned"),
     ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )  # fmt: skip
-def test_a_file_name_is_no_text_without_a_word(arguments: list[str], words: str, here: Path) -> None:
-    for name in ("rep.txt", "my rep.txt"):
+def test_a_path_in_place_of_a_text_is_refused_with_the_line_that_reads_it(
+    arguments: list[str], problem: str, line: str, here: Path
+) -> None:
+    for name in ("rep.txt", "my rep.txt", "letter", "river"):
         Path(name).write_text("he sat on the river bank")
     np.savez("rep.npz", q=Q)
+    Path("t.vec").write_text("a 1 2\ntext 3 4\n")
+    for folder, file in (("model", "config.json"), ("scanned", "scan.json"), ("bank", "letter")):
+        Path(folder).mkdir()
+        Path(folder, file).touch()
     run = attn(*arguments)
+    refused(run, USAGE, f"{problem}, not a text\n      try: {line}")
+    if "model" not in problem and "scan" not in problem and "$" not in line:
+        assert attn(*shlex.split(line)[1:]).code == 0
+    assert attn("heads", "river bank").errors == "" == attn("heads", "bank").errors
+    assert "'river' is a file, and is read as a text here; attn heads --file river" in attn("heads", "river").errors
+    assert attn("compute", " rep.txt", "--random-projections", "1").code == 0
+
+
+def test_a_name_of_a_file_that_is_not_there_is_read_with_a_note() -> None:
+    run = attn("heads", "other.txt")
     assert run.code == 0
-    assert words in run.errors
-    assert "file" not in attn(*arguments, "-q").errors if arguments[0] != "compute" else True
+    assert "'other.txt' is read as a text; there is no file of this name" in run.errors
 
 
 def test_what_a_line_advises_works(here: Path) -> None:

@@ -361,7 +361,7 @@ def test_maps_and_media_that_do_not_go_together(seeing: Seeing, cat: Path) -> No
 
 
 def test_lines_are_read_beside_the_same_image(seeing: Seeing, cat: Path) -> None:
-    run = attn("top", "--lines", "-m", seeing("llava"), "--image", cat, "-l", "-1", "-f", "jsonl",
+    run = attn("top", "--lines", "-m", seeing("llava"), "--image", cat, "-l", "-1", "--json",
                stdin=b"the cat\nwhat is here\n")  # fmt: skip
     assert run.code == 0, run.errors
     assert [strict_json(x)["input"]["text"] for x in run.lines] == ["<image>the cat", "<image>what is here"]

@@ -106,7 +106,7 @@ def test_every_line_is_a_question_and_a_bad_one_stops_nothing(tmp_path: Path) ->
     (tmp_path / "a.txt").write_bytes(LINES)
     for run in (
         attn("nearest", "--lines", "-k", "1", "--json", stdin=LINES),
-        attn("nearest", "--lines", "-k", "1", "-f", "jsonl", "--file", tmp_path / "a.txt"),
+        attn("nearest", "--lines", "-k", "1", "--json", "--file", tmp_path / "a.txt"),
     ):
         answers = [strict_json(line) for line in run.lines]
         assert [(a["index"], a["input"]["text"], a["result"]["nearest"][0]["word"]) for a in answers] == [

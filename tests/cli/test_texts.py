@@ -1,5 +1,6 @@
 """Where texts come from, and that they arrive as they are."""
 
+import csv
 from pathlib import Path
 
 import pytest
@@ -111,9 +112,8 @@ def test_words_that_the_table_lacks_are_named_once_with_how_often_they_come() ->
 LINES = b"\xef\xbb\xbfriver bank\r\n\nhe sat\n\xff\nzzqqy\nbank loan"
 
 
-@pytest.mark.parametrize("option", ["jsonl", "json"])
-def test_every_line_is_a_text_in_order_and_a_bad_one_stops_nothing(option: str) -> None:
-    run = attn("top", "--lines", "--format", option, stdin=LINES)
+def test_every_line_is_a_text_in_order_and_a_bad_one_stops_nothing() -> None:
+    run = attn("top", "--lines", "--json", stdin=LINES)
     answers = [strict_json(line) for line in run.bytes.splitlines()]
     assert [(answer["index"], answer["input"]["text"]) for answer in answers] == [
         (0, "river bank"),
@@ -131,15 +131,15 @@ def test_every_line_is_a_text_in_order_and_a_bad_one_stops_nothing(option: str) 
 def test_lines_come_from_files_and_arguments_too(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"river\nbank\n")
     for run in (
-        attn("top", "--lines", "--file", tmp_path / "a.txt", "-f", "jsonl"),
-        attn("top", "--lines", "river\nbank\n", "-f", "jsonl"),
+        attn("top", "--lines", "--file", tmp_path / "a.txt", "--json"),
+        attn("top", "--lines", "river\nbank\n", "--json"),
     ):
         assert run.code == 0
         assert [strict_json(line)["input"]["text"] for line in run.bytes.splitlines()] == ["river", "bank"]
 
 
 def test_a_token_that_one_line_lacks_stops_only_that_line() -> None:
-    run = attn("top", "--lines", "--token", "bank", "-f", "jsonl", stdin=b"river bank\nhe sat\nbank loan\n")
+    run = attn("top", "--lines", "--token", "bank", "--json", stdin=b"river bank\nhe sat\nbank loan\n")
     assert run.code == 2
     assert run.errors == "attn: line 2: no token 'bank' in the text\n"
     rows = [strict_json(line)["result"]["top"] for line in run.bytes.splitlines()]
@@ -148,6 +148,29 @@ def test_a_token_that_one_line_lacks_stops_only_that_line() -> None:
 
 def test_a_head_that_is_not_there_stops_all_lines() -> None:
     refused(attn("top", "--lines", "-H", "9", stdin=b"river bank\nhe sat\n"), 2, "there is no head 9")
+
+
+@pytest.mark.parametrize(
+    "command", [("top",), ("heads",), ("heads", "--kinds"), ("nearest",), ("matrix",), ("inspect",)]
+)
+def test_rows_of_lines_as_jsonl_are_those_of_csv(command: tuple[str, ...]) -> None:
+    texts = b"river\nzzqqy\nbank\n" if command == ("nearest",) else b"river bank\nzzqqy\nhe sat\n"
+    rows = [strict_json(line) for line in attn(*command, "--lines", "-f", "jsonl", stdin=texts).lines]
+    table = [*csv.DictReader(attn(*command, "--lines", "-f", "csv", stdin=texts).lines)]
+    assert {row["text"] for row in rows} == {0, 2}
+    assert not any(isinstance(value, dict | list) for row in rows for value in row.values())
+    assert [[*row] for row in rows] == [[*row] for row in table]
+    assert [str(row["text"]) for row in rows] == [row["text"] for row in table]
+
+
+def test_errors_of_lines_are_named_until_they_would_flood() -> None:
+    run = attn("top", "--lines", "-t", "zebra", "-q", stdin=b"river bank\n" * 1000)
+    lines = run.errors.splitlines()
+    assert (run.code, run.bytes) == (2, b"")
+    assert lines[:2] == [f"attn: line {number}: no token 'zebra' in the text" for number in (1, 2)]
+    assert lines[20:] == ["attn: 1,000 of 1,000 lines have no answer; the first 20 are named"]
+    few = attn("top", "--lines", "-t", "bank", stdin=b"river bank\n" * 1000 + b"he sat\n" * 20)
+    assert few.errors.splitlines()[19:] == ["attn: line 1020: no token 'bank' in the text"]
 
 
 def test_rows_of_several_lines_say_whose_they_are() -> None:
@@ -178,7 +201,7 @@ def test_a_word_that_occurs_twice_is_said_to() -> None:
 
 
 def test_notes_on_lines_name_their_line_and_dont_flood() -> None:
-    run = attn("top", "--lines", "-f", "jsonl", stdin=b"river bank\nriver zzqqy\n" + b"bank zzqqy\n" * 50)
+    run = attn("top", "--lines", "--json", stdin=b"river bank\nriver zzqqy\n" + b"bank zzqqy\n" * 50)
     notes = run.errors.splitlines()
     assert notes[0] == "attn: line 2: not in the table minilm, left out: zzqqy"
     assert notes[19].startswith("attn: line 21: ")

@@ -79,7 +79,7 @@ Scans = dict[str, Scanned]
 @cache
 def by_hand(file: Path, model: Path, *options: str) -> dict[tuple[int, int], list[dict[str, float]]]:
     """The numbers of attn heads --lines for every head and document."""
-    run = attn("heads", "--lines", "--file", file, "-m", model, "-f", "jsonl", "-q", *options)
+    run = attn("heads", "--lines", "--file", file, "-m", model, "--json", "-q", *options)
     heads: dict[tuple[int, int], list[dict[str, float]]] = {}
     for line in run.lines:
         for row in json.loads(line)["result"]["kinds" if options else "heads"]:
@@ -114,7 +114,7 @@ def test_50_texts_equal_plain_sums_of_what_attn_heads_prints(tmp_path: Path) -> 
     file.write_text("\n".join(sentences(50, 3, 12)) + "\n")
     made = attn("scan", file, "-m", MINILM, "-o", tmp_path / "scan", "-q")
     assert made.code == 0, made.errors
-    printed = attn("heads", "--lines", "--file", file, "-m", MINILM, "-f", "jsonl", "-q").lines
+    printed = attn("heads", "--lines", "--file", file, "-m", MINILM, "--json", "-q").lines
     texts = [json.loads(line) for line in printed]
     assert len(texts) == open_scan(str(tmp_path / "scan")).show(None, None, None).corpus.documents == 50
     compared = 0

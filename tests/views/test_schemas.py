@@ -97,9 +97,8 @@ def test_answers_to_more_options_hold(arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize("command", ["inspect", "matrix", "top", "heads"])
-@pytest.mark.parametrize("format", ["json", "jsonl"])
-def test_answers_to_lines_hold_one_by_one(command: str, format: str) -> None:
-    run = attn(command, "--lines", "--format", format, "--quiet", stdin=b"river bank\nhe sat zzqqy\nbank\n")
+def test_answers_to_lines_hold_one_by_one(command: str) -> None:
+    run = attn(command, "--lines", "--json", "--quiet", stdin=b"river bank\nhe sat zzqqy\nbank\n")
     hold(run, command)
     assert [strict_json(line)["index"] for line in run.bytes.splitlines()] == [0, 1, 2]
 

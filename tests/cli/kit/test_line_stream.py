@@ -13,6 +13,7 @@ from attn_cli.cli.kit.run.loop import next_window
 from attn_cli.cli.kit.run.plan import CommandPlan
 from attn_cli.cli.kit.run.text_run import ReadText, TextRun
 from attn_cli.cli.kit.run.texts import Texts
+from attn_cli.cli.kit.stderr.lines import TextNotes
 from attn_cli.selection import Selection
 from attn_cli.sources import open_source
 from attn_cli.summaries.report import Report
@@ -68,7 +69,7 @@ def test_what_is_there_is_answered(pipe: tuple[int, int], monkeypatch: pytest.Mo
         run = TextRun("top", TextCommandOptions(lines=True), Selection(), source, NoView(), plan)
 
         def read(*, lines: bool = True) -> list[str]:
-            window = next_window(texts, run.read, 0, lines=lines, has_room=run.has_room)
+            window = next_window(texts, run.read, 0, notes=TextNotes(lines=lines, quiet=True), has_room=run.has_room)
             return [each.prompt.text for each in window if isinstance(each, ReadText)]
 
         os.write(writing, b"river\n")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from attn_cli.cli.kit.run.texts import Texts
-from attn_cli.cli.kit.stderr.lines import TextNotes, print_line
+from attn_cli.cli.kit.stderr.lines import TextNotes
 from attn_cli.errors import AttnError, ExitCode, InputError
 from attn_cli.recording import Recording
 from attn_cli.summaries.report import Report
@@ -36,7 +36,7 @@ def answer(
     Without, its error is raised. InputError for no text at all.
     """
     worst, count, notes = ExitCode.DONE, 0, TextNotes(lines=lines, quiet=quiet)
-    while window := next_window(texts, read, count, lines=lines, has_room=has_room):
+    while window := next_window(texts, read, count, notes=notes, has_room=has_room):
         worst = max([worst, *(each.code for each in window if isinstance(each, AttnError))])
         good = [each for each in window if not isinstance(each, AttnError)]
         for report, recording in answers(good, count) if good else ():
@@ -46,6 +46,7 @@ def answer(
             else:
                 view.show_recorded(report, recording)
         count += len(window)
+    notes.end(count)
     if count == 0:
         raise InputError("no text", "there was nothing to read")
     return worst
@@ -65,15 +66,15 @@ def next_window(
     read: Callable[[int, str], Read],
     count: int,
     *,
-    lines: bool,
+    notes: TextNotes,
     has_room: Callable[[Sequence[Read | AttnError]], bool],
 ) -> list[Read | AttnError]:
     """The next texts that are answered together, read and checked; an error in place of one that can't be answered.
 
-    Of lines that somebody types only those that are there already. With `lines` an error is printed, else raised.
+    Of lines that somebody types only those that are there already. An error of a line is printed, else raised.
     """
     window: list[Read | AttnError] = []
-    while not window or (lines and has_room(window) and (not isinstance(texts, Texts) or texts.waiting())):
+    while not window or (notes.lines and has_room(window) and (not isinstance(texts, Texts) or texts.waiting())):
         number = count + len(window)
         try:
             text = next(texts)
@@ -83,8 +84,8 @@ def next_window(
         except StopIteration:
             break
         except AttnError as error:
-            if not lines:
+            if not notes.lines:
                 raise
-            print_line(f"attn: line {number + 1}: {error.message}")
+            notes.error(number, error.message)
             window.append(error)
     return window

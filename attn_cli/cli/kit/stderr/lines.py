@@ -57,11 +57,29 @@ def print_notes(notes: Iterable[str], *, quiet: bool) -> None:
 
 
 class TextNotes:
-    """Prints the notes on texts. Of lines, each names its line, and after some the rest is left to machine output."""
+    """Prints the notes on texts, and the errors of lines: each names its line.
+
+    Of notes on lines the first 20 are printed, and machine output has the rest; of errors the first 20 and how many
+    there were.
+    """
 
     def __init__(self, *, lines: bool, quiet: bool) -> None:
         self.lines, self.quiet = lines, quiet
         self.left = _MOST_LINE_NOTES
+        self.errors = 0
+
+    def error(self, number: int, message: str) -> None:
+        """Print why the line of this number, from 0, has no answer."""
+        self.errors += 1
+        if self.errors <= _MOST_LINE_NOTES:
+            print_line(f"attn: line {number + 1}: {message}")
+
+    def end(self, count: int) -> None:
+        """Print how many of `count` lines have no answer, where not all of them were named."""
+        if self.errors > _MOST_LINE_NOTES:
+            print_line(
+                f"attn: {self.errors:,} of {count:,} lines have no answer; the first {_MOST_LINE_NOTES} are named"
+            )
 
     def print(self, number: int, notes: Sequence[str]) -> None:
         """Print the notes on the text of this number, from 0."""
