@@ -9,6 +9,7 @@ from attn_cli.cli.kit.options.text_command import ModelCommandOptions
 from attn_cli.cli.kit.run.texts import whole_texts
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
+from attn_cli.cli.kit.stderr.progress import running_model
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
@@ -58,10 +59,11 @@ def compare(
         prompts = [source.read([text])[0] for text in texts]
         picks = words if len(words) == 2 else [words[0] if words else _common_word(*prompts)] * 2
         journeys, warnings = [], []
-        for prompt, pick in zip(prompts, picks, strict=True):
-            rows, notes = first_place(pick, prompt)
-            journeys.append(_journey(source, prompt, rows, selection))
-            warnings += [*prompt.warnings, *notes]
+        with running_model(quiet=options.quiet):
+            for prompt, pick in zip(prompts, picks, strict=True):
+                rows, notes = first_place(pick, prompt)
+                journeys.append(_journey(source, prompt, rows, selection))
+                warnings += [*prompt.warnings, *notes]
         warnings = list(dict.fromkeys(warnings))
         print_notes(warnings, quiet=options.quiet)
         comparison = comparison_of(*journeys)

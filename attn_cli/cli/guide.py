@@ -10,6 +10,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from attn_cli.cli.kit.options import named as o
+from attn_cli.cli.kit.shell import completion
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.text import cut
 from attn_cli.views.drawing.screen import Screen, screen_of
@@ -33,7 +34,10 @@ class Topic(NamedTuple):
 
 
 def guide(
-    topic: Annotated[str | None, typer.Argument(help="Show this page; without it, the list.", metavar="TOPIC")] = None,
+    topic: Annotated[
+        str | None,
+        typer.Argument(help="Show this page; without it, the list.", metavar="TOPIC", autocompletion=completion.topics),
+    ] = None,
     color: o.Color = "auto",
     no_pager: o.NoPager = False,
 ) -> ExitCode:

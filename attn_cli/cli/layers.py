@@ -11,6 +11,7 @@ from attn_cli.cli.kit.options.text import check_alone
 from attn_cli.cli.kit.run.texts import whole_texts
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
+from attn_cli.cli.kit.stderr.progress import running_model
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.prompt import Prompt
 from attn_cli.source import Source
@@ -63,7 +64,8 @@ def layers(
         )
         prompt = _read(source, text) if is_table(model) else source.read([text])[0]
         layer_map = LayerMap()
-        unseen = source.survey(prompt, layer_map.add)
+        with running_model(quiet=output.quiet):
+            unseen = source.survey(prompt, layer_map.add)
         print_notes(prompt.warnings, quiet=output.quiet)
         view.show(Report("layers", source.about, (prompt,), warnings=prompt.warnings, answer=layer_map.result(unseen)))
     return ExitCode.DONE

@@ -9,6 +9,7 @@ from attn_cli.cli.kit.options.text_command import ModelCommandOptions
 from attn_cli.cli.kit.run.texts import whole_texts
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
+from attn_cli.cli.kit.stderr.progress import running_model
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.model_blocks import BlockVectors
 from attn_cli.summaries.answers.plane import plane as points_in_plane
@@ -53,10 +54,11 @@ def plane(
         source = options.source()
         prompts = [source.read([text])[0] for text in contents]
         journeys: list[list[BlockVectors]] = []
-        for prompt in prompts:
-            steps: list[BlockVectors] = []
-            source.follow(prompt, range(len(prompt.tokens)), selection, _ignore, steps.append)
-            journeys.append(steps)
+        with running_model(quiet=options.quiet):
+            for prompt in prompts:
+                steps: list[BlockVectors] = []
+                source.follow(prompt, range(len(prompt.tokens)), selection, _ignore, steps.append)
+                journeys.append(steps)
         warnings = tuple(dict.fromkeys(warning for prompt in prompts for warning in prompt.warnings))
         print_notes(warnings, quiet=options.quiet)
         points = points_in_plane(prompts, journeys, unit=unit)

@@ -42,6 +42,11 @@ def on_same_input(name: str, report: Report, invocation: Invocation, *more: str)
     return on_texts(name, text, [*options, *more])
 
 
+def is_recorded(invocation: Invocation) -> bool:
+    """Whether the model is a recording, which can't be asked what only a model can tell."""
+    return (invocation.value("model") or "").lower().endswith(".attn")
+
+
 def matrix_of_head(summary: Summary, at: int, report: Report, invocation: Invocation) -> list[str] | None:
     """The matrix of one head of a call."""
     return on_same_input("matrix", report, invocation, "-H", head_name(summary, at))

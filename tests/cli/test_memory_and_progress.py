@@ -14,7 +14,7 @@ from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.plan import CommandPlan
 from attn_cli.cli.kit.run.text_run import TextRun
 from attn_cli.cli.kit.stderr import progress
-from attn_cli.cli.kit.stderr.progress import Progress
+from attn_cli.cli.kit.stderr.progress import Progress, running_model
 from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.errors import InputError
 from attn_cli.selection import Selection
@@ -101,6 +101,45 @@ def test_a_slow_run_shows_a_line_that_goes_away(clock: Clock, monkeypatch: pytes
     assert [part.rstrip() for part in parts] == ["", *(line for line in lines for _ in range(2)), "", ""]
     assert parts[2::2] == [*lines, ""]  # the cursor stays at the end, and a terminal's ^C is on the same line
     assert max(map(len, parts)) < 40
+
+
+def test_a_note_stands_on_a_line_of_its_own(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a terminal shows it, where a status would be left before the note, or behind it."""
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    with Progress(4, 2, 0, quiet=False, verbose=True, noun="step") as running:
+        for _ in range(3):
+            clock.now += 1.0
+            running.step()
+    assert _as_shown(terminal.getvalue())[0] == "attn: the first step took 2.00 s, all"
+
+
+def _as_shown(written: str) -> list[str]:
+    """The lines of a terminal, on which a text that follows a carriage return covers what is there."""
+    shown = []
+    for line in written.split("\n"):
+        cells = ""
+        for part in line.split("\r"):
+            cells = part + cells[len(part) :]
+        shown.append(cells.rstrip())
+    return shown
+
+
+def test_a_run_whose_layers_are_not_counted_says_so_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal, shown = Terminal(), threading.Event()
+    real = StatusLine.set
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setattr(progress, "_FIRST_LINE", 0.001)
+    monkeypatch.setattr(StatusLine, "set", lambda line, text: (real(line, text), shown.set()))
+    with running_model(quiet=False):
+        assert shown.wait(SHORT)
+    assert "running the model" in terminal.getvalue()
+    assert _as_shown(terminal.getvalue()) == [""]
+    terminal.truncate(0)
+    monkeypatch.setattr(progress, "_FIRST_LINE", float(SHORT))
+    with running_model(quiet=False):
+        pass
+    assert terminal.getvalue().strip("\0") == ""
 
 
 def test_what_comes_last_counts_for_what_it_is_worth(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:

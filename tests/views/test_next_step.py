@@ -3,11 +3,14 @@
 import io
 import shlex
 import subprocess
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from attn_cli import record
+from tests.fuzz.kinds.models import chatting, encoder
 from tests.program import Run, attn
 from tests.sources.huggingface.conftest import folder_of
 from tests.views.test_golden import SCREENS, SENTENCE
@@ -158,3 +161,47 @@ def test_after_the_overview_comes_the_head_of_its_map(model: str) -> None:
     assert lines[-1].endswith(f"-H {head}")
     if model != "toy":  # of the table no head stands out: its kinds are followed by the table of heads
         assert attn("heads", "--kinds", text, "-m", model, terminal=True, env=size).lines[-1].endswith(f"-H {head}")
+
+
+# Tiny models, and recordings of them
+
+
+TEXT = "a photo of the cat . the cat sat here"
+OF_ALL = (
+    ("inspect",), ("top",), ("top", "-t", "0"), ("top", "-t", "-1", "-H", "1.1"), ("top", "-H", "0.0"),
+    ("top", "--mean"), ("top", "--overall"), ("top", "--words"), ("top", "--no-special", "--rescale"), ("matrix",),
+    ("matrix", "-H", "1.0"), ("matrix", "--mean"), ("matrix", "-t", "0"), ("heads",), ("heads", "--sort", "entropy"),
+    ("layers",),
+)  # fmt: skip
+OF_MODELS = (
+    ("top", "--why", "-H", "1.0", "-t", "0"), ("top", "--by", "output", "-H", "1.0"), ("heads", "--kinds"), ("knock",),
+    ("knock", "-t", "0"), ("parts",), ("parts", "--cut", "sentences"), ("inspect", "--steps"),
+    ("top", "--against", "a photo of the cat"), ("matrix", "--against", "a photo of the cat"),
+    ("heads", "--against", "a photo of the cat"),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An encoder and a causal model that writes, and a recording of each."""
+    place = tmp_path_factory.mktemp("tiny")
+    for name, make in (("encoder", encoder), ("decoder", chatting)):
+        record(TEXT, str(make(place / name))).save(str(place / f"{name}.attn"))
+    return place
+
+
+LIVE, RECORDED = ("encoder", "decoder"), ("encoder.attn", "decoder.attn")
+ALL_SCREENS = [*product(LIVE, (*OF_ALL, *OF_MODELS)), *product(RECORDED, OF_ALL)]
+
+
+@pytest.mark.usefixtures("loads_once")
+@pytest.mark.parametrize(("name", "screen"), ALL_SCREENS, ids=lambda x: x if isinstance(x, str) else " ".join(x))
+def test_no_screen_leads_to_what_is_refused_or_shows_nothing(tiny: Path, name: str, screen: tuple[str, ...]) -> None:
+    command, *options = screen
+    arguments = [command, *([] if name in RECORDED else [TEXT]), "-m", str(tiny / name), *options]
+    words = next_of(*arguments)
+    assert words is not None and words != arguments
+    run = attn(*words, terminal=True, env=WIDE)
+    assert run.code == 0, f"attn {shlex.join(words)}: {run.errors}"
+    if name.startswith("decoder") and "-t" in words:
+        assert words[words.index("-t") + 1] != "0", "the first row of a causal head sees itself alone"

@@ -50,7 +50,7 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     knock = report.answer
     place = knock.heads[0].place
     head = f"{place.layer}.{place.head}"
-    if place.stream != "self" or knock.everywhere:
+    if place.stream != "self" or knock.everywhere or knock.rows[-1] == 0:  # the first row sees itself alone
         return on_same_input("matrix", report, invocation, "-H", head)
     return on_same_input("top", report, invocation, "-H", head, "-t", str(knock.rows[-1]))
 

@@ -51,7 +51,8 @@ def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> It
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     """The next command: the keys that its rows attend to most."""
     summary, matrix = next(report.parts_of(Matrix))
-    rows = [] if matrix.rows is None else invocation.words({"token"})
+    first = matrix.rows is not None and list(matrix.rows) == [0]  # it may see itself alone
+    rows = [] if matrix.rows is None or first else invocation.words({"token"})
     which = ["-l", str(summary.place.layer), "--mean"] if matrix.averaged else ["-H", head_name(summary, 0)]
     return on_same_input("top", report, invocation, *rows, *which)
 

@@ -22,7 +22,7 @@ from attn_cli.views.drawing.labels import (
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD
 from attn_cli.views.invocation import Invocation
-from attn_cli.views.same_input import HIDDEN, matrix_of_head, on_same_input
+from attn_cli.views.same_input import HIDDEN, is_recorded, matrix_of_head, on_same_input
 
 
 def draw(top: Top, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
@@ -53,7 +53,8 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
         return on_same_input("matrix", report, invocation, "-l", str(summary.place.layer))
     if top.averaged:
         return on_same_input("top", report, invocation, *query, "-l", str(summary.place.layer))
-    if summary.place.way not in ("computed", "registry"):
+    trivial = float(top.weights[at, row].max()) == 1  # a row that sees one key, such as the first of a causal head
+    if trivial or is_recorded(invocation) or summary.place.way not in ("computed", "registry"):
         return matrix_of_head(summary, int(at), report, invocation)
     head = head_name(summary, int(at))
     return on_same_input("top", report, invocation.without(HIDDEN), *query, "-H", head, "--why")

@@ -8,6 +8,7 @@ from typing import TextIO
 
 DEPTHS = ("truecolor", "256", "16", "none")
 _MOST_DIGITS = 8  # of COLUMNS; a longer number is no width
+_FORCED = {"2": "256", "3": "truecolor"}  # what numbers of FORCE_COLOR say of depth
 _MONOCHROME = re.compile(r"(vt[0-9]|xterm-mono|ansi-mini|dumb)")  # terminals without colours, of terminfo
 TALLEST = 40  # more rows than this are drawn two to a line, or pooled
 
@@ -40,7 +41,7 @@ def screen_of(stream: TextIO | None, color: str = "auto") -> Screen:
     """The screen behind `stream` (None for a file), from the terminal, the environment and `--color auto|always|never`.
 
     Order: --color, then NO_COLOR, then FORCE_COLOR or CLICOLOR_FORCE, then whether the stream is a terminal and TERM
-    is not "dumb". Depth comes from COLORTERM and TERM.
+    is not "dumb". Depth comes from FORCE_COLOR (2 is 256 colours, 3 is 24-bit), then COLORTERM and TERM.
     """
     terminal = stream is not None and stream.isatty()
     columns = os.environ.get("COLUMNS", "")
@@ -85,6 +86,8 @@ def _wants_color(color: str, terminal: bool) -> bool:
 
 
 def _depth(terminal: bool) -> str:
+    if forced := _FORCED.get(os.environ.get("FORCE_COLOR", "")):
+        return forced
     if os.environ.get("COLORTERM", "").lower() in ("truecolor", "24bit"):
         return "truecolor"
     term = os.environ.get("TERM", "")

@@ -17,6 +17,7 @@ from tests.test_rooms import modules_after
         ("attn compute --mask cau", ["causal", "causal:2"]),
         ("attn top -f js", ["json", "jsonl"]),
         ("attn schema he", ["heads"]),
+        ("attn guide t", ["tour"]),
         ("attn matrix --color-scale l", ["linear", "log"]),
         ("attn top --by ", ["weight", "value", "through"]),
         ("attn knock --vector ", ["mean", "first"]),

@@ -95,6 +95,12 @@ def test_a_file_that_is_none_is_named_and_never_waited_for(tmp_path: Path, name:
     refused(attn(*ENTRY, env={"ATTN_CONFIG": str(tmp_path / name)}), 2, words)
 
 
+def test_a_variable_that_is_nearly_one_is_noted() -> None:
+    run = attn("top", "river bank", env={"ATTN_MODLE": "gpt2", "ATTN_ELSE": "1", "ATTN_DEBUG": ""})
+    assert (run.code, run.errors) == (0, "attn: ATTN_MODLE is not read; did you mean ATTN_MODEL?\n")
+    assert attn("top", "river bank", "-q", env={"ATTN_MODLE": "gpt2"}).errors == ""
+
+
 def test_no_settings_at_all() -> None:
     assert attn(*ENTRY, env={"ATTN_CONFIG": "/dev/null"}).code == 0
 

@@ -1,4 +1,4 @@
-"""Values that a shell completes beside fixed choices: models, masks, formats, devices, names of schemas."""
+"""Values that a shell completes: models, masks, formats, devices, schemas, pages of the guide."""
 
 from pathlib import Path
 
@@ -6,6 +6,7 @@ from attn_cli.cli.kit.shell.declarations import alone
 from attn_cli.views.formats import format_names
 
 _MOST_FILES = 200
+_GUIDE = Path(__file__).parents[3] / "guide"
 
 
 def models(incomplete: str) -> list[str]:
@@ -56,6 +57,11 @@ def schemas(incomplete: str) -> list[str]:
     from attn_cli.views.schemas import schema_names
 
     return [name for name in schema_names() if name.startswith(incomplete)]
+
+
+def topics(incomplete: str) -> list[str]:
+    """The pages of the guide."""
+    return sorted(page.stem for page in _GUIDE.glob("*.md") if page.stem.startswith(incomplete))
 
 
 def _cached() -> list[str]:

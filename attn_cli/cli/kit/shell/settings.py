@@ -18,6 +18,7 @@ from attn_cli.views.shell_words import command_words
 NAMES = ("model", "device", "device_map", "dtype", "offline", "color", "color_scale", "plain", "quiet",
          "verbose", "cache", "cache_size")  # fmt: skip
 _SWITCHES = ("offline", "plain", "quiet", "verbose")
+_OTHER_VARIABLES = ("ATTN_CONFIG", "ATTN_DEBUG", "ATTN_HUB_TIMEOUT", "ATTN_PAGER")
 _OFF = ("", "0", "false", "no", "off")
 _MOST_BYTES = 10**5  # of the file; what has no end, such as a device, is read no further
 _TABLES_ONLY = ("compute", "learn", "nearest")  # commands whose --model names a table of words
@@ -48,10 +49,13 @@ def settings_file() -> Path:
 def settings(note: Note = lambda text: None) -> dict[str, Setting]:
     """All settings by name; a variable goes before the file. InputError for a file that can't be used.
 
-    note  is told of a file that this user may not read, such as one in another's home: it sets nothing
+    note  is told of a file that this user may not read, such as one in another's home, and of a variable that is nearly
+          called as one that is read: they set nothing
     """
     path = settings_file()
     read = _read(path, note)
+    for text in _mistyped_variables():
+        note(text)
     of_file = {name: Setting(_checked(name, value, str(path)), str(path)) for name, value in read.items()}
     variables = {name: (f"ATTN_{name.upper()}", os.environ.get(f"ATTN_{name.upper()}")) for name in NAMES}
     variable, plain = variables.pop("plain")
@@ -84,6 +88,14 @@ def defaults_for(command: str, parameters: Iterable[str], note: Note) -> dict[st
         if not is_table(str(values["model"])):
             del values["model"]
     return values
+
+
+def _mistyped_variables() -> list[str]:
+    """A note for every variable whose name is nearly that of one that is read."""
+    known = [*(f"ATTN_{name.upper()}" for name in NAMES), *_OTHER_VARIABLES]
+    others = [name for name in sorted(os.environ) if name.startswith("ATTN_") and name not in known]
+    near = [(name, get_close_matches(name, known, 1, 0.85)) for name in others]
+    return [f"{name} is not read; did you mean {found[0]}?" for name, found in near if found]
 
 
 def _read(path: Path, note: Note) -> Mapping[str, Any]:

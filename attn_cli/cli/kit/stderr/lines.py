@@ -3,10 +3,13 @@
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from attn_cli.text import visible
+
+status_lines: list[Callable[[], None]] = []
+"""What removes the status that stands where the next line is printed, while there may be one."""
 
 _INDENT = " " * len("attn: ")
 _MOST_LINE_NOTES = 20  # a corpus has as many notes as lines
@@ -18,6 +21,8 @@ def print_line(line: str) -> None:
     If stderr can't be written, the line is dropped.
     """
     with suppress(OSError):
+        for wipe in status_lines:
+            wipe()
         whole = visible(line)
         width = shutil.get_terminal_size().columns if sys.stderr.isatty() else len(whole)
         lines = broken_between_words(whole, width)

@@ -2,6 +2,8 @@
 
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
 from attn_cli.cli.kit.stderr.lines import print_notes
@@ -12,6 +14,14 @@ from attn_cli.text import decimal_bytes
 _FIRST_LINE = 0.5  # seconds; a shorter run shows no line
 _BETWEEN_LINES = 0.1  # seconds
 _TELLING = 0.2  # seconds; a shorter first step is mostly the start, and tells nothing of the others
+
+
+@contextmanager
+def running_model(*, quiet: bool) -> Iterator[None]:
+    """Context manager: says that a model runs, where it takes long and layers aren't counted."""
+    with StatusLine(quiet=quiet) as line:
+        line.tick("running the model", after=_FIRST_LINE)
+        yield
 
 
 class Progress:

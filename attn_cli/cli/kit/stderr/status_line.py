@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from types import TracebackType
 
-from attn_cli.cli.kit.stderr.lines import broken_between_words
+from attn_cli.cli.kit.stderr.lines import broken_between_words, status_lines
 from attn_cli.interrupts import last_words
 
 _TICK = 1.0  # seconds
@@ -33,6 +33,7 @@ class StatusLine:
         """Show the text, if there is one."""
         if self.on_terminal:
             last_words.append(self._end_at_once)
+            status_lines.append(self._clear)
         if self.text:
             self.set(self.text)
         return self
@@ -42,6 +43,7 @@ class StatusLine:
         self.wipe()
         if self.on_terminal:
             last_words.remove(self._end_at_once)
+            status_lines.remove(self._clear)
 
     def set(self, text: str) -> None:
         """Show a text in place of what is there; the cursor stays at its end, where ^C still fits."""
@@ -53,11 +55,15 @@ class StatusLine:
         self.shown = True
         print(f"\r{line}  \r{line.rstrip()}", end="", file=sys.stderr, flush=True)
 
-    def tick(self, text: str) -> None:
-        """Show a text, and after it the seconds that have passed, until the line is wiped."""
-        self.set(text)
+    def tick(self, text: str, *, after: float = 0.0) -> None:
+        """Show a text, and after it the seconds that have passed, until the line is wiped.
+
+        after  seconds in which nothing is shown, and nothing at all where the line is wiped before
+        """
+        if not after:
+            self.set(text)
         if self.on_terminal:
-            self._clock = threading.Thread(target=self._count, args=(text, time.monotonic()), daemon=True)
+            self._clock = threading.Thread(target=self._count, args=(text, time.monotonic(), after), daemon=True)
             self._clock.start()
 
     def wipe(self) -> None:
@@ -65,11 +71,19 @@ class StatusLine:
         self._ended.set()
         if self._clock is not None:
             self._clock.join()
+        self._clear()
+
+    def _clear(self) -> None:
+        """Blank the line; a clock goes on."""
         if self.shown:
             print(_blank(), end="", file=sys.stderr, flush=True)
         self.shown = False
 
-    def _count(self, text: str, start: float) -> None:
+    def _count(self, text: str, start: float, after: float) -> None:
+        if after:
+            if self._ended.wait(after):
+                return
+            self.set(text)
         while not self._ended.wait(_TICK):
             self.set(f"{text} · {time.monotonic() - start:.0f} s")
 
