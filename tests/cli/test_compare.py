@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from attn_cli.sources.tables import open_table
+from tests.fuzz.kinds.models import chatting
 from tests.program import attn, refused
 from tests.sources.huggingface.conftest import folder_of
 from tests.views.test_schemas import hold
@@ -79,6 +80,18 @@ def test_a_model_is_followed_block_by_block() -> None:
         head["top"][0]["key"],
         pytest.approx(head["top"][0]["weight"], abs=1e-5),
     )
+
+
+@pytest.mark.parametrize("layers", [(), ("-l", "1")], ids=["table of blocks", "one block"])
+def test_keys_that_a_causal_model_masks_are_not_listed(tmp_path: Path, layers: tuple[str, ...]) -> None:
+    model = chatting(tmp_path / "llama")
+    run = attn("compare", "the cat sat here", "what sat is a cat", "-w", "cat", "-m", model, *layers)
+    assert run.code == 0, run.errors
+    assert "cat in 1 sees 3 of 6 tokens · those after it are masked" in run.text
+    assert "cat in 2 sees 6 of 7 tokens · those after it are masked" in run.text
+    shown = " ".join(run.lines[4:])  # below the texts themselves
+    assert "here" not in shown and "</s>" not in shown
+    assert "the " in shown
 
 
 def test_which_word_is_meant() -> None:

@@ -1,6 +1,6 @@
 """One word in two contexts: a table of the blocks, or for a single block the pulls of tokens as bars."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from rich.cells import cell_len
@@ -27,8 +27,21 @@ def draw(comparison: Comparison, report: Report, screen: Screen) -> Iterator[Ren
         yield from _one_block(comparison, comparison.blocks[0], screen)
     else:
         yield from _block_table(comparison, screen)
+    for number, journey in enumerate(comparison.journeys):
+        masked = _masked_after(journey, [block.contexts[number] for block in comparison.blocks])
+        if masked:
+            words = [f"{visible(journey.word)} in {number + 1} sees {len(journey.prompt.tokens) - masked} of"
+                     f" {len(journey.prompt.tokens)} tokens", "those after it are masked"]  # fmt: skip
+            yield packed_text(words, screen, DIM)
     has_pulls = all(context.pulls is not None for block in comparison.blocks for context in block.contexts)
     yield packed_text(_PULL if has_pulls else _NO_PULL, screen, DIM, between=" ")
+
+
+def _masked_after(journey: Journey, contexts: Sequence[Context]) -> int:
+    """How many tokens after the word no block lets it attend to, if that is so of all of them; else 0."""
+    after = max(journey.rows) + 1
+    is_masked = all((context.weights[after:] == 0).all() for context in contexts)
+    return len(journey.prompt.tokens) - after if is_masked else 0
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
@@ -58,8 +71,8 @@ def _one_block(comparison: Comparison, block: ComparedBlock, screen: Screen) -> 
             "pulled by",
         ]
         yield packed_text(heading, screen, BOLD)
-        for token, pull in zip(journey.prompt.tokens, _strengths(context).tolist(), strict=True):
-            yield _bar(token_label(token), pull, screen)
+        for key in np.flatnonzero(context.weights).tolist():
+            yield _bar(token_label(journey.prompt.tokens[key]), float(_strengths(context)[key]), screen)
     yield ""
 
 
@@ -97,6 +110,8 @@ def _strongest(journey: Journey, context: Context, width: int, depth: str) -> Te
     strengths = _strengths(context)
     text = Text()
     for key in np.argsort(-strengths, kind="stable").tolist():
+        if context.weights[key] == 0:
+            continue
         piece = f"{fit(journey.prompt.tokens[key].text, 12).rstrip()} {strengths[key]:.2f}"
         if text.cell_len + cell_len(piece) > width:
             break
