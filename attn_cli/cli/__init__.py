@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn, TextIO
 import typer
 
 from attn_cli._version import __version__
-from attn_cli.cli.kit.shell.commands import Commands, declare, first_page
+from attn_cli.cli.kit.shell.commands import COMMANDS, Commands, declare, first_page
 from attn_cli.cli.kit.shell.usage_errors import message_and_hint
 from attn_cli.cli.kit.stderr.lines import print_line
 from attn_cli.errors import AttnError, ExitCode, reason
@@ -77,6 +77,8 @@ def main() -> NoReturn:
     debug = "--debug" in options or bool(os.environ.get("ATTN_DEBUG"))
     if "--debug" in options:
         arguments.remove("--debug")
+    if arguments[:1] in (["-h"], ["--help"]) and arguments[1:2] and arguments[1] in COMMANDS:
+        arguments = [*arguments[1:], "--help"]
     if arguments[:1] == ["help"]:
         arguments = [*arguments[1:2], "--help"]
     if sys.stderr is None:  # closed by the caller; print() would fall back on standard output

@@ -35,7 +35,8 @@ class Texts(Iterator[str | InputError]):
     ) -> None:
         if text is not None and file is not None:
             raise InputError("a text and --file at once", "give one of them")
-        self._quiet, self._option = quiet, option
+        if text not in (None, "-"):
+            print_notes(note_on_name(text or "", option), quiet=quiet)
         self._stream: LineStream | None = None
         self._texts = self._argument(text, lines) if text not in (None, "-") else self._file(file, text == "-", lines)
 
@@ -53,7 +54,6 @@ class Texts(Iterator[str | InputError]):
             content = text.encode()
         except UnicodeEncodeError as error:
             raise InputError(f"the text is not UTF-8 at character {error.start}", _CONVERT) from None
-        print_notes(note_on_name(text, self._option), quiet=self._quiet)
         yield from _by_line(io.BytesIO(content)) if lines else (text,)
 
     def _file(self, file: str | None, dash: bool, lines: bool) -> Iterator[str | InputError]:

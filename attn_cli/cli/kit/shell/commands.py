@@ -242,6 +242,11 @@ def suggestion(words: Sequence[str]) -> str:
     >>> print(suggestion(["sinks"]))
     attn guide sinks
     """
+    named = next((at for at, word in enumerate(words) if at and word in COMMANDS), 0)
+    if named and (" " in words[0] or words[0].startswith(".")):  # a text or model before its command
+        return suggestion([words[named], *words[:named], *words[named + 1 :]])
+    if words[0] in COMMANDS:
+        return command_words(words)
     if words[0] == "show" and words[1:] and not Path(words[1], "scan.json").exists():
         return suggestion(["inspect", *words[1:]])
     if words[0] in _OTHER_WORDS:

@@ -35,6 +35,8 @@ _OF_COMPUTE = {"--causal": "--mask causal"} | {
     name: name for name in ("--mask", "--softcap", "--bias", "--sink", "--positions", "--fixed", "--alibi")
 }
 _OTHER_VALUES = {("--by", "through"): "attn top TEXT --by through"}  # values that another command takes
+_OF_MATRICES_BY = {"--query": "--q", "--key": "--k", "--value": "--v", "--queries": "--q", "--keys": "--k",
+                   "--values": "--v"}  # fmt: skip
 _OF_MAPS = ("--color-scale", "--scale")
 _OF_MODELS = ("-l", "--layer", "--layers")
 _OF_MATRICES = (".npy", ".npz", ".csv", ".tsv", ".safetensors")
@@ -62,7 +64,8 @@ def _other_option(unknown: str, error: Any, words: Sequence[str], command: str) 
     more = f"all options: {command} --help"
     if unknown in _GIVEN_UP:
         return f"try: {command_words(_without(unknown, words))}    {_GIVEN_UP[unknown]}"
-    other = _OTHER_NAMES.get(unknown)
+    other = _OF_MATRICES_BY.get(unknown) if command == "attn compute" else None
+    other = other or _OTHER_NAMES.get(unknown)
     if other and _takes(error, other):
         return f"try: {other}    {more}"
     if unknown in _OF_COMPUTE and command != "attn compute":
@@ -95,6 +98,12 @@ def _without(option: str, words: Sequence[str]) -> list[str]:
             if before != option and word != option and not word.startswith(f"{option}=")]  # fmt: skip
 
 
+def _valued(command: Any) -> set[str]:
+    """The options of a command that take a value."""
+    return {name for each in command.params if not getattr(each, "is_flag", False)
+            for name in each.opts if name.startswith("-")}  # fmt: skip
+
+
 def _options_moved(words: Sequence[str]) -> str:
     """The command line whose options stood before its command or text, with them behind; "" where there is neither.
 
@@ -103,8 +112,7 @@ def _options_moved(words: Sequence[str]) -> str:
     """
     near = [get_close_matches(word, COMMANDS, 1, 0.65) for word in words if not word.startswith("-")]
     named = next((names[0] for names in near if names), "inspect")
-    valued = {name for each in declared_command(named).params if not getattr(each, "is_flag", False)
-              for name in each.opts if name.startswith("-")}  # fmt: skip
+    valued = _valued(declared_command(named))
     options, rest, before = list[str](), list[str](), ""
     for word in words:
         is_option = before in valued or (word.startswith("-") and word != "-")
@@ -142,11 +150,15 @@ def _takes(error: Any, words: str) -> bool:
 def _several_texts(extra: Sequence[str], words: Sequence[str], error: Any) -> tuple[str, str]:
     """The error for more arguments than a command takes: a text in several words belongs into quotes."""
     command = error.ctx.command_path
-    rest = list(words)
-    for word in extra:  # the last ones of their kind: an option may have the same value
-        if word in rest:
-            del rest[len(rest) - 1 - rest[::-1].index(word)]
-    before = len(words) - 1 - words[::-1].index(extra[0]) - 1 if extra[0] in words else 0
+    rest, valued = list(words), _valued(error.ctx.command)
+    for word in extra:
+        if (at := _place(word, rest, valued)) >= 0:
+            del rest[at]
+    before = _place(extra[0], words, valued) - 1
+    if before > 1 and words[before - 1] in ("-H", "--head", "-l", "--layer"):  # several numbers of one option
+        joined = ",".join([words[before], *extra])
+        line = [*words[:before], joined, *words[before + 1 + len(extra) :]]
+        return f"{words[before - 1]} takes one value, and got {len(extra) + 1}", f"try: {command_words(line)}"
     first = f"{beginning(extra[0])!r} is one argument too many"
     if before < 1 or words[before].startswith("-"):
         flags = {name for each in error.ctx.command.params if getattr(each, "is_flag", False) for name in each.opts}
@@ -166,6 +178,16 @@ def _several_texts(extra: Sequence[str], words: Sequence[str], error: Any) -> tu
         return first, f"try: {command_words(rest)}"
     together = [*rest[:before], " ".join(given), *rest[before + 1 :]]
     return "a text of several words goes in quotes", f"try: {command_words(together)}"
+
+
+def _place(word: str, words: Sequence[str], valued: set[str]) -> int:
+    """Where a word stands last that is no option's value; -1 where it does nowhere.
+
+    >>> _place("bank", ["top", "river", "bank", "-t", "bank"], {"-t"})
+    2
+    """
+    places = [at for at, each in enumerate(words) if each == word and (not at or words[at - 1] not in valued)]
+    return places[-1] if places else -1
 
 
 def _is_model(word: str) -> bool:
