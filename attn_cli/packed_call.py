@@ -37,7 +37,7 @@ class PackedCall(AttentionCall):
 
     @property
     def has_output_of_texts(self) -> bool:
-        """Whether the output is there in all rows of texts, of all at once or of each by itself."""
+        """True if the output is there in all rows of texts, of all at once or of each by itself."""
         if self.output is None:
             return False
         if self.output.rows >= self.h * self.texts[-1].stop:
@@ -45,7 +45,7 @@ class PackedCall(AttentionCall):
         return "calls" in vars(self) and all(call.output is not None and call.output.complete for call in self.calls)
 
     def stats_of_texts(self, wanted: Wanted) -> RowStats:
-        """What is wanted of all rows, of those of texts alone; key sets and vectors are of all n rows.
+        """The statistics of all rows, or of those of texts alone; key sets and vectors are of all n rows.
 
         By compiled code, else by batched products, else by bands: the first that knows all that is wanted.
         """

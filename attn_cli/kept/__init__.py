@@ -1,1 +1,1 @@
-"""What is kept between two commands, in a folder of the user's cache: bounded, private, and never relied on."""
+"""Results kept between two commands, in a folder of the user's cache: bounded, private, and never relied on."""

@@ -29,7 +29,7 @@ class KeptFile(NamedTuple):
 
 
 def cache_folder(setting: str | None = None) -> Path | None:
-    """Where things are kept: the folder that is set, else attn in the user's cache; None where nothing is to be kept.
+    """The folder of kept runs: the one that is set, else attn in the user's cache; None where none are kept.
 
     setting  a folder, or "off"
     """

@@ -1,4 +1,4 @@
-"""What tells whether a model is still the one that was run: its files' names, sizes and times, or its commit."""
+"""The state of a model's files, by which a change is noticed: names, sizes and times, or the commit."""
 
 import os
 import re
@@ -34,7 +34,7 @@ def file_state(path: str) -> list[object] | None:
 
 
 def library_state() -> list[object]:
-    """Which torch and transformers are installed, without importing them."""
+    """The installed versions of torch and transformers, without importing them."""
     found = [find_spec(name) for name in ("torch", "transformers")]
     return [file_state(spec.origin) if spec is not None and spec.origin else None for spec in found]
 

@@ -1,4 +1,4 @@
-"""What heads do on a text, in words: sentences, families and the map of all heads, the same on every face."""
+"""The work of heads on a text in words: sentences, families and the map of all heads, the same on every face."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -60,7 +60,7 @@ class Family:
 
 @dataclass(frozen=True, eq=False)
 class HeadWork:
-    """What all heads of a text do.
+    """The work of all heads on a text.
 
     outs      the heads that stand out, most telling first
     families  the same by what they do, families that find content first
@@ -83,12 +83,12 @@ class HeadWork:
 
 
 def does(kind: Kind | None) -> str:
-    """What a head of a kind does, or one of no kind that stands out."""
+    """The work of a head of a kind, or of one without a kind that stands out, as a phrase."""
     return "gives one key a row most of what sinks don't get" if kind is None else _DOES[kind]
 
 
 def sentence(out: StandOut) -> str:
-    """What a head that stands out does, with its number.
+    """A sentence on the work of a head that stands out, with its number.
 
     "induction: looks at what followed this token before, weight 0.37"
     """
@@ -98,7 +98,7 @@ def sentence(out: StandOut) -> str:
 
 
 def work_of(summaries: Sequence[Summary]) -> HeadWork:
-    """What the heads of these calls do, by their `HeadKinds`."""
+    """The work of the heads of these calls, by their `HeadKinds`."""
     outs = standing_out(summaries)
     letters, weights, work = [], [], []
     counts: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""Which heads stand out on a text, in what order, and why: the one answer that all screens give."""
+"""The heads that stand out on a text, in order, each with the reason: the one answer that all screens give."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -29,7 +29,7 @@ class PaddedRows:
         return Intervals(*bounds)
 
     def packed(self, wanted: Wanted) -> Wanted:
-        """What is wanted of all R rows, of n packed ones; without pools."""
+        """The request for all R rows as one for n packed rows; without pools."""
         vectors = np.zeros((len(wanted.vectors), self.n), np.float32)
         for vector, of_rows in zip(vectors, wanted.vectors, strict=True):
             vector[: len(self.places)] = of_rows[self.places]

@@ -77,7 +77,7 @@ class CheckOutput:
 
     @staticmethod
     def _bad(numbers: CheckedNumbers, rows: dict[str, np.ndarray]) -> np.ndarray:
-        """Which numbers of the first array that is wrong are off, `[h, n, e]`, joined ones `[1, n, width]`."""
+        """The numbers that are off in the first wrong array: booleans `[h, n, e]`, of joined heads `[1, n, width]`."""
         for name, values in numbers.user.items():
             right = numbers.right_of(name)
             allowed = numbers.sizes(name) * np.broadcast_to(rows[name], right.shape[:-1])[..., None]

@@ -1,1 +1,1 @@
-"""What an overview tells of a text in sentences: each has its number, and is left out where the number is too small."""
+"""The sentences of an overview: each has its number, and is left out where the number is too small."""

@@ -1,4 +1,4 @@
-"""What the rows that decide an answer read: sums over all heads by key, and the heaviest keys of every head."""
+"""The attention of the rows that predict an answer: sums over heads by key, and the heaviest keys of every head."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -53,7 +53,7 @@ class StoryHead:
 
 @dataclass(frozen=True)
 class Story:
-    """What comes next, what that rests on and which heads bring it; effects are changes of log2 p in bits.
+    """The predicted token, the words and heads that it needs; effects are changes of log2 p in bits.
 
     target     the answer: the likeliest next token, or what was generated
     likeliest  the likeliest next tokens of the last row that decides, with their probabilities
@@ -183,7 +183,7 @@ def tell(experiment: Experiment, prompt: Prompt, summaries: Sequence[Summary]) -
 
 
 def _cut(prompt: Prompt) -> tuple[str, tuple[TextPart, ...]]:
-    """What a text is divided into: words, and a long one lines, or sentences where it is of one line."""
+    """The division of a text: into words, of a long one into lines, or into sentences where it is of one line."""
     if len(prompt.tokens) > SHORT:
         for how in ("lines", "sentences"):
             parts = parts_of(prompt, how)

@@ -109,7 +109,7 @@ def _variable(name: str, value: str | None) -> str:
 
 
 def _kept(kept: KeptRuns) -> list[str]:
-    """Where runs are kept, how many, and how large they are."""
+    """A line on kept runs: their folder, number and size."""
     if kept.folder is None:
         return ["none: the cache is off"]
     size = f"{decimal_bytes(kept.bytes)} of {decimal_bytes(kept.most)}" if kept.runs else "none yet"

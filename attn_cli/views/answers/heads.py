@@ -90,7 +90,7 @@ def _ranking_title(rows: Sequence[HeadRow], ranking: Ranking) -> str:
 
 
 def _mean_of_some_rows(summary: Summary, ranking: Ranking) -> Iterator[str]:
-    """How many rows a statistic of some rows is the mean of, and what uniform attention would give; else nothing.
+    """The number of rows behind a mean over some rows, and its value under uniform attention; else none.
 
     On two rows a head that rests on the key after a repeated token passes for an induction head.
     """

@@ -14,7 +14,7 @@ from attn_cli.views.same_input import on_same_input
 
 
 def draw(report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """What is told of the answer, then the parts of all calls and those of single ones."""
+    """The story of the answer, then the parts of all calls and those of single ones."""
     if report.story is not None:
         yield from story.draw(report.story, screen)
     yield from draw_parts(report, screen)

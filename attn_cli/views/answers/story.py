@@ -21,7 +21,7 @@ _LONGEST = 60  # characters of the generated text
 
 
 def draw(story: Story, screen: Screen) -> Iterator[Text]:
-    """What comes next, what it rests on, what brings it, what holds it back, and what the numbers are."""
+    """The predicted token, the words and heads that it needs, those that oppose it, and captions of the numbers."""
     yield Text()
     if story.target.generated:
         text = excerpt(story.answer.strip(), _LONGEST)

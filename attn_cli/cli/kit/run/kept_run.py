@@ -57,7 +57,7 @@ class KeptRun:
 
 
 def kept_run(options: TextCommandOptions, reading: Reading) -> KeptRun | None:
-    """Where the run that these options ask for is kept; None for one that is not to be kept, or of no model."""
+    """The place of the kept run of these options; None for one that is not kept, or of no model."""
     texts = reading.get("known_texts") or []
     is_model = not (is_table(options.model) or is_recording(options.model)) and opened.get() is None
     if not is_model or options.lines or options.inputs is not None or (len(texts) != 1 and not options.without_text):

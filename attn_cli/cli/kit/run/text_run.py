@@ -358,7 +358,7 @@ class _Visit(PackedVisit):
             self._take(call, each, summary)
 
     def _seen(self, call: Call) -> "_Seen":
-        """What is looked at of a call, and by whom."""
+        """The call, or the part of it that is shown, and its reducers."""
         plan, text, own = self.run.plan, call.place.text, call
         result = self.results[text]
         display = result.text.display

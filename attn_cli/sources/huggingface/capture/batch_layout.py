@@ -1,4 +1,4 @@
-"""How the texts of a batch are packed: the same in all layers of a stream, so found once."""
+"""The packing of a batch's texts: the same in all layers of a stream, so found once."""
 
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple

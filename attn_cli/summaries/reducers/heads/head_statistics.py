@@ -122,7 +122,7 @@ class HeadStatistics:
 
     @property
     def takes_texts(self) -> bool:
-        """Whether means are over all rows."""
+        """True if means are over all rows."""
         return self.rows is None
 
     def wanted(self, call: Call) -> Wanted:
