@@ -237,3 +237,36 @@ def test_weights_below_0_have_a_colour_of_their_own() -> None:
     for text in (walk, maps[maps.index("weights (") :]):
         assert re.search(r"\x1b\[[^m]*41m *1\.0", text)  # red
         assert re.search(r"\x1b\[[^m]*44m *-1\.0", text)  # blue
+
+
+def test_every_score_is_written_as_its_products() -> None:
+    """As the worked example does by hand: the row Ankit of q kᵀ."""
+    np.savetxt("q.csv", [[1, 0], [0, 1], [1, 1], [2, 1]], delimiter=",")
+    np.savetxt("k.csv", [[1, 1], [0, 2], [1, 0], [2, 1]], delimiter=",")
+    command = ("compute", "--q", "q.csv", "--k", "k.csv", "--labels", "My,name,is,Ankit", "--steps", "-t")
+    lines = [" ".join(line.split()) for line in attn(*command, "Ankit").lines]
+    for line in ("My 2 x 1 + 1 x 1 = 3", "name 2 x 0 + 1 x 2 = 2", "is 2 x 1 + 1 x 0 = 2", "Ankit 2 x 2 + 1 x 1 = 5"):
+        assert line in lines
+    np.savetxt("k.csv", [[1, 1 / 3], [0, 2], [1, 0], [2, 1]], delimiter=",")
+    assert "2 x 1 + 1 x 0.333 ≈ 2.33" in attn(*command, "Ankit").text
+    narrow = attn(*command, "Ankit", terminal=True, env=DEPTHS["none"] | {"COLUMNS": "40"})
+    assert narrow.columns <= 40
+
+
+def test_products_that_are_longer_than_a_line_are_left_out() -> None:
+    np.savetxt("q.csv", np.eye(30)[:4], delimiter=",")
+    assert " x " not in attn("compute", "--q", "q.csv", "--steps", "-t", "0").text.replace("[4 x 30]", "")
+
+
+def test_weights_and_output_stand_before_scores_or_beside_them() -> None:
+    np.savetxt("q.csv", np.eye(3), delimiter=",")
+    piped = attn("compute", "--q", "q.csv").text
+    assert piped.index("weights · ") < piped.index("output · ") < piped.index("scores · ")
+    wide = attn("compute", "--q", "q.csv", terminal=True, env={"COLUMNS": "100", "NO_COLOR": "1"}).lines
+    assert any(line.startswith("weights · ") and "scores · " in line for line in wide)
+
+
+def test_fixed_weights_have_no_map_of_scores() -> None:
+    text = attn(*SAT, "--fixed", "uniform").text
+    assert "scores · " not in text
+    assert text.index("weights · ") < text.index("output · ")

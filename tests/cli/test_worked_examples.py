@@ -179,6 +179,6 @@ def test_weights_below_0_are_shown_as_such() -> None:
     np.savetxt("k.csv", values - [18, 0, 0], delimiter=",")  # so every product is below 0
     for matrices in ((NAME[0], "-m", NAME[1]), ("--q", "q.csv", "--k", "k.csv")):
         run = attn("compute", *matrices, "--no-softmax", "--scale", "off")
-        scores, weights = (run.text.split(f"\n{kind} · ")[1].split("\n\n")[0] for kind in ("scores", "weights"))
+        scores, weights = (run.text.split(f"\n{kind} · ")[1].split("\n\n")[0].strip() for kind in ("scores", "weights"))
         assert scores == weights
         assert "-" in scores.splitlines()[0].partition("min" if "min" in scores else "cells")[2]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import numpy as np
 from rich.console import RenderableType
 
 from attn_cli.summaries.answers.compute import Computation
@@ -11,7 +12,7 @@ from attn_cli.summaries.report import Report
 from attn_cli.views.answers import drawer
 from attn_cli.views.answers.matrices import matrix_maps
 from attn_cli.views.drawing.screen import Screen
-from attn_cli.views.drawing.side_by_side import arranged
+from attn_cli.views.drawing.side_by_side import arranged, in_one_row
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import more_of_matrices
 
@@ -28,10 +29,18 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
 
 
 def _entry(summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """Scores and weights, side by side where a terminal is wide enough; then the rest."""
+    """Weights, then what comes of them, then scores; scores beside the weights where a terminal has room for both.
+
+    Scores that are all 0, as those of fixed weights are, are not drawn.
+    """
     matrices = [part for part in summary.parts if isinstance(part, Matrix)]
     maps = [each for matrix in matrices for each in matrix_maps(matrix, summary, report, screen)]
-    yield from arranged(maps, screen)
+    scores = [each for each in maps if each.kind == "scores" and each.values[np.isfinite(each.values)].any()]
+    weights = [each for each in maps if each.kind != "scores"]
+    beside = in_one_row([*weights, *scores], screen)
+    yield from arranged([*weights, *scores] if beside else weights, screen)
     for part in summary.parts:
         if not isinstance(part, Matrix):
             yield from drawer(part.name)(part, summary, report, screen)
+    if not beside:
+        yield from arranged(scores, screen)

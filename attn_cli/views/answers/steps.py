@@ -123,6 +123,7 @@ class _Walk:
         values = [stage.values[at if len(stage.values) == len(place.heads) else group] for stage in stages]
         for stage, each in zip(stages, values, strict=True):
             yield from self._vectors(stage, each, head)
+        yield from self._products(values[0][0], values[1], at, head)
         yield from self._softening(at, head)
         yield from self._mixing(at, head)
 
@@ -140,6 +141,27 @@ class _Walk:
         yield from (_line(labels[row], values[row], screen) for row in range(min(len(labels), _MOST_KEYS)))
         if len(labels) > _MOST_KEYS:
             yield Text(f"  … {len(labels) - _MOST_KEYS} more", DIM)
+
+    def _products(self, q: np.ndarray, k: np.ndarray, at: int, head: str) -> Iterator[Text]:
+        """Every score as a sum of products, as it is added up by hand; nothing where a sum is longer than a line.
+
+        q `[d]`, k `[m, d]`; of more than 16 keys the first.
+        """
+        scores = self.steps.stage("scores")
+        if scores is None:
+            return
+        width, keys = _label_width(self.screen), range(min(len(k), _MOST_KEYS))
+        sums = [" + ".join(f"{_short(a)} x {_short(b)}" for a, b in zip(q, k[key], strict=True)) for key in keys]
+        longest = max(map(len, sums), default=0)
+        if longest + width + 14 > self.screen.width:
+            return
+        yield Text("")
+        yield _title([f"{self.numbers['scores']} scores{head}", f"q · k of {self.name} and every key"], self.screen)
+        for key, products in zip(keys, sums, strict=True):
+            score = float(scores.values[at, 0, key])
+            is_exact = all(_is_short(number) for number in (*q.tolist(), *k[key].tolist(), score))
+            sign = "=" if is_exact else "~" if self.screen.ascii_only else "≈"
+            yield Text(f"  {fit(self.summary.keys[key].text, width)} {products:<{longest}} {sign} {_short(score)}")
 
     def _softening(self, at: int, head: str) -> Iterator[Text]:
         """From the scores to the weights, a column for every stage and a line for every key."""
@@ -246,6 +268,16 @@ def _wrapped(text: str, screen: Screen) -> Iterator[Text]:
         else:
             line = f"{line} {part}" if line else "  " + part.strip()
     yield Text(line)
+
+
+def _short(value: float) -> str:
+    """A number in three digits, without a sign on 0."""
+    return f"{value:z.3g}"
+
+
+def _is_short(value: float) -> bool:
+    """True if three digits are all that a number has, but for the rounding of float32."""
+    return abs(float(_short(value)) - value) <= 1e-6 * abs(value)
 
 
 def _line(label: str, values: np.ndarray, screen: Screen, style: Style | None = None) -> Text:

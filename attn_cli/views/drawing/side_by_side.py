@@ -34,6 +34,12 @@ def arranged(maps: Sequence[HeatMap], screen: Screen) -> Iterator[RenderableType
             yield row[0] if across == 1 else _Row(row, narrow.width)
 
 
+def in_one_row(maps: Sequence[HeatMap], screen: Screen) -> bool:
+    """True if a terminal has room for all maps, which are of one size, beside each other."""
+    alike = len({each.values.shape for each in maps}) == 1
+    return alike and screen.height is not None and _across(maps, screen) == len(maps)
+
+
 def _across(maps: Sequence[HeatMap], screen: Screen) -> int:
     """The number of maps in a row."""
     most = (screen.width + _GAP) // (max(maps[0].width, _NARROWEST) + _GAP)
