@@ -3,6 +3,7 @@
 import argparse
 import os
 import platform
+import sys
 from functools import partial
 
 from tests.benchmarks import (
@@ -38,6 +39,7 @@ def main() -> None:
     options = parser.parse_args()
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     print(HEADER)
+    over: list[str] = []
     for part in options.parts:
         tables = {
             "memory": lambda: memory.lines(quick=options.quick),
@@ -70,6 +72,9 @@ def main() -> None:
         }
         for row in modules[part].rows(options.repeats, quick=options.quick):
             print(row, flush=True)
+            over += [row.what] if part == "startup" and row.is_over else []
+    if over:
+        sys.exit(f"above its bar: {', '.join(over)}")
 
 
 if __name__ == "__main__":

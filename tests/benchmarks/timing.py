@@ -18,6 +18,11 @@ class Row:
     ratio: float
     bar: float | None = None
 
+    @property
+    def is_over(self) -> bool:
+        """True if the ratio is above its bar."""
+        return self.bar is not None and self.ratio > self.bar
+
     def __str__(self) -> str:
         bar = "" if self.bar is None else f"<= {self.bar:.2f}"
         return f"{self.what:<52} {self.against:<34} {self.seconds:9.3f} {self.ratio:7.2f} {bar:>8}"
