@@ -91,3 +91,8 @@ def test_a_finished_scan_without_reasons_is_no_bug(half: Path) -> None:
     del manifest["progress"]["reasons"]
     (half / "scan.json").write_text(json.dumps(manifest))
     _is_refused(half)
+
+
+def test_rows_beyond_what_a_table_holds(half: Path) -> None:
+    _edit(half / "work" / "state.npz", "0.baselines.mean", np.full_like(_arrays(half)["0.baselines.mean"], 1e308))
+    _is_refused(half)

@@ -105,7 +105,28 @@ _COLUMNS: dict[str, dict[str, str]] = {
 _POISON = {"document": "int64", "file": "string", "record": "int64", "piece": "int32", "reason": "string",
            "detail": "string"}  # fmt: skip
 TABLES = (*_COLUMNS, "rejected")
-_WHOLE = {"stream", "layer", "head", "kind", "documents", "statistic", "side"}  # no row is without them
+_WHOLE = {
+    "stream",
+    "layer",
+    "head",
+    "kind",
+    "documents",
+    "statistic",
+    "side",
+    "text",
+    "token",
+    "part",
+    "query_token",
+    "key_token",
+    "query_start",
+    "query_end",
+    "key_start",
+    "key_end",
+    "document",
+    "piece",
+    "record",
+    "file",
+}  # no row is without them
 _NAMES = {"stream", "module", "kind", "statistic", "unit", "side", "reason"}  # of attn's own or of modules
 
 

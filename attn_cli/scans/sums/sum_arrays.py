@@ -88,6 +88,8 @@ def _module_of(head: Mapping[str, Any], arrays: Mapping[str, np.ndarray], lead: 
     _expect(type(place.stream) is type(place.name) is str, "a module has no name")
     read = _Arrays(arrays, lead, {"h": len(place.heads)} | _SIZES)
     groups = {group: kind(*(read(f"{group}.{name}") for name in names)) for group, (kind, names) in _GROUPS.items()}
+    rows = groups["baselines"].mean * groups["baselines"].count
+    _expect(bool((np.abs(rows) < 2.0**62).all()), "baselines are out of range")
     return ModuleSums(
         place, count_of(head["documents"]), **groups, quantiles=_quantiles_of(read), examples=_examples_of(read),
         parts=_parts_of(head, read), blocks=_blocks_of(head, read),
