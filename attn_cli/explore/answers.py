@@ -1,4 +1,4 @@
-"""What panes ask of a recording: at once where that is little, else by one thread, strip by strip."""
+"""Pictures that panes ask of a recording: at once where that is little, else by one thread, strip by strip."""
 
 import threading
 import time
@@ -115,7 +115,7 @@ def _computed(grid: Grid, window: MatrixWindow, scores: bool, start: int, stop: 
 
 
 def _enlarged(grid: Grid, window: MatrixWindow, scores: bool) -> np.ndarray:
-    """What a thumbnail has in the middle of each of the window's cells; of scores, and without one, nothing."""
+    """The thumbnail's weights in the middle of each of the window's cells; of scores, and without one, nothing."""
     down, across = window.shape
     coarse = None if scores else grid.coarse()
     if coarse is None:

@@ -242,7 +242,7 @@ class Explorer(App[int], inherit_bindings=False):
             self.exit(int(ExitCode.INTERRUPTED))
 
     def _do(self, request: Request | None) -> None:
-        """What the session can't do without a terminal."""
+        """Do what the session can't do without a terminal."""
         match request:
             case None:
                 return

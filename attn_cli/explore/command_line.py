@@ -11,7 +11,7 @@ _WIDTH = "84mm"  # of a figure: one column of a paper
 
 @dataclass(frozen=True)
 class LineOrigin:
-    """What was read, as words of a command line.
+    """The text and the source that were read, as words of a command line.
 
     text     the words that name the text; none for a recording
     options  the model, or the recording, and what else decides what is read
@@ -80,7 +80,7 @@ def _head_options(scene: Scene, view: Viewpoint) -> list[str]:
 
 
 def _token_options(scene: Scene, view: Viewpoint) -> list[str]:
-    """What is merged, left out and compared."""
+    """The options for merged words, hidden sinks, values and the other text."""
     options = ["--words"] if view.words and scene.has_words(view) else []
     options += ["--hide", "sink"] if view.hide_sinks else []
     options += ["--by", "value"] if scene.reads_values(view) else []

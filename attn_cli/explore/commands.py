@@ -149,7 +149,7 @@ _PLACES: dict[Pane, str] = {"heads": "all heads (1)", "matrix": "the matrix (2)"
 
 
 def why_dead(key: str, character: str | None, pane: Pane) -> str:
-    """What is said of a key that does nothing in a pane: where it does something, or that it never does."""
+    """The line on a key that does nothing in a pane: where it does something, or that it never does."""
     name = character if character and character.isprintable() else key
     other = next((each for each in COMMANDS if {character, key} & set(each.keys)), None)
     if other is None:
@@ -179,7 +179,7 @@ def meaning_of(name: str) -> str:
 
 
 def completions(line: str, scene: Scene, view: Viewpoint) -> list[str]:
-    """What a : line may go on as: names of commands, or what may follow one."""
+    """The lines that a : line may become: names of commands, or what may follow one."""
     name, space, rest = line.partition(" ")
     if not space:
         return sorted(each.name for each in COMMANDS if each.name.startswith(name) and view.pane in each.panes)

@@ -1,4 +1,4 @@
-"""What the explorer's panes show, and how: numbers, scales, words or pieces, one head or the mean, a comparison."""
+"""Commands that choose what panes show: numbers, scales, words or pieces, one head or the mean, a comparison."""
 
 from dataclasses import replace
 
@@ -87,7 +87,7 @@ def scores(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 
 
 def by_value(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """What is read, in place of where it looks; of one head between tokens."""
+    """Shares of what is read, in place of weights; of one head between tokens."""
     if not view.by_value:
         if scene.layer(view).value_norms is None:
             raise InputError("no value norms were recorded in this layer")

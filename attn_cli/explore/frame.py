@@ -72,7 +72,7 @@ def _panes(scene: Scene, view: Viewpoint) -> list[Line]:
 
 
 def _last_lines(session: Session) -> list[Line]:
-    """What is typed, else what was said, over the lines above where it is long; else what is running, else hints."""
+    """The line that is typed, else what was said, over lines above where it is long; else what runs, else hints."""
     scene, width = session.scene, session.scene.screen.width
     clean = ascii_visible if scene.screen.ascii_only else visible
     if session.entry is not None:

@@ -81,7 +81,7 @@ class _CellsGrid:
 
 
 class ValueGrid(_CellsGrid):
-    """What one head reads: the share of each weight times the length of its value in the row's sum of them."""
+    """The reading of one head: the share of each weight times the length of its value in the row's sum of them."""
 
     cost = 2  # whole rows are computed
 

@@ -1,4 +1,4 @@
-"""What a command makes: another viewpoint, or something that is asked of the session or the terminal."""
+"""The outcome of a command: another viewpoint, or something that is asked of the session or the terminal."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a viewpoint is in: the recording, the screen's regions, and the grid, window and layout that follow."""
+"""The surroundings of a viewpoint: the recording, the screen's regions, and the grid, window and layout that follow."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
@@ -67,12 +67,12 @@ class Scene:
 
     @property
     def is_wide(self) -> bool:
-        """Whether heads, matrix and text are seen at once."""
+        """True where heads, matrix and text are seen at once."""
         return self.screen.width >= WIDE[0] and self.lines + 1 >= WIDE[1]
 
     @property
     def is_tall(self) -> bool:
-        """Whether the text is seen below another pane."""
+        """True where the text is seen below another pane."""
         return self.screen.width >= TALL[0] and self.lines + 1 >= TALL[1]
 
     def regions(self, view: Viewpoint) -> dict[Pane, Region]:
@@ -124,23 +124,23 @@ class Scene:
 
     @property
     def is_judged(self) -> bool:
-        """Whether it is known what heads do."""
+        """True once it is known what heads do."""
         return id(self.recording.prompt) in self._work
 
     @property
     def is_quickly_judged(self) -> bool:
-        """Whether that takes no longer than the first picture may."""
+        """True where that takes no longer than the first picture may."""
         return sum(layer.h * layer.n * layer.m for layer in self.recording.layers) <= _JUDGED_CELLS
 
     def judge(self) -> HeadWork:
-        """What heads do on the text."""
+        """The work of all heads on the text."""
         key = id(self.recording.prompt)
         if key not in self._work:
             self._work[key] = work_of(recorded_kinds(self.recording))
         return self._work[key]
 
     def shown_work(self, view: Viewpoint) -> HeadWork | None:
-        """What heads do, where the map of heads shows it; None where another number does, or nothing is known."""
+        """The work of all heads, where the map shows it; None where another number does, or nothing is known."""
         if view.statistic != KINDS or view.thumbnails or view.sorted or not self.is_judged:
             return None
         work = self.judge()
@@ -181,16 +181,16 @@ class Scene:
         return sorted(heads, key=rank)
 
     def has_words(self, view: Viewpoint) -> bool:
-        """Whether tokens of the layer are pieces of words."""
+        """True where tokens of the layer are pieces of words."""
         layer = self.layer(view)
         return has_words(layer.queries) or has_words(layer.keys)
 
     def reads_values(self, view: Viewpoint) -> bool:
-        """Whether weights count with the lengths of values, which the layer has."""
+        """True where weights count with the lengths of values, which the layer has."""
         return view.by_value and self.layer(view).value_norms is not None
 
     def grid_key(self, view: Viewpoint) -> Hashable:
-        """What the grid depends on."""
+        """A key for the grid: all that it depends on."""
         head = -1 if view.mean else view.head
         against = (view.against, id(self.other)) if view.difference and view.against else None
         return view.at, head, self.reads_values(view), view.words and self.has_words(view), view.hide_sinks, against
@@ -251,7 +251,7 @@ class Scene:
         return forms(*self.size(view), self.space(view))
 
     def form(self, view: Viewpoint) -> CellForm:
-        """What a cell is."""
+        """The form of the matrix' cells."""
         steps = self.forms(view)
         return view.form if view.form in steps else steps[0]
 
@@ -331,17 +331,17 @@ class Scene:
         return grid.queries if view.by_column else grid.keys
 
     def same_tokens(self, view: Viewpoint) -> bool:
-        """Whether queries are keys, so that the cursor stands in the text that is coloured."""
+        """True where queries are keys, so that the cursor stands in the text that is coloured."""
         layer = self.layer(view)
         return layer.queries == layer.keys
 
     @property
     def says_shares(self) -> bool:
-        """Whether shares stand behind tokens, because no colours can be relied on."""
+        """True where shares stand behind tokens, because no colours can be relied on."""
         return self.screen.depth not in ("truecolor", "256")
 
     def shares(self, view: Viewpoint) -> list[str]:
-        """What stands behind each token where no colours can be relied on."""
+        """The share behind each token where no colours can be relied on."""
         if not self.says_shares:
             return []
         row = self.row(view)

@@ -1,4 +1,4 @@
-"""What happens between two keys: the viewpoint, what is typed or said below it, and what is asked of the terminal."""
+"""The state between two keys: the viewpoint, what is typed or said below it, and what is asked of the terminal."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -39,7 +39,7 @@ _REPLACE = "--force "
 
 @dataclass(frozen=True)
 class Outside:
-    """What the explorer gets from the command line.
+    """The command line's part in the explorer.
 
     origin  the words of the command line that say what was read
     write   runs a command line on a recording
@@ -172,7 +172,7 @@ class Session:
         return command_line(command_words(self.outside.origin, self.scene, self.view))
 
     def guarded(self, run: Callable[[], Request | None]) -> Request | None:
-        """What `run` asks of the terminal; an error of it is said on the last line."""
+        """The request that `run` makes of the terminal; an error of it is said on the last line."""
         try:
             return run()
         except AttnError as error:
@@ -195,7 +195,7 @@ class Session:
             self.trail.leave(before, moves=moves)
 
     def _requested(self, request: Request) -> Request | None:
-        """What the session can do itself is done; the rest is handed on."""
+        """Do what the session can do itself; the rest is handed on."""
         match request.task:
             case "ask":
                 self._ask(":", request.words, "command")
@@ -293,7 +293,7 @@ class Session:
         return self._run(command, words)
 
     def _read_help(self, key: str, character: str | None) -> bool:
-        """Whether the key was for the help: it scrolls or closes it."""
+        """True for a key that is for the help: it scrolls or closes it."""
         assert self.help_line is not None
         steps = {"up": -1, "k": -1, "down": 1, "j": 1, "pageup": -10, "pagedown": 10, "home": -(10**6)}
         step = steps.get(key, steps.get(character or ""))

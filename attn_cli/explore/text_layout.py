@@ -17,7 +17,7 @@ _LINE_END = "␊"
 
 
 class TokenPiece(NamedTuple):
-    """What a line shows of a token, or of the text between two.
+    """The piece of a line that shows a token, or of the text between two.
 
     token   its index, -1 between tokens
     column  of the screen at which it begins

@@ -12,7 +12,7 @@ PANES: tuple[Pane, ...] = ("heads", "matrix", "text", "cell")
 
 @dataclass(frozen=True)
 class Against:
-    """What a head is compared with: another text (None for the same), or another head of the recording.
+    """The other side of a comparison: another text (None for the same), or another head of the recording.
 
     at, head  the place of that head's layer among those of its recording, and its place in the layer; None for those
               that are shown, of the other text

@@ -1,4 +1,4 @@
-"""What part of a matrix a pane shows: how much a cell stands for, how many fit, where the window begins."""
+"""The part of a matrix that a pane shows: how much a cell stands for, how many fit, where the window begins."""
 
 from functools import lru_cache
 from typing import NamedTuple
@@ -7,7 +7,7 @@ WITH_NUMBER = 7  # columns of a cell that holds a number
 
 
 class CellForm(NamedTuple):
-    """What a cell of a heat map is.
+    """The form of a heat map's cells.
 
     rows, keys  the tokens that it stands for, by the largest of their cells
     columns     of the screen that it takes
@@ -21,7 +21,7 @@ class CellForm(NamedTuple):
 
     @property
     def number(self) -> bool:
-        """Whether its number stands in it."""
+        """True where its number stands in it."""
         return self.columns >= WITH_NUMBER
 
 
@@ -33,7 +33,7 @@ class Space(NamedTuple):
     halves: bool
 
     def capacity(self, form: CellForm) -> tuple[int, int]:
-        """How many cells there is room for, down and across; at least one."""
+        """The number of cells that there is room for, down and across; at least one."""
         return max(self.lines * (2 if form.halves else 1), 1), max(self.columns // form.columns, 1)
 
 
@@ -48,7 +48,7 @@ class MatrixWindow(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """How many cells it has, down and across."""
+        """The number of its cells, down and across."""
         return -(-(self.bottom - self.top) // self.form.rows), -(-(self.right - self.left) // self.form.keys)
 
     def cell_of(self, query: int, key: int) -> tuple[int, int]:

@@ -70,7 +70,7 @@ def _row(cells: Sequence[object], width: int) -> str:
 
 
 def _sums(terms: Terms) -> str:
-    """How the sum becomes the weight."""
+    """The steps from the sum to the weight."""
     assert terms.products is not None
     total = float(terms.products.astype(np.float64).sum())
     words = f"sum {total:.2f} x {terms.scale:.4g}"

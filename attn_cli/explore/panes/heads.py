@@ -79,7 +79,7 @@ def _source(scene: Scene) -> list[str]:
 
 
 def _title(scene: Scene, view: Viewpoint, width: int) -> Line:
-    """What the map shows: by which number, from where to where; and which layers, where not all have room."""
+    """The line over the map: by which number, from where to where; and which layers, where not all have room."""
     statistic = scene.statistic(view)
     values = _values(scene, statistic)
     finite = values[np.isfinite(values)]

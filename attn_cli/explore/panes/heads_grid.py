@@ -16,7 +16,7 @@ def cell_columns(scene: Scene, width: int) -> int:
 
 
 def heads_a_line(scene: Scene, room: int) -> int:
-    """How many heads share a line: two where there are more than lines, and colours for it."""
+    """The number of heads that share a line: two where there are more than lines, and colours for it."""
     most = max(layer.h for layer in scene.recording.layers)
     return 2 if most > room and scene.screen.halves else 1
 

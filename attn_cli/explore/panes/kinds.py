@@ -1,4 +1,4 @@
-"""What heads do: all as letters, coloured where they stand out; the families by name; the head under the cursor."""
+"""The map of what heads do: letters, coloured where they stand out; families by name; the head under the cursor."""
 
 import numpy as np
 from rich.segment import Segment
@@ -115,7 +115,7 @@ def _family(family: Family, view: Viewpoint, scene: Scene, width: int) -> Line:
 
 
 def _own(scene: Scene, view: Viewpoint, work: HeadWork, width: int) -> list[Line]:
-    """What the head under the cursor does, and the strongest of what it reads."""
+    """The sentence on the head under the cursor, and the strongest of what it reads."""
     name, out = scene.head_label(view.at, view.head), work.of(view.at, view.head)
     if out is None:
         words = work.does[view.at][view.head] or "does nothing that has a name on this text"

@@ -1,4 +1,4 @@
-"""How heads, tokens and the cell under the cursor are called on the explorer's screens."""
+"""Names of heads, tokens and the cell under the cursor on the explorer's screens."""
 
 from dataclasses import replace
 
@@ -35,7 +35,7 @@ def short_label(token: Token, scene: Scene, columns: int = _TOKEN_COLUMNS) -> st
 
 
 def against_name(scene: Scene, view: Viewpoint) -> str:
-    """What a head is compared with: the beginning of the other text, or a head."""
+    """The name of what a head is compared with: the beginning of the other text, or a head."""
     against = view.against
     assert against is not None
     if against.text is None:
@@ -80,7 +80,7 @@ def _cell(view: Viewpoint) -> tuple[slice, slice]:
 
 
 def _written(scene: Scene, view: Viewpoint) -> list[str]:
-    """What the model wrote next, where the query is one that it wrote from."""
+    """The token that the model generated next, where the query is one that it wrote from."""
     queries = scene.layer(view).queries
     following = view.query + 1
     if following < len(queries) and queries[following].generated:

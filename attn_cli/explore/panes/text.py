@@ -147,7 +147,7 @@ def _table(scene: Scene, view: Viewpoint, row: np.ndarray, height: int, width: i
 
 
 def _rest(scene: Scene, view: Viewpoint, row: np.ndarray, places: list[int]) -> str:
-    """What tokens beside those of the table have."""
+    """The sum of tokens beside those of the table."""
     finite = np.isfinite(row)
     others = finite.copy()
     others[places] = False

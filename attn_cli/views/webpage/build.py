@@ -196,7 +196,7 @@ def _shell(recording: Recording, screen: StaticScreen | None) -> bytes:
 
 
 def _hash(text: str) -> str:
-    """What a content policy calls a script or style by."""
+    """The hash by which a content policy names a script or style."""
     return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 

@@ -1,4 +1,4 @@
-"""What a page says beside the weights: texts, layers, numbers, thumbnails and masks, as its first stream of bytes.
+"""The contents of a page beside the weights: texts, layers, numbers, thumbnails and masks, its first stream of bytes.
 
 The stream is the length of a JSON text in four bytes (the lowest first), that text, and the bytes that it points into.
 All text is made visible here, so that no control character or direction mark reaches the page.
@@ -126,7 +126,7 @@ def start(work: HeadWork) -> tuple[int, int]:
 
 
 def _work(work: HeadWork) -> dict[str, Any]:
-    """What heads do: those that stand out with a sentence and their strongest cell, by family, and letters for all."""
+    """The heads that stand out, each with a sentence and its strongest cell; their families; letters for all heads."""
     return {
         "heads": [
             {"layer": out.call, "head": out.at, "weight": round(out.weight, 3), "words": sentence(out),
@@ -204,7 +204,7 @@ def _label(token: Token) -> str:
 
 
 def _gaps(tokens: Sequence[Token], text: str | None) -> Iterator[str]:
-    """What stands before every token and is part of none; a blank where that is unknown."""
+    """The text that stands before every token and is part of none; a blank where that is unknown."""
     end = 0
     for number, token in enumerate(tokens):
         if text is None or token.start is None or token.end is None:

@@ -1,4 +1,4 @@
-"""How a head's weights, a layer's mask and numbers become the bytes of a page; `rows.js` reads them again.
+"""The bytes of a page for a head's weights, a layer's mask and numbers; `rows.js` reads them again.
 
 Weights stand column by column: what looks at a key changes little from query to query, so columns deflate better than
 rows (a seventh less at 512 tokens). All numbers are varints of seven bits a byte, the lowest first.
@@ -75,7 +75,7 @@ class PackedCells:
 
 @dataclass(frozen=True, eq=False)
 class PackedHead:
-    """What a page holds of one head.
+    """One head as a page holds it.
 
     data   the bytes, packed
     high   what the highest level stands for: 1, or the largest weight where some are larger
