@@ -85,6 +85,9 @@ class Predicting(Source, Protocol):
         Raises InputError for an answer without tokens and for a model with a decoder, LimitError for one too long.
         """
 
+    def experiment_bytes(self, tokens: int) -> int:
+        """The bytes that an experiment on so many tokens keeps of its baseline, at most; 0 where that isn't known."""
+
     def experiment(
         self,
         prompt: Prompt,

@@ -93,9 +93,10 @@ def compute(
         typer.Option("--pool", help="Pool large matrices on a screen by max or mean.", metavar="HOW"),
     ] = "max",
     color_scale: Annotated[
-        Literal["linear", "sqrt", "log", "row"],
-        typer.Option("--color-scale", help="Map weights to colours: linear, sqrt, log or row.",
-                     metavar="SCALE", rich_help_panel="Output"),
+        Literal["linear", "raw", "sqrt", "log", "row"],
+        typer.Option("--color-scale", metavar="SCALE",
+                     help="Map weights to colours: linear (of what a sink leaves), raw, sqrt, log or row.",
+                     rich_help_panel="Output"),
     ] = "linear",
     output: OutputOptions,
 ) -> ExitCode:  # fmt: skip

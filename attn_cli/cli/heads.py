@@ -19,6 +19,7 @@ from attn_cli.source import Source
 from attn_cli.summaries.against.head_changes import head_changes
 from attn_cli.summaries.answers.kinds import CollectedKinds, KindMap, with_kinds
 from attn_cli.summaries.calls.memo import memoised
+from attn_cli.summaries.reduce import Reducer
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.kinds.head_kinds import HeadKindsReducer, KindTexts
 from attn_cli.summaries.report import Report
@@ -34,6 +35,9 @@ def heads(
                      help="Sort by a column, largest first (entropy lowest); - reverses."),
     ] = None,
     top: Annotated[int | None, typer.Option("--top", "-k", help="Show the first N.", min=1, metavar="N")] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="List every head on a terminal, too, not those that stand out.")
+    ] = False,
     words: o.Words = False,
     kinds: Annotated[
         bool,
@@ -46,6 +50,8 @@ def heads(
 ) -> ExitCode:  # fmt: skip
     """Print one line per head: entropy, distance, sinks, induction.
 
+    On a terminal a model's heads are told in families, with those that stand out; --all lists every one, as pipes and
+    files do, and as --sort, --layer and --head do.
     --kinds names induction heads, previous token heads, sinks and others, compared with uniform attention; without a
     TEXT the model reads repeated random tokens, on which induction heads show.
     --sort orders the heads of all layers: by entropy the lowest first, by any other column the largest.
@@ -79,8 +85,14 @@ def heads(
     merges = options.merges(words)
 
     def plan(view: View, source: Source) -> CommandPlan:
-        def statistics(rows: PickedRows, call: Call) -> list[HeadStatistics]:
-            return [HeadStatistics(rows, rescale=hiding.rescale)]
+        chooses = (
+            view.chooses and options.chooses_no_head and ranking is None and not (every or merges or options.lines)
+        )
+        chooses = chooses and source.about["type"] != "table" and not any(hiding.given.values())
+        judged = _text_kinds(0)
+
+        def statistics(rows: PickedRows, call: Call) -> list[Reducer]:
+            return [HeadStatistics(rows, rescale=hiding.rescale), *(judged(rows, call) if chooses else ())]
 
         return CommandPlan(statistics, hiding=hiding, words=merges, ranking=ranking)
 

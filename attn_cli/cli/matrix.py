@@ -22,9 +22,13 @@ from attn_cli.sources.memory import check_memory
 from attn_cli.summaries.against.change_matrix import change_matrix
 from attn_cli.summaries.calls.image_grid import patch_grid
 from attn_cli.summaries.calls.in_words import is_in_words
+from attn_cli.summaries.calls.memo import memoised
+from attn_cli.summaries.chosen_matrix import with_one_head, with_one_matrix_alone
 from attn_cli.summaries.reduce import Reducer
+from attn_cli.summaries.reducers.kinds.head_kinds import HeadKindsReducer, KindTexts
 from attn_cli.summaries.reducers.matrix import FullMatrix
 from attn_cli.summaries.reducers.pooled import PooledMatrix
+from attn_cli.summaries.reducers.whole_call import Unhidden
 from attn_cli.text import cut
 from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.drawing.figure import MOST_PANELS
@@ -113,6 +117,9 @@ def matrix(
     if key is not None and rescale:
         raise InputError("--key and --rescale at once", "--rescale needs all keys of a row; leave out one")
 
+    chosen_by_nobody = options.chooses_no_head and token is None and not (scores or merges or mean or width)
+    chosen_by_nobody = chosen_by_nobody and measure.by == "weight" and key is None
+
     def full(rows: PickedRows, call: Call, *, weights: bool, scores: bool, most: int | None = None) -> FullMatrix:
         keys = None if key is None else picked_tokens(key, call.keys, "")[0]
         return FullMatrix(weights=weights, scores=scores, rows=rows, keys=keys, most=most, mean_heads=mean,
@@ -120,6 +127,8 @@ def matrix(
 
     def plan(view: View, source: Source) -> CommandPlan:
         heads = sum(1 if mean else layer.heads for layer in source.planned_layers(options.selection))
+        chooses = view.chooses and chosen_by_nobody and source.about["type"] != "table"
+        texts = memoised(lambda tokens: KindTexts([tokens]))
 
         def of_call(rows: PickedRows, call: Call) -> Sequence[Reducer]:
             if view.largest is None:
@@ -133,14 +142,15 @@ def matrix(
             if token is not None and patch_grid(call.keys) is not None:
                 drawn = show_weights and measure.by == "weight"
                 return [full(rows, call, weights=drawn, scores=scores)]
-            return [
+            chosen = [Unhidden(HeadKindsReducer(texts(call.keys)))] if chooses else []
+            return [*chosen, *(
                 PooledMatrix(
                     *view.largest, rows=rows, scores=kind, mean_heads=mean, pooling=pool, by=measure.by,
                     rescale=rescale and not kind,
                 )
                 for kind, is_drawn in ((True, scores), (False, show_weights))
                 if is_drawn
-            ]  # fmt: skip
+            )]  # fmt: skip
 
         if figure_width is not None and heads > MOST_PANELS:
             raise InputError(f"a figure of {heads} maps; it holds 1 to {MOST_PANELS}",
@@ -157,7 +167,10 @@ def matrix(
                 "choose layers, heads or rows with -l, -H and --token, add --mean, or use a screen, which pools",
             )
 
-        return CommandPlan(of_call, token, hiding, merges, measure, scale=color_scale, memory=memory)
+        return CommandPlan(
+            of_call, token, hiding, merges, measure, scale=color_scale, memory=memory,
+            settle=with_one_head if chooses else None, finish=with_one_matrix_alone if chooses else None,
+        )  # fmt: skip
 
     return run(options, "matrix", plan, ViewSettings(figure_width=figure_width, dpi=dpi or DPI))
 

@@ -69,7 +69,7 @@ def parts(
     Examples:
       attn parts --file prompt.txt -m ./my-model
       attn parts --file prompt.txt -m ./my-model --cut paragraphs --cite
-      attn parts --doc report.txt --doc log.txt "When was the pump replaced?" --chat -m ./my-model
+      attn parts --doc report.txt --doc log.txt "Which pump?" --chat -m gpt2
       attn parts --file prompt.txt -m ./my-model --hide sink --rescale
       attn parts --messages chat.json -m ./my-model --json
     """

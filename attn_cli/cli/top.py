@@ -26,6 +26,7 @@ from attn_cli.summaries.reducers.overall import OverallKeys
 from attn_cli.summaries.reducers.top import TopKeys
 from attn_cli.summaries.reducers.why import ExplainedKeys
 from attn_cli.summaries.report import Report
+from attn_cli.summaries.told.deciding_rows import DecidingRowsReducer, deciding_queries
 from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.view import View
 
@@ -85,6 +86,8 @@ def top(
 ) -> ExitCode:  # fmt: skip
     """List the keys that each query attends to most.
 
+    On a terminal a model's heads are shown together, in the row that decides what comes next; --token and --head choose
+    others, and pipes and files get every row of every head.
     --overall ranks keys by their mean weight over all queries; so does a screen of a text of more than 64 tokens,
     unless --token picks queries. --why explains every key against the mean of all keys that the row may see.
     --against and --against-model list the keys whose weights change most: the other weight minus this one.
@@ -124,8 +127,15 @@ def top(
     measure = measure_of(by, mean=mean, words=merges)
     rescale = hiding.rescale
 
+    unchosen = options.chooses_no_head and not any((mean, overall, merges, token, options.lines))
+    unchosen = unchosen and by == "weight" and not any(hiding.given.values())
+
     def plan(view: View, source: Source) -> CommandPlan:
+        chooses = view.chooses and unchosen and source.about["type"] != "table"
+
         def of_call(rows: PickedRows, call: Call) -> Sequence[Reducer]:
+            if chooses:
+                return [DecidingRowsReducer(deciding_queries(call))]
             if overall or (view.largest is not None and token is None and call.n > _MANY):
                 return [
                     OverallKeys(k, rows=rows, mean_heads=mean, abridged=not overall, by=measure.by, rescale=rescale)

@@ -8,6 +8,7 @@ import numpy as np
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds
 from attn_cli.summaries.reducers.matrix import Matrix
+from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import standing_out
 
 NO_HEAD = "no head stands out"
@@ -53,3 +54,8 @@ def with_one_matrix(summaries: Sequence[Summary]) -> tuple[Summary, ...]:
         replace(summary, parts=tuple(each for part in summary.parts for each in kept(part, call)))
         for call, summary in enumerate(summaries)
     )
+
+
+def with_one_matrix_alone(report: Report) -> Report:
+    """The report of a command that chose one head: with its matrix and, to say why, the kinds of all heads."""
+    return replace(report, summaries=with_one_matrix(report.summaries))

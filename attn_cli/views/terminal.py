@@ -45,9 +45,12 @@ def _ending(last: str, screen: Screen) -> str:
 def renderables(report: Report, screen: Screen) -> Iterator[RenderableType]:
     """Everything to print for `report`, parts separated by blank lines."""
     yield _header(report, screen)
-    if report.is_overview:
+    if report.is_overview and report.command == "inspect" and report.story is None:
         yield _tokens(report, screen)
     yield from draw_answer(report, screen)
+    if report.story is not None:
+        yield ""
+        yield _tokens(report, screen)
 
 
 def _header(report: Report, screen: Screen) -> Text:

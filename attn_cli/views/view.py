@@ -44,11 +44,13 @@ class View:
     """Base class of views, which show one report after the other.
 
     largest        (rows, keys) of the largest matrix it can draw, None if it takes every matrix whole
+    chooses        whether a person looks at it, so that a command that was told nothing chooses what it shows
     records_alone  whether it writes nothing but the recording of what the model read
     is_first       whether nothing was shown yet
     """
 
     largest: tuple[int, int] | None = None
+    chooses = False
     records_alone = False
 
     def __init__(self, sink: Sink, format: str, settings: ViewSettings) -> None:

@@ -24,6 +24,7 @@ from tests.benchmarks import (
     scan,
     scan_survival,
     startup,
+    story,
 )
 from tests.benchmarks.timing import HEADER
 
@@ -69,6 +70,7 @@ def main() -> None:
             "lines": lines,
             "parts": parts,
             "recording": recording,
+            "story": story,
         }
         for row in modules[part].rows(options.repeats, quick=options.quick):
             print(row, flush=True)

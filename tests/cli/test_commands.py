@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from attn_cli.cli.kit.shell.commands import COMMANDS, declared_command, help_lines, imported_command
+from attn_cli.cli.kit.shell.commands import COMMANDS, GROUPS, declared_command, help_lines, imported_command
 from tests.program import attn, environment, refused
 from tests.test_rooms import modules_after
 
@@ -30,8 +30,12 @@ def test_a_module_in_the_folder_is_a_command_and_needs_no_other_entry(tmp_path: 
 
 
 def test_every_command_is_listed_in_order_and_has_a_help_of_its_own() -> None:
-    listed = attn("--help").text.partition("Commands:\n")[2].partition("\n\n")[0]
-    assert [line[2:].partition("  ")[0] for line in listed.splitlines() if line[2:3].strip()] == [*COMMANDS]
+    text = attn("--help").text
+    sections = {title: text.partition(f"\n{title}:\n")[2].partition("\n\n")[0] for title in GROUPS}
+    listed = {title: [line[2:].partition("  ")[0] for line in section.splitlines() if line[2:3].strip()]
+              for title, section in sections.items()}  # fmt: skip
+    assert [name for names in listed.values() for name in names] == [*COMMANDS]
+    assert {title: tuple(names) for title, names in listed.items()} == GROUPS
     for name, line in COMMANDS.items():
         shown = " ".join(attn(*name.split(), "--help").text.split())
         assert shown.startswith(f"Usage: attn {name} ")

@@ -271,6 +271,12 @@ class ModelSource:
             raise InputError("--answer is for models that continue their text", "give the answer as --decoder-text")
         return answered(self.loaded, prompt, answer)
 
+    def experiment_bytes(self, tokens: int) -> int:
+        """As for `attn_cli.source.Predicting`."""
+        width = number_of(text_configuration(self.loaded.model.config), "hidden_size") or 0
+        # of every block its output, and at most as many numbers of keys and of values
+        return 3 * width * len(self.places) * tokens * self.loaded.model.dtype.itemsize
+
     def experiment(
         self,
         prompt: Prompt,

@@ -11,6 +11,7 @@ from attn_cli.call import Call
 from attn_cli.kernel.stats.wanted import ColumnSums, RowStats, Wanted
 from attn_cli.recording import RecordedLayer
 from attn_cli.summaries.reduce import Part, Summary
+from attn_cli.summaries.sinks import MOST_OF_A_KEY, are_sinks_of_text, special_places
 
 _KEYS = 12  # of a head that are kept
 
@@ -19,6 +20,7 @@ _KEYS = 12  # of a head that are kept
 class DecidingRows(Part):
     """The mean over r rows of what each head reads of its keys.
 
+    rows      their numbers
     keys      of every head the heaviest, heaviest first `[h, k]`
     weights   the mean weight on each of them `[h, k]`
     lengths   that times the length of the key's value `[h, k]`; the weights again where values aren't known
@@ -29,6 +31,7 @@ class DecidingRows(Part):
     name: ClassVar[str] = "deciding_rows"
     together: ClassVar[bool] = True
 
+    rows: tuple[int, ...]
     keys: np.ndarray
     weights: np.ndarray
     lengths: np.ndarray
@@ -45,6 +48,28 @@ class DecidingRows(Part):
     def arrays(self) -> dict[str, np.ndarray]:
         """`deciding_weight` `[m]`, over the heads of the call."""
         return {"deciding_weight": self.weight}
+
+
+def resting_keys(seen: Sequence[tuple[Summary, DecidingRows]]) -> set[int]:
+    """The keys on which a tenth of the heads rest in these rows, the first key, and special tokens."""
+    count, heads = np.zeros(len(seen[0][0].keys)), 0
+    for _, part in seen:
+        heads += len(part.keys)
+        for keys, weights in zip(part.keys, part.weights, strict=True):
+            count[keys[weights > MOST_OF_A_KEY]] += 1
+    last = {row for row in seen[0][1].rows if len(seen[0][1].rows) == 1}
+    special = special_places(seen[0][0].keys).tolist()
+    return {0, *special, *np.flatnonzero(are_sinks_of_text(count, heads)).tolist()} - last
+
+
+def deciding_queries(call: Call) -> tuple[int, ...]:
+    """The rows of a call that decide what comes next: those that chose what was generated, else the last; all rows of
+    one that isn't causal.
+    """
+    if not call.is_causal:
+        return tuple(range(call.n))
+    chosen = tuple(place - 1 for place, token in enumerate(call.queries) if token.generated and place > 0)
+    return chosen or (call.n - 1,)
 
 
 class DecidingRowsReducer:
@@ -65,7 +90,7 @@ class DecidingRowsReducer:
         lengths = weights if norms is None else weights * norms
         keys = np.argsort(-lengths, axis=1, kind="stable")[:, :_KEYS]
         kept, longest = (np.take_along_axis(x, keys, axis=1) for x in (weights, lengths))
-        return DecidingRows(keys, kept, longest, weights.sum(axis=0), (lengths**2).sum(axis=0))
+        return DecidingRows(self.rows, keys, kept, longest, weights.sum(axis=0), (lengths**2).sum(axis=0))
 
 
 def value_norms(call: Call) -> np.ndarray | None:

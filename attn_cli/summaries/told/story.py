@@ -14,14 +14,12 @@ from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.fields import COUNT, FINITE, TEXT, Field, Object, Rows, each, or_none
 from attn_cli.summaries.parts.text_parts import TextPart, parts_of, rows_of_last
 from attn_cli.summaries.reduce import Summary
-from attn_cli.summaries.sinks import are_sinks_of_text
-from attn_cli.summaries.told.deciding_rows import DecidingRows
+from attn_cli.summaries.told.deciding_rows import DecidingRows, resting_keys
 
 LEAST_BITS = 0.1  # of an effect that is told
 SHORT = 200  # tokens of a text that is told by its words; a longer one is told by its sentences or lines
 _WORDS, _HEADS, _FEWEST = 8, 12, 6  # tried at most; of both together at least so many
 _MOST_ROWS = 64  # of a last part that reads; of a longer one the last row reads alone
-_SINK_WEIGHT = 0.3  # of the deciding rows on one key, by head
 _LEAST_WEIGHT = 0.1  # of a head on a word that it is said to read
 
 
@@ -158,7 +156,7 @@ def tell(experiment: Experiment, prompt: Prompt, summaries: Sequence[Summary]) -
     if not seen or seen[0][0].keys != prompt.tokens:
         return Story(target, likeliest, rows, obstacle="the rows that decide don't read the text")
     cut, parts = _cut(prompt)
-    sinks = _sinks(seen)
+    sinks = resting_keys(seen)
     candidates, heads = _tried(parts, seen, sinks, len(prompt.tokens), rows)
     trials = [Intervention(hidden=tokens) for _, tokens in candidates]
     choosing = tuple(sorted(set(target.rows)))
@@ -190,16 +188,6 @@ def _cut(prompt: Prompt) -> tuple[str, tuple[TextPart, ...]]:
             if sum(part.kind == "given" for part in parts) > 2:
                 return how, parts
     return "words", parts_of(prompt, "words")
-
-
-def _sinks(seen: Sequence[tuple[Summary, DecidingRows]]) -> set[int]:
-    """The keys on which so many heads rest in these rows that they are sinks of the text, and key 0."""
-    count, heads = np.zeros(len(seen[0][0].keys)), 0
-    for _, part in seen:
-        heads += len(part.keys)
-        for keys, weights in zip(part.keys, part.weights, strict=True):
-            count[keys[weights > _SINK_WEIGHT]] += 1
-    return {0, *np.flatnonzero(are_sinks_of_text(count, heads)).tolist()}
 
 
 def _tried(

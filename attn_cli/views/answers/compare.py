@@ -11,7 +11,7 @@ from attn_cli.summaries.answers.compare import ComparedBlock, Comparison, Contex
 from attn_cli.summaries.report import Report
 from attn_cli.text import visible
 from attn_cli.views.drawing.bars import bar_line
-from attn_cli.views.drawing.cells import fit, packed_text
+from attn_cli.views.drawing.cells import fit, packed, packed_text
 from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.palette import Ramp, background
 from attn_cli.views.drawing.screen import Screen
@@ -21,7 +21,9 @@ from attn_cli.views.same_input import on_given_texts
 
 
 def draw(comparison: Comparison, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """Cosines first, then the pulls on the word in each context."""
+    """What became of the word in a sentence, then cosines, then the pulls on it in each context."""
+    yield ""
+    yield Text("\n".join(packed([_sentence(comparison)], screen.width)), BOLD)
     yield ""
     if len(comparison.blocks) == 1:
         yield from _one_block(comparison, comparison.blocks[0], screen)
@@ -44,11 +46,41 @@ def _masked_after(journey: Journey, contexts: Sequence[Context]) -> int:
     return len(journey.prompt.tokens) - after if is_masked else 0
 
 
+def _sentence(comparison: Comparison) -> str:
+    """`bank: 0.96 alike going in, 0.78 coming out; river pulled it in 1, loan in 2; most in layer 0`."""
+    first, last = comparison.blocks[0], comparison.blocks[-1]
+    words = [visible(journey.word) for journey in comparison.journeys]
+    name = words[0] if words[0] == words[1] else f"{words[0]} and {words[1]}"
+    said = f"{name}: {first.cosine_before:.2f} alike going in, {last.cosine_after:.2f} coming out"
+    pulls = [pull for number in (0, 1) if (pull := _most_pulling(comparison, number)) is not None]
+    if pulls:
+        said += f"; {', '.join(pulls)}"
+    if len(comparison.blocks) > 1:
+        most = min(comparison.blocks, key=lambda block: block.cosine_after - block.cosine_before)
+        if most.cosine_after < most.cosine_before:
+            said += f"; they part most in layer {most.layer}"
+    return said
+
+
+def _most_pulling(comparison: Comparison, number: int) -> str | None:
+    """`river pulled it most in 1 (0.43)`, by the mean over blocks, special tokens aside; None where little does."""
+    journey = comparison.journeys[number]
+    mean = np.mean([_strengths(block.contexts[number]) for block in comparison.blocks], axis=0)
+    others = [at for at, token in enumerate(journey.prompt.tokens) if at not in journey.rows and not token.special]
+    best = max(others, key=lambda at: float(mean[at]), default=None)
+    if best is None or mean[best] < _LEAST_PULL:
+        return None
+    verb = "pulled" if comparison.blocks[0].contexts[number].pulls is not None else "is read by"
+    word = visible(journey.prompt.tokens[best].text)
+    return f"{word} {verb} it most in {number + 1} ({mean[best]:.2f})"
+
+
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     """The next command: all words of both texts on two axes."""
     return on_given_texts("plane", [invocation.value("first"), invocation.value("second")], invocation)
 
 
+_LEAST_PULL, _LEAST_SHOWN = 0.05, 0.005
 _PULL = ("pull: share of the attention output", "for the word; sums to 1")
 _NO_PULL = ("weights, not pulls:", "this model's values can't be seen")
 
@@ -110,8 +142,8 @@ def _strongest(journey: Journey, context: Context, width: int, depth: str) -> Te
     strengths = _strengths(context)
     text = Text()
     for key in np.argsort(-strengths, kind="stable").tolist():
-        if context.weights[key] == 0:
-            continue
+        if strengths[key] < _LEAST_SHOWN:
+            break
         piece = f"{fit(journey.prompt.tokens[key].text, 12).rstrip()} {strengths[key]:.2f}"
         if text.cell_len + cell_len(piece) > width:
             break

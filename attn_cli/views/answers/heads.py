@@ -44,7 +44,7 @@ def draw(heads: Heads, summary: Summary, report: Report, screen: Screen) -> Iter
     rows, ranking = head_rows(report.summaries), report.ranking
     masked = sum(int(part.masked_rows.max(initial=0)) for _, part in report.parts_of(Heads))
     note = [Text(f"{masked} rows are fully masked: left out of the means", DIM)] if masked else []
-    if report.is_overview and len(rows) > _MANY_HEADS:
+    if is_abridged(report):
         if not any_judged(report.summaries):
             yield from _sharpest(rows, _SHARPEST, report, screen)
             yield from note
@@ -55,6 +55,11 @@ def draw(heads: Heads, summary: Summary, report: Report, screen: Screen) -> Iter
         rows = _ranked(rows, ranking)
     yield from heads_table(rows, screen, unit=report.unit, kept=ranking.column if ranking else "")
     yield from note
+
+
+def is_abridged(report: Report) -> bool:
+    """Whether an overview has so many heads that it shows no line for each."""
+    return report.is_overview and len(head_rows(report.summaries)) > _MANY_HEADS
 
 
 def _sharpest(rows: Sequence[HeadRow], count: int, report: Report, screen: Screen) -> Iterator[RenderableType]:

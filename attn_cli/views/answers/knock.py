@@ -24,12 +24,15 @@ _NAMED_WITHOUT = 5  # heads without which the answer is likelier, at most
 _BITS, _TURN = 0.05, 0.01  # effects that are counted
 _WITHOUT = " if ablated"  # the heading's end, over the bars
 _LEAST_WEIGHT = 0.005  # of a key that is named after the first: less would read 0.00
+_MOST_IN_VERDICT, _LEAST_IN_VERDICT = 3, 0.1  # heads, and bits
 _TOKEN = 16  # columns of a key's name at most
 
 
 def draw(knock: Knock, report: Report, screen: Screen) -> Iterator[Text | str]:
     """The target, the heads that the answer needs most, those that make it less likely, and the noise floor."""
     yield ""
+    if (said := _verdict(knock)) is not None:
+        yield Text("\n".join(wrap(said, screen.width)), BOLD)
     yield packed_text(list(_asked(knock)), screen, BOLD)
     shown = knock.heads[: knock.shown]
     if knock.target is not None:
@@ -53,6 +56,29 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     if place.stream != "self" or knock.everywhere or knock.rows[-1] == 0:  # the first row sees itself alone
         return on_same_input("matrix", report, invocation, "-H", head)
     return on_same_input("top", report, invocation, "-H", head, "-t", str(knock.rows[-1]))
+
+
+def _verdict(knock: Knock) -> str | None:
+    """`John rests most on 23.0 (-0.82 bits), 11.6 (-0.77), 12.8 (-0.72); 24.4 holds it back (+0.60)`.
+
+    None for an encoder's vector, and where single heads were not ablated one by one in all.
+    """
+    target = knock.target
+    if target is None or knock.together is not None or len(knock.heads) < _MOST_IN_VERDICT:
+        return None
+    what = "the generated text" if target.generated else visible(target.tokens[0].text.strip() or "␣")
+    needed = [head for head in knock.heads[:_MOST_IN_VERDICT] if head.outcome.effect <= -_LEAST_IN_VERDICT]
+    against = [head for head in knock.heads[:-3:-1] if head.outcome.effect >= _LEAST_IN_VERDICT]
+    named = [f"{_label(head)} ({head.outcome.effect:+.2f}{'' if at else ' bits'})" for at, head in enumerate(needed)]
+    said = (
+        f"{what} rests most on {', '.join(named)}"
+        if named
+        else (f"no single head is needed for {what}: none costs it {_LEAST_IN_VERDICT} bits")
+    )
+    if against:
+        held = [f"{_label(head)} ({head.outcome.effect:+.2f})" for head in against]
+        said += f"; {' and '.join(held)} hold{'s' * (len(held) == 1)} it back"
+    return said
 
 
 def _asked(knock: Knock) -> Iterator[str]:

@@ -9,7 +9,7 @@ from rich.text import Text
 from attn_cli.selection import ranges
 from attn_cli.summaries.answers.layers import SOFTMAX, Layer, Layers
 from attn_cli.summaries.report import Report
-from attn_cli.text import visible
+from attn_cli.text import counted, visible
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
 from attn_cli.views.invocation import Invocation
@@ -22,8 +22,11 @@ _GIVEN_UP = ("way", "name", "scale", "more", "kv", "heads")
 
 
 def draw(layers: Layers, report: Report, screen: Screen) -> Iterator[Text | Table | str]:
-    """The table; blocks next to each other that differ in their number alone share a line."""
+    """A sentence where all blocks are alike, and the table: those that differ in their number alone share a line."""
     groups = list(_grouped(layers.rows))
+    if (said := _sentence(groups)) is not None:
+        yield ""
+        yield Text("\n".join(wrap(said, screen.width)), BOLD)
     cells = [_cells(group) for group in groups]
     columns = [name for name in _HEADINGS if any(row[name] for row in cells)]
     if {row["stream"] for row in cells} == {"self"}:
@@ -51,6 +54,18 @@ def draw(layers: Layers, report: Report, screen: Screen) -> Iterator[Text | Tabl
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     """The next command: the overview of the text that the model read."""
     return on_same_input("inspect", report, invocation)
+
+
+def _sentence(groups: list[list[Layer]]) -> str | None:
+    """`30 blocks alike: softmax attention of 9 heads over 3 key/value heads, causal`; None of unlike ones."""
+    if len(groups) != 1 or groups[0][0].mixer != SOFTMAX or groups[0][0].note:
+        return None
+    row = groups[0][0]
+    shared = "" if row.kv_heads in (0, row.heads) else f" over {counted(row.kv_heads, 'key/value head')}"
+    rule = [visible(row.mask)] if row.mask else []
+    rule += [f"scale {row.scale:.4g}"] if row.scale is not None else []
+    alike = f"{counted(len(groups[0]), 'block')}{' alike' if len(groups[0]) > 1 else ''}"
+    return f"{alike}: softmax attention of {counted(row.heads or 0, 'head')}{shared}" + "".join(f", {x}" for x in rule)
 
 
 def _grouped(rows: tuple[Layer, ...]) -> Iterator[list[Layer]]:

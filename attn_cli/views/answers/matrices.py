@@ -11,21 +11,20 @@ from attn_cli.summaries.chosen_matrix import NO_HEAD
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
-from attn_cli.views.drawing.cells import packed_text
+from attn_cli.summaries.standing_out import standing_out
+from attn_cli.views.answers.head_families import head_lines
 from attn_cli.views.drawing.colored_text import ColoredText
 from attn_cli.views.drawing.heatmap import HeatMap, kind_of
 from attn_cli.views.drawing.image import query_maps
 from attn_cli.views.drawing.labels import (
     head_name,
     place_prefix,
-    stream_suffix,
     text_with_mark,
     token_label,
     which_heads,
 )
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.side_by_side import arranged
-from attn_cli.views.drawing.styles import BOLD
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import on_same_input
 
@@ -36,11 +35,10 @@ def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> It
     In an overview first why its head stands out.
     """
     if matrix.reason:
-        place = f"{summary.place.layer}.{matrix.head_names(summary)[0]}{stream_suffix(summary)}"
+        at = summary.place.heads.index(int(matrix.head_names(summary)[0]))
+        out = None if matrix.reason == NO_HEAD else next(iter(standing_out([summary])), None)
         yield ""
-        none = matrix.reason == NO_HEAD
-        words = [NO_HEAD, f"{place} is the most focused"] if none else ["most interesting head", place, matrix.reason]
-        yield packed_text(words, screen, BOLD)
+        yield from head_lines(out, summary, at, matrix.reason, screen)
     grid = patch_grid(summary.keys) if matrix.rows is not None and matrix.block == (1, 1) else None
     if grid is not None:
         yield from query_maps(summary, matrix, grid, place_prefix(summary, report), screen, report.scale)
@@ -53,7 +51,8 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     summary, matrix = next(report.parts_of(Matrix))
     first = matrix.rows is not None and list(matrix.rows) == [0]  # it may see itself alone
     rows = [] if matrix.rows is None or first else invocation.words({"token"})
-    which = ["-l", str(summary.place.layer), "--mean"] if matrix.averaged else ["-H", head_name(summary, 0)]
+    head = head_name(summary, 0) if matrix.heads is None else f"{summary.place.layer}.{matrix.heads[0]}"
+    which = ["-l", str(summary.place.layer), "--mean"] if matrix.averaged else ["-H", head]
     return on_same_input("top", report, invocation, *rows, *which)
 
 

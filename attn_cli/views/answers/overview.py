@@ -5,25 +5,60 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 
 from attn_cli.summaries.reducers.heads.head_statistics import Heads
+from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds
 from attn_cli.summaries.reducers.matrix import Matrix
+from attn_cli.summaries.reducers.received import Received
 from attn_cli.summaries.report import Report
-from attn_cli.views.answers import draw_parts, heads, story
+from attn_cli.summaries.standing_out import standing_out
+from attn_cli.views.answers import draw_parts, drawer, head_families, head_overview, heads, matrices, parted, story
+from attn_cli.views.answers.heads import is_abridged
+from attn_cli.views.drawing.cells import packed_text
+from attn_cli.views.drawing.image import received_maps
 from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.styles import DIM
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import on_same_input
 
 
 def draw(report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """The story of the answer, then the parts of all calls and those of single ones."""
+    """Of a model the story of its answer, what its heads do, and one of them; of a table its parts."""
+    if report.command in _ONE_SCREEN:
+        yield from _ONE_SCREEN[report.command](report, screen)
+        return
     if report.story is not None:
         yield from story.draw(report.story, screen)
-    yield from draw_parts(report, screen)
+    if not report.runs_model or next(report.parts_of(HeadKinds), None) is None:
+        yield from draw_parts(report, screen)
+        return
+    yield from head_families.draw(report.summaries, screen)
+    together, alone = parted(report)
+    for part, summary in (*together, *alone):
+        if isinstance(part, Received) and report.story is not None:
+            yield from received_maps(report.summaries, screen, report.scale)
+        elif not isinstance(part, HeadKinds) and not (isinstance(part, Heads) and is_abridged(report)):
+            yield from drawer(part.name)(part, summary, report, screen)
+
+
+def _chosen_matrix(report: Report, screen: Screen) -> Iterator[RenderableType]:
+    """The matrix of the one head that a command chose, with what it is, and how to choose another."""
+    for summary, matrix in report.parts_of(Matrix):
+        yield from drawer(matrix.name)(matrix, summary, report, screen)
+    yield packed_text(["chosen: the head that stands out most", "-H 3.1 draws another, -H all every one"], screen, DIM)
+
+
+_ONE_SCREEN = {"matrix": _chosen_matrix, "heads": head_overview.draw}
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the matrix of the head that stands out, else of the most focused."""
+    """What each head does for the answer, where its story is told; else the matrix of the head that stands out."""
+    if report.story is not None and report.story.bringing:
+        return on_same_input("knock", report, invocation)
+    if report.command == "matrix":
+        return matrices.next_words(report, invocation)
     if next(report.parts_of(Heads), None) is None:
         return None
+    if report.command == "heads" and (out := next(iter(standing_out(report.summaries)), None)) is not None:
+        return on_same_input("matrix", report, invocation, "-H", out.name)
     for summary, matrix in report.parts_of(Matrix):
         if matrix.reason and matrix.heads:
             return on_same_input("matrix", report, invocation, "-H", f"{summary.place.layer}.{matrix.heads[0]}")

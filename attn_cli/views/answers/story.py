@@ -11,7 +11,7 @@ from attn_cli.text import counted, excerpt, visible
 from attn_cli.views.drawing.cells import fit, packed
 from attn_cli.views.drawing.labels import text_with_mark, token_label
 from attn_cli.views.drawing.screen import Screen
-from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
+from attn_cli.views.drawing.styles import BOLD, DIM
 
 _MARGIN = 14  # columns of what a line is about
 _NARROW = 60  # columns below which that stands on a line of its own
@@ -100,8 +100,8 @@ def _parts(story: Story, needed: Sequence[StoryWord], what: str, screen: Screen)
     if margin < _MARGIN:
         yield Text("it rests on", BOLD)
     for number, word in enumerate(needed):
-        line = Text(("it rests on" if not number and margin == _MARGIN else "").ljust(margin), BOLD)
-        line.append(f"{word.name:{names}} {word.effect:+7.2f}  ", PLAIN)
+        line = Text().append(("it rests on" if not number and margin == _MARGIN else "").ljust(margin), BOLD)
+        line.append(f"{word.name:{names}} {word.effect:+7.2f}  ")
         room = screen.width - cell_len(line.plain)
         yield line.append(fit(" ".join(word.text.split()), room).rstrip(), DIM)
 
@@ -136,7 +136,7 @@ def _named(name: str, pieces: Sequence[str], screen: Screen) -> Iterator[Text]:
         yield from (Text("  " + line) for line in packed(pieces, screen.width - 2, "  "))
         return
     for number, line in enumerate(packed(pieces, screen.width - _MARGIN, "  ")):
-        yield Text((name if not number else "").ljust(_MARGIN), BOLD).append(line, PLAIN)
+        yield Text().append((name if not number else "").ljust(_MARGIN), BOLD).append(line)
 
 
 def _columns(name: str, pieces: Sequence[str], screen: Screen) -> Iterator[Text]:
@@ -151,4 +151,4 @@ def _columns(name: str, pieces: Sequence[str], screen: Screen) -> Iterator[Text]
         yield from (Text("  " + fit(line, room).rstrip()) for line in lines)
         return
     for number, line in enumerate(lines):
-        yield Text((name if not number else "").ljust(_MARGIN), BOLD).append(line, PLAIN)
+        yield Text().append((name if not number else "").ljust(_MARGIN), BOLD).append(line)

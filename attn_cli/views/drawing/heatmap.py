@@ -30,6 +30,7 @@ from attn_cli.views.drawing.styles import BOLD, DIM
 
 _ZEROS_MARKED = ("weights", "change")  # kinds of which a 0 is a mark, so that the other numbers stand out
 _FEW_KEYS = 4  # with so few keys, one with half of the weight is no sink
+_LEAST_WEIGHT = 0.05  # on any key but the sink, for a map
 _FEW_PATCHES = 8  # an image with at most this many columns may have numbers in its cells
 
 
@@ -70,13 +71,36 @@ class HeatMap:
             yield Segment.line()
 
     def lines(self) -> list[list[Segment]]:
-        """Everything as lines of segments."""
+        """Everything as lines of segments; a sentence in place of a map that would have one colour."""
+        if self._is_blank:
+            return [*self._heading(), *self._blank()]
         body = self._halved() if self._halves else self._cells()
         return [*self._heading(), [self._header()], *body, *self._legend(), *self._hint()]
 
     @cached_property
     def _ramp(self) -> Ramp:
-        return ramp_for(self.values, self.kind, self.scale, light=self.screen.light)
+        return ramp_for(self._colored, self.kind, self.scale, light=self.screen.light)
+
+    @cached_property
+    def _sink(self) -> int | None:
+        """The column that holds more than half of the weight, which has no colour; None where colours are of all."""
+        m = self.values.shape[1]
+        if self.kind != "weights" or self.scale != "linear" or m <= _FEW_KEYS or self.image:
+            return None
+        received = np.where(np.isfinite(self.values), self.values, 0.0).sum(axis=0)
+        key = int(np.argmax(received))
+        return key if received[key] * 2 > received.sum() else None
+
+    @property
+    def _colored(self) -> np.ndarray:
+        """The values that colours are of."""
+        return self.values if self._sink is None else np.delete(self.values, self._sink, axis=1)
+
+    @property
+    def _is_blank(self) -> bool:
+        """Whether the sink leaves so little that a map would have one colour; numbers in a pipe are kept."""
+        is_seen = self.screen.height is not None or self.screen.depth != "none"
+        return is_seen and self._sink is not None and float(np.max(self._colored, initial=0.0)) < _LEAST_WEIGHT
 
     @cached_property
     def _levels(self) -> np.ndarray:
@@ -134,6 +158,8 @@ class HeatMap:
     def height(self) -> int:
         """Its height in lines."""
         rows = len(self.values)
+        if self._is_blank:
+            return self.title_lines + len(self._blank())
         body = -(-rows // 2) if self._halves else rows
         return self.title_lines + 1 + body + len(self._legend()) + len(self._hint())
 
@@ -185,8 +211,17 @@ class HeatMap:
                 Segment(self._text(value, level), style(level, self._ramp, depth))
                 for value, level in zip(self.values[row].tolist(), levels, strict=True)
             ]
+            if self._sink is not None and self._has_ramp:
+                line[self._sink] = self._uncolored(self.values[row, self._sink])
             lines.append([*line, self._label(label)])
         return lines
+
+    def _uncolored(self, value: float) -> Segment:
+        """A cell of the sink's column: its number without colour, else hatched."""
+        if value == float("-inf"):
+            return Segment(" " * self._cell[0])
+        text = self._text(value, 0.0) if self._cell[1] else ("%" if self.screen.ascii_only else "▒") * self._cell[0]
+        return Segment(text, DIM)
 
     def _text(self, value: float, level: float) -> str:
         width, number = self._cell
@@ -223,7 +258,10 @@ class HeatMap:
         for top, label in zip(range(0, self.values.shape[0], 2), labels, strict=True):
             below = self._levels[top + 1] if top + 1 < len(self._levels) else np.full(self.values.shape[1], np.nan)
             pairs = zip(self._levels[top].tolist(), below.tolist(), strict=True)
-            lines.append([*(self._half(upper, lower) for upper, lower in pairs), self._label(label)])
+            line = [self._half(upper, lower) for upper, lower in pairs]
+            if self._sink is not None:
+                line[self._sink] = Segment("▒", DIM)
+            lines.append([*line, self._label(label)])
         return lines
 
     def _half(self, upper: float, lower: float) -> Segment:
@@ -280,18 +318,29 @@ class HeatMap:
         return [Segment(mark, foreground(at / (len(marks) - 1), self._ramp, depth)) for at, mark in enumerate(marks)]
 
     def _hint(self) -> list[list[Segment]]:
-        """A hint to try another scale where one key, an attention sink, has more than half of the weight."""
-        m = self.values.shape[1]
-        if self.kind != "weights" or self.scale != "linear" or m <= _FEW_KEYS or not self._has_ramp or self.image:
+        """What the colours are of, where a column has none; nothing where all have."""
+        if self._sink is None or not self._has_ramp:
             return []
-        received = np.where(np.isfinite(self.values), self.values, 0.0).sum(axis=0)
-        key = int(np.argmax(received))
-        if received[key] * 2 <= received.sum():
-            return []
-        name = f"key {key} {visible(self.columns[key])}" if self.block[1] == 1 else f"a key near {key * self.block[1]}"
-        parts = [f"{fit(name, 24).rstrip()} holds more than half of the weight:",
-                 "--color-scale row or sqrt shows the rest"]  # fmt: skip
+        drawn = "hatched" if not self._cell[1] else "uncoloured"
+        parts = [f"{self._sink_name} holds more than half of the weight and is {drawn}: colours are of the rest,",
+                 "--color-scale raw of all"]  # fmt: skip
         return [[Segment(line, DIM)] for line in packed(parts, self.screen.width, " ")]
+
+    def _blank(self) -> list[list[Segment]]:
+        """The sentence that stands for a map of one colour."""
+        assert self._sink is not None
+        held = self.values[:, self._sink]
+        least, rest = float(held[np.isfinite(held)].min()), float(np.max(self._colored, initial=0.0))
+        parts = [f"no picture: every row gives {self._sink_name} {np.floor(1000 * least) / 1000:.3f} or more,",
+                 f"and any other key at most {np.ceil(1000 * rest) / 1000:.3f}",
+                 "(--color-scale raw draws it)"]  # fmt: skip
+        return [[Segment(line)] for line in packed(parts, self.screen.width, " ")]
+
+    @property
+    def _sink_name(self) -> str:
+        key = self._sink or 0
+        name = f"{key} {visible(self.columns[key])}" if self.block[1] == 1 else f"a key near {key * self.block[1]}"
+        return fit(name, 24).rstrip()
 
 
 def kind_of(name: str, values: np.ndarray) -> str:

@@ -3,11 +3,15 @@
 from collections.abc import Iterator
 from typing import Any
 
+from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted, visible
 from attn_cli.views import data
+from attn_cli.views.answers import head_families, story
+from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.view import View
 
+_WIDE = Screen(width=400)  # a sentence stays one line
 _TOKENS = ("query_token", "key_token")
 
 
@@ -16,7 +20,7 @@ class PlainView(View):
 
     def show(self, report: Report) -> None:
         """Write the lines, after an empty one if the report is not the first."""
-        lines = [*_heading(report), *map(_sentence, data.records(report))]
+        lines = [*_heading(report), *_told(report), *map(_sentence, data.records(report))]
         text = "".join(f"{line}\n" for line in lines)
         self.write_text(text)
 
@@ -29,6 +33,16 @@ def _heading(report: Report) -> Iterator[str]:
     tokens = len(report.prompts[0].tokens) if report.prompts else 0
     if tokens:
         yield counted(tokens, "token")
+
+
+def _told(report: Report) -> Iterator[str]:
+    """What an overview of a model tells: the story of its answer, and what its heads do."""
+    if report.command != "inspect" or not report.runs_model or next(report.parts_of(HeadKinds), None) is None:
+        return
+    told = [] if report.story is None else [*story.draw(report.story, _WIDE)]
+    for text in (*told, *head_families.draw(report.summaries, _WIDE)):
+        if line := " ".join(text.plain.split()):
+            yield line
 
 
 def _sentence(row: dict[str, Any]) -> str:

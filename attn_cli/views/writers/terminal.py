@@ -24,6 +24,7 @@ class TerminalView(View):
         self.screen = screen_of(sys.stdout if sink.path is None else None, settings.color)
         self.largest = largest_map(self.screen)
         self.is_terminal = sink.path is None and sys.stdout.isatty()
+        self.chooses = self.is_terminal
 
     def show(self, report: Report) -> None:
         """Print the report, after an empty line if it is not the first; one alone that is too tall in the pager."""

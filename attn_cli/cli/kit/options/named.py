@@ -102,8 +102,12 @@ By = Annotated[
                  help="Measure by weight, value (weight x value norm) or output (norm after W_O)."),
 ]  # fmt: skip
 ColorScale = Annotated[
-    Literal["linear", "sqrt", "log", "row"],
-    _output("--color-scale", help="Map weights to colours: linear, sqrt, log or row.", metavar="SCALE"),
+    Literal["linear", "raw", "sqrt", "log", "row"],
+    _output(
+        "--color-scale",
+        help="Map weights to colours: linear (of what a sink leaves), raw, sqrt, log or row.",
+        metavar="SCALE",
+    ),
 ]
 Seed = Annotated[int | None, typer.Option("--seed", help="Seed random draws (default: 0).", min=0, metavar="N")]
 Format = Annotated[

@@ -33,6 +33,11 @@ class ModelCommandOptions(LoadOptions, OutputOptions, LookOptions):  # the field
         )  # fmt: skip
 
     @property
+    def chooses_no_head(self) -> bool:
+        """Whether neither --layer nor --head was given."""
+        return (self.layer, self.head) == ("all", "all")
+
+    @property
     def says_times(self) -> bool:
         """True if the time of loading is printed on stderr."""
         return False

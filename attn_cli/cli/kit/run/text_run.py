@@ -34,11 +34,12 @@ from attn_cli.summaries.reducers.whole_call import Unhidden
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.told.deciding_rows import DecidingRows, DecidingRowsReducer
 from attn_cli.summaries.told.story import Story, deciding_rows, tell
-from attn_cli.text import counted
+from attn_cli.text import counted, decimal_bytes
 from attn_cli.token_syntax import picked_rows, rows_of_stream
 from attn_cli.views.view import DEFAULTS, View, ViewSettings, no_recording
 
 _SMALL_WINDOW = 8  # texts that are read before they are answered, whatever their length
+_KEPT = 0.5  # of the free memory, for what is kept to tell the story of an answer
 _WINDOW, _WINDOW_CELLS = 64, 2**16  # and of short ones: texts, and tokens squared of all of them
 
 
@@ -288,7 +289,7 @@ class TextRun:
             prompts = [result.text.prompt for result in results]
             rotations, projections = self.plan.measure.rotations, self.plan.measure.by == "output"
             self.source.each(prompts, self.selection, visit, rotations=rotations, projections=projections)
-        for result in results:
+        for result in results if self.plan.tells else ():
             result.summaries = [summary.without(DecidingRows) for summary in result.summaries]
 
     def deciding(self, result: TextResult, call: Call) -> list[Reducer]:
@@ -305,7 +306,12 @@ class TextRun:
             return False
         if not isinstance(source, Predicting) or not source.has_lm_head:
             return False
-        prompt = result.text.prompt
+        prompt, free = result.text.prompt, free_memory()
+        kept = source.experiment_bytes(len(prompt.tokens))
+        if free is not None and kept > free * _KEPT:
+            words = f"what comes next is not told: the keys and values of {len(prompt.tokens):,} tokens"
+            print_notes([f"{words} take {decimal_bytes(kept)}"], quiet=self.options.quiet)
+            return False
         try:
             experiment = source.experiment(prompt, result.deciding, look=Look(self.selection, visit))
         except (LoadError, MemoryError):

@@ -22,10 +22,14 @@ from attn_cli.errors import InputError
 from attn_cli.views.pager import is_leafed, leaf_through
 from attn_cli.views.shell_words import beginning, command_words
 
-_FIRST = (  # the order in --help; other commands follow in alphabetical order
-    "inspect", "explore", "matrix", "top", "heads", "knock", "parts", "scan", "scan show", "layers", "compare", "plane",
-    "learn", "nearest", "compute", "cost", "scale", "guide", "schema",
-)  # fmt: skip
+GROUPS = {  # of --help, in its order; a command that none names is of the last
+    "Look": ("inspect", "explore", "matrix", "top", "heads", "layers"),
+    "Explain": ("parts", "compare", "plane"),
+    "Change": ("knock", "compute"),
+    "Corpus": ("scan", "scan show"),
+    "Learn": ("learn", "nearest", "cost", "scale", "guide", "schema", "env"),
+}
+_FIRST = tuple(name for names in GROUPS.values() for name in names)
 
 
 def help_lines(folder: Path) -> dict[str, str]:
@@ -180,33 +184,35 @@ class Commands(TyperGroup):
         return _leafed(super().get_help(ctx))
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """The list of commands in --help, each with its whole line."""
-        with formatter.section("Commands"):
-            formatter.write_dl([*COMMANDS.items()])
+        """The commands in --help by groups, each with its whole line, all lines in one column."""
+        width = max(map(len, COMMANDS))
+        last = [*GROUPS][-1]
+        for title, names in GROUPS.items():
+            others = [name for name in COMMANDS if name not in _FIRST] if title == last else []
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:{width}}", COMMANDS[name]) for name in (*names, *others)])
 
 
 _EXAMPLES = (
     ('attn inspect "he sat on the river bank"', "a table of words, built in"),
-    ('attn inspect "river bank" -m gpt2', "a Hugging Face model"),
-    ('attn explore "river bank" -m gpt2', "the same, to walk around in"),
-    ('attn compute "the cat sat" --steps', "every step of it in numbers"),
-    ("attn guide", "tour, tutorial, reference"),
+    ('attn inspect "The capital of France is" -m gpt2', "what comes next, and why"),
+    ('attn explore "river bank" -m gpt2', "walk around in a model"),
+    ("attn guide tour", "begin here"),
+    ("attn --help", "all commands"),
 )
 
 
 def first_page(width: int) -> str:
-    """The text that `attn` alone prints: a few examples and the commands by name, in lines of at most `width` columns.
+    """The six lines that `attn` alone prints: what it is, and where to begin; in lines of at most `width` columns.
 
     >>> print(first_page(40).splitlines()[-1])
-    attn COMMAND --help  its options
+      attn --help
     """
     longest = max(len(example) for example, _ in _EXAMPLES)
-    wide = width >= longest + 34
-    examples = [f"  {example:{longest}}  {words}" if wide else example for example, words in _EXAMPLES]
-    names = textwrap.wrap("  ".join(COMMANDS), width - 2, initial_indent="  ", subsequent_indent="  ")
-    more = ["attn --help          all commands", "attn COMMAND --help  its options"]
+    wide = width >= longest + 29
     title = textwrap.wrap("Look inside any transformer's attention from a terminal.", width)
-    return "\n".join([*title, "", *examples, "", "Commands:", *names, "", *more])
+    return "\n".join([*title, *(f"  {example:{longest}}  {words}" if wide else f"  {example}"[:width]
+                                for example, words in _EXAMPLES)])  # fmt: skip
 
 
 def declare(app: typer.Typer) -> None:

@@ -1,0 +1,72 @@
+"""The heads of a text counted by what they do, and what one head reads most; the words are those of `head_words`."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from attn_cli.prompt import Token
+from attn_cli.summaries.head_words import does
+from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reducers.kinds import BACK, KINDS, Kind
+from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds
+from attn_cli.summaries.reducers.kinds.kind_sums import NOT_JUDGED, NOTHING
+
+_LEAST_READ = 0.1  # of a row on a key that the head is said to read there
+
+
+class ReadKey(NamedTuple):
+    """A query, the key past the sinks that it reads most, and the weight on it."""
+
+    query: Token
+    key: Token
+    weight: float
+
+
+class CountedKind(NamedTuple):
+    """The heads of one kind, or of several kinds that go together.
+
+    does   what one of them does
+    kind   the first of its kinds; None for heads that no kind names
+    heads  their names and the mean weight on their targets, sinks excluded, largest first
+    """
+
+    does: str
+    kind: Kind | None
+    heads: list[tuple[str, float]]
+
+
+def families(summaries: Sequence[Summary]) -> list[CountedKind]:
+    """The heads of every kind that any head is of, in the order of kinds; last those that look at nothing in common."""
+    kinds: dict[str, CountedKind] = {}
+    rest: list[tuple[str, float]] = []
+    for summary in summaries:
+        part = summary.part(HeadKinds)
+        if part is None:
+            continue
+        for at, (head, number) in enumerate(zip(summary.place.heads, part.judged.kind.tolist(), strict=True)):
+            name = f"{summary.place.layer}.{head}"
+            if number in (NOTHING, NOT_JUDGED):
+                rest.append((name, 0.0))
+                continue
+            kind = KINDS[number]
+            work = "looks 2 to 8 tokens back" if kind in BACK else f"{does(kind)} ({kind.words})"
+            own = kinds.setdefault(work, CountedKind(work, kind, []))
+            own.heads.append((name, float(part.judged.weight[number, at])))
+    found = sorted(kinds.values(), key=lambda family: KINDS.index(family.kind) if family.kind else 0)
+    for family in found:
+        family.heads.sort(key=lambda head: -head[1])
+    return [*found, *([CountedKind("looks at nothing in common", None, rest)] if rest else [])]
+
+
+def readings(summary: Summary, at: int, count: int = 3) -> list[ReadKey]:
+    """What one head of a call reads most past its sinks: the last row first if it reads anything, then the sharpest."""
+    part = summary.part(HeadKinds)
+    if part is None or not len(summary.queries):
+        return []
+    keys, weights = part.peaks.keys[at], part.peaks.weights[at]
+    rows = [row for row in np.argsort(-weights, kind="stable").tolist() if row > 0 and keys[row] >= 0]
+    last = len(summary.queries) - 1
+    ordered = ([last] if last in rows else []) + [row for row in rows if row != last]
+    found = [ReadKey(summary.queries[row], summary.keys[keys[row]], float(weights[row])) for row in ordered]
+    return [reading for reading in found if reading.weight >= _LEAST_READ][:count]

@@ -1,0 +1,93 @@
+"""What the rows that decide read, over all heads: the keys past the sinks, then the heads that read most of one key."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from rich.cells import cell_len
+from rich.text import Text
+
+from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.report import Report
+from attn_cli.summaries.told.deciding_rows import DecidingRows, resting_keys
+from attn_cli.views.drawing.cells import fit, packed_text
+from attn_cli.views.drawing.labels import head_name, key_bar, token_label
+from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.styles import BOLD, DIM
+from attn_cli.views.invocation import Invocation
+from attn_cli.views.same_input import on_same_input
+
+_MOST_KEYS, _MOST_HEADS, _LEAST_WEIGHT = 6, 8, 0.05
+_TOKEN = 16  # columns of a key's name at most
+
+Seen = Sequence[tuple[Summary, DecidingRows]]
+
+
+def draw(part: DecidingRows, summary: Summary, report: Report, screen: Screen) -> Iterator[Text]:
+    """For every stream its keys and heads."""
+    for stream in report.streams:
+        seen = [(x, own) for x, own in report.parts_of(DecidingRows) if x.place.stream == stream]
+        if seen:
+            yield from _of_stream(seen, stream if len(report.streams) > 1 else "", screen)
+
+
+def next_words(report: Report, invocation: Invocation) -> list[str] | None:
+    """The matrix of the head that reads most of one key; the row again head by head where none does."""
+    seen = list(report.parts_of(DecidingRows))
+    heads = _heads(seen, resting_keys(seen))
+    if not heads:
+        return on_same_input("top", report, invocation, "-t", str(seen[0][1].rows[-1]), "--mean")
+    return on_same_input("matrix", report, invocation, "-H", heads[0][1])
+
+
+def _of_stream(seen: Seen, stream: str, screen: Screen) -> Iterator[Text]:
+    (first, part), heads = seen[0], sum(len(own.keys) for _, own in seen)
+    rows, n = part.rows, len(first.queries)
+    of = stream + " · " if stream else ""
+    which = f"what {token_label(first.queries[rows[0]])} reads, the row that decides"
+    if len(rows) > 1:
+        which = "what all rows read" if len(rows) == n else f"what the {len(rows)} rows read that chose the answer"
+    yield Text()
+    yield packed_text([of + which, f"mean of {heads} heads"], screen, BOLD)
+    sinks = resting_keys(seen)
+    weight = np.sum([own.weight for _, own in seen], axis=0) / heads
+    rest = [f"{token_label(first.keys[key])} {weight[key]:.2f}" for key in sorted(sinks, key=lambda key: -weight[key])]
+    if rest:
+        yield packed_text(["rests on (sinks)", *rest[:4]], screen, DIM, "  ")
+    order = [key for key in np.argsort(-weight, kind="stable").tolist() if key not in sinks and weight[key] > 0]
+    most = float(weight[order[0]]) if order else 1.0
+    yield from (key_bar(first.keys[key], float(weight[key]), most, screen) for key in order[:_MOST_KEYS])
+    named = _heads(seen, sinks)
+    yield Text()
+    if named:
+        yield packed_text(["heads that read one token most, sinks excluded"], screen, BOLD)
+    else:
+        yield Text(f"no head gives a token {_LEAST_WEIGHT} that is no sink")
+    yield from (_line(name, keys, screen) for _, name, keys in named[:_MOST_HEADS])
+    yield packed_text(["-t picks another row, -H a head; -f csv has every row of every head"], screen, DIM)
+
+
+def _heads(seen: Seen, sinks: set[int]) -> list[tuple[float, str, list[tuple[str, float]]]]:
+    """The heads that give a key that is no sink 0.05 or more, and not their own row's: weight, name, their keys."""
+    found = []
+    for summary, part in seen:
+        own = set(part.rows) if len(part.rows) == 1 else set()
+        for at in range(len(part.keys)):
+            pairs = zip(part.keys[at].tolist(), part.weights[at].tolist(), strict=True)
+            kept = sorted(
+                ((key, w) for key, w in pairs if key not in sinks and w >= _LEAST_WEIGHT), key=lambda x: -x[1]
+            )
+            if kept and kept[0][0] not in own:
+                keys = [(token_label(summary.keys[key]), w) for key, w in kept]
+                found.append((kept[0][1], head_name(summary, at), keys))
+    return sorted(found, key=lambda head: -head[0])
+
+
+def _line(name: str, keys: Sequence[tuple[str, float]], screen: Screen) -> Text:
+    """`  17.5   14 Mary 0.74  16 the 0.06`."""
+    line = Text(f"  {name:<6}")
+    for label, weight in keys:
+        piece = f" {fit(label, _TOKEN).rstrip()} {weight:.2f} "
+        if cell_len(line.plain) + cell_len(piece) > screen.width:
+            break
+        line.append(piece)
+    return line

@@ -1,0 +1,118 @@
+"""What the heads of a model do on a text, in words: a line a kind with its heads, the sinks, what one head reads."""
+
+from collections.abc import Iterator, Sequence
+from textwrap import wrap
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from attn_cli.summaries.answers.kinds import SinkKey, text_sinks
+from attn_cli.summaries.head_words import does, sentence
+from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reducers.kinds import CONTENT, FIRST, KINDS
+from attn_cli.summaries.reducers.kinds.kind_sums import LEAST_ROWS
+from attn_cli.summaries.sinks import SHORT_VALUE
+from attn_cli.summaries.standing_out import StandOut, standing_out
+from attn_cli.summaries.told.head_families import CountedKind, families, readings
+from attn_cli.text import counted
+from attn_cli.views.answers.kinds import any_judged, kind_parts
+from attn_cli.views.drawing.cells import packed, packed_text
+from attn_cli.views.drawing.labels import token_label
+from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.styles import BOLD, DIM
+
+_MOST_SINKS = 2
+_MOST_FEW = 2  # kinds of too few rows that are told
+
+
+def draw(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
+    """The families of every stream, and where its attention rests."""
+    yield Text()
+    yield packed_text(["what its heads do here", "attn heads --kinds"], screen, BOLD)
+    if not any_judged(summaries):
+        yield packed_text([f"too few tokens to name heads: a kind needs {LEAST_ROWS} queries with its target"], screen)
+    streams = list(dict.fromkeys(summary.place.stream for summary, _ in kind_parts(summaries)))
+    for stream in streams:
+        of_stream = [summary for summary in summaries if summary.place.stream == stream]
+        if len(streams) > 1:
+            yield Text(stream, BOLD)
+        if any_judged(of_stream):
+            found = families(of_stream)
+            yield from (_line(family, screen) for family in found)
+            yield from _of_few_rows(of_stream, found, screen)
+        yield from _sinks(text_sinks(kind_parts(of_stream)), screen)
+
+
+def head_lines(out: StandOut | None, summary: Summary, at: int, reason: str, screen: Screen) -> Iterator[Text]:
+    """What one head does, and what it reads most: `head 17.5 looks at ...`, `18 to reads 14 Mary 0.74`.
+
+    reason  what is said where it doesn't stand out
+    """
+    place = summary.place
+    stream = "" if place.stream == "self" else f"{place.stream} "
+    name = f"{stream}head {place.layer}.{place.heads[at]}"
+    said = f"{reason}; {name} is the most focused"
+    if out is not None:
+        said = f"{name} · {sentence(out)}; uniform attention would give {out.baseline:.2f}"
+    yield Text("\n".join(packed([said], screen.width)), BOLD)
+    found = [f"{token_label(x.query)} reads {token_label(x.key)} {x.weight:.2f}" for x in readings(summary, at)]
+    if found:
+        yield packed_text(found, screen)
+
+
+def _line(family: CountedKind, screen: Screen) -> Text:
+    """`   4  look at the token before (previous)  1.2 0.81  11.1 0.77`, as many heads as fit two lines."""
+    named = [] if family.kind is None or family.kind is FIRST else family.heads
+    return _named(len(family.heads), _of_several(family.does, len(family.heads)), named, screen)
+
+
+def _of_several(work: str, count: int) -> str:
+    """`look at the token before`: what one head does, of so many."""
+    verb, _, rest = work.partition(" ")
+    several = f"{verb.removesuffix('s')} {rest}".replace(" its own", " their own").replace(" it may", " they may")
+    return work if count == 1 else several
+
+
+def _named(count: int, words: str, heads: Sequence[tuple[str, float]], screen: Screen) -> Text:
+    """Heads with their numbers after words about them, in the same line, or where that is full in the next."""
+    line = Text("\n".join(wrap(f"{count:>4}  {words}", screen.width, subsequent_indent=" " * 6)))
+    room = screen.width - cell_len(line.plain.rpartition("\n")[2])
+    pieces = [f"  {name} {weight:.2f}" for name, weight in heads]
+    if pieces and cell_len(pieces[0]) > room:
+        line.append("\n    ")
+        room = screen.width - 4
+    for piece in pieces:
+        if cell_len(piece) > room:
+            break
+        line.append(piece, DIM)
+        room -= cell_len(piece)
+    return line
+
+
+def _of_few_rows(summaries: Sequence[Summary], found: Sequence[CountedKind], screen: Screen) -> Iterator[Text]:
+    """Heads that would be of a kind that finds content, were there rows enough to judge it."""
+    few = [out for out in standing_out(summaries) if not out.is_judged]
+    told = [kind for kind in KINDS if kind.rank == CONTENT and any(out.kind is kind for out in few)]
+    for kind in told[:_MOST_FEW]:
+        heads = [out for out in few if out.kind is kind]
+        rows = counted(heads[0].rows, "row")
+        yield _named(
+            len(heads),
+            f"may {_of_several(does(kind), 2)} ({kind.words}), told by {rows}",
+            [(x.name, x.weight) for x in heads],
+            screen,
+        )
+    contents = {family.kind for family in found} | set(told)
+    if not any(kind is not None and kind.rank == CONTENT for kind in contents):
+        yield Text("no head finds content: none looks at what followed a token before, or at the same token")
+
+
+def _sinks(sinks: Sequence[SinkKey], screen: Screen) -> Iterator[Text]:
+    """`41% of all attention rests on 0 When, a sink of 60% of heads: its value is 0.25 as long as others`."""
+    for sink in sinks[:_MOST_SINKS]:
+        kind = "a hub" if sink.is_hub else "a sink"
+        words = f"{sink.weight:.0%} of all attention rests on {token_label(sink.token)}, "
+        words += f"{kind} of {sink.heads:.0%} of heads"
+        if sink.value is not None and sink.value < SHORT_VALUE:
+            words += f": its value is short ({sink.value:.2f} of the median), so little is read there"
+        yield Text("\n".join(packed([words], screen.width)))

