@@ -33,7 +33,7 @@ def test_a_walk_in_a_terminal() -> None:
         terminal.press("j\r")
         terminal.wait("layer 0 head 1 · weights · 6 x 6", "◀5 bank")
         terminal.resize(40, 12)
-        terminal.wait("layer 0 head 1", "5 bank -> 0 he · weight", until=lambda text: len(text.splitlines()) == 12)
+        terminal.wait("layer 0 head 1", "5 bank -> 5 bank · weight", until=lambda text: len(text.splitlines()) == 12)
         terminal.resize(80, 24)
         terminal.wait("? keys", until=lambda text: len(text.splitlines()) == 24)
         terminal.press("\x1a")  # Ctrl-Z
@@ -141,6 +141,7 @@ def test_after_any_keys_the_terminal_shows_the_last_picture_of_wide_characters(t
     wide = recording_of(prompt_of(40, words=WIDE))
     wide.save(tmp_path / "wide.attn")
     explorer = session(wide)
+    explorer.view = explorer.scene.settled(explorer.scene.opening)  # where the program begins
     with Terminal("explore", tmp_path / "wide.attn") as terminal:
         terminal.wait("? keys")
         for keys in ("2", "3", "h", "l", "k", "j", "hh", "kk", "4", "jjj", "1", "j", "3", "kkkk", "]", "hhh", "2", "z"):

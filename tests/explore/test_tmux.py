@@ -65,7 +65,7 @@ def test_a_walk_in_tmux(variables: dict[str, str], tmux: Tmux) -> None:
     behind = re.findall(r"\x1b\[(?:[\d;]*;)?(4[1-8])\b", tmux.run("capture-pane", "-p", "-e"))  # codes of backgrounds
     assert bool(behind) != bool(variables)
     tmux.run("resize-window", "-x", "60", "-y", "20")
-    tmux.wait("layer 0 head 1", "score -0.27\nenter open")  # the rank has no room any more
+    tmux.wait("layer 0 head 1", "score 1.20\nenter open")  # the rank has no room any more
     tmux.press("q")
     assert tmux.wait("it ended with 0").split("\n")[:2] == ["before", "it ended with 0"]
     assert tmux.run("display-message", "-p", "#{cursor_flag} #{alternate_on} #{mouse_any_flag}").split() == [
