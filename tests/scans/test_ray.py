@@ -18,7 +18,7 @@ import ray
 from attn_cli.scans.read.scan_options import ScanOptions
 from attn_cli.scans.read.shards import Shard
 from attn_cli.scans.run.ray_workers import ray_workers
-from attn_cli.scans.sums.sums import SumArrays
+from attn_cli.scans.sums.sum_arrays import SumArrays
 from tests.program import environment
 from tests.scans.corpora import sentences, small_shards, table_scan, written
 from tests.scans.word_texts import open_words

@@ -18,7 +18,7 @@ from attn_cli.views.shell_words import command_words
 NAMES = ("model", "device", "device_map", "dtype", "offline", "color", "color_scale", "plain", "quiet",
          "verbose", "cache", "cache_size")  # fmt: skip
 _SWITCHES = ("offline", "plain", "quiet", "verbose")
-_OTHER_VARIABLES = ("ATTN_CONFIG", "ATTN_DEBUG", "ATTN_HUB_TIMEOUT", "ATTN_PAGER")
+_OTHER_VARIABLES = ("ATTN_CACHE", "ATTN_CACHE_SIZE", "ATTN_CONFIG", "ATTN_DEBUG", "ATTN_HUB_TIMEOUT", "ATTN_PAGER")
 _OFF = ("", "0", "false", "no", "off")
 _MOST_BYTES = 10**5  # of the file; what has no end, such as a device, is read no further
 _TABLES_ONLY = ("compute", "learn", "nearest")  # commands whose --model names a table of words
