@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.nobody import as_nobody, root_alone
 from tests.program import attn, refused
 
 LOAD, LIMIT, OUTPUT, USAGE = 3, 4, 5, 2
@@ -54,7 +53,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["cost", "-n", "5", "-m", "model.gguf"], LOAD, ["no config.json in a .gguf file"]),
         (["layers", "-m", ".", "--device-map", "none"], USAGE, ["unknown device map 'none'", "auto, balanced"]),
         (["matrix", "river", "--pool", "min"], USAGE, ["--pool 'min'", "max, mean"]),
-        (["matrix", "river", "--color-scale", "cubic"], USAGE, ["--color-scale 'cubic'", "linear, sqrt, log, row"]),
+        (["matrix", "river", "--color-scale", "cubic"], USAGE, ["--color-scale 'cubic'", "linear, raw, sqrt, log"]),
         (["matrix", "river", "--color", "no"], USAGE, ["--color 'no'", "auto, always, never"]),
         (["matrix", "river", "-f", "xlsx"], USAGE, ["unknown format 'xlsx'", "terminal, json"]),
         (["matrix", "river", "--json", "-f", "csv"], USAGE, ["--json and --format csv at once"]),
@@ -397,13 +396,3 @@ def test_a_line_that_was_typed_wrongly_is_answered_in_two(arguments: list[str], 
     run = attn(*arguments)
     assert run.code == USAGE
     assert [line.strip() for line in run.errors.splitlines()][1:] == [hint], run.errors
-
-
-@root_alone
-@pytest.mark.parametrize("mode", [0o700, 0o711, 0o744], ids=oct)
-def test_a_model_folder_that_may_not_be_listed_is_the_folder(tmp_path: Path, mode: int) -> None:
-    folder = tmp_path / "theirs"
-    folder.mkdir()
-    folder.chmod(mode)
-    done = as_nobody("layers", "-m", folder, reaching=tmp_path)
-    refused(done, LOAD, f"{folder} can't be read: Permission denied\n      check")

@@ -67,7 +67,7 @@ def test_data_say_which_tokens_were_generated(command: str) -> None:
     hold(run, command)
     shown = run.json["input"]
     assert shown["text"] == f"{TEXT} Paris."
-    assert shown["generated"] == {"text": " Paris.", "tokens": 2, "ended": False, "start": len(TEXT)}
+    assert shown["generated"] == {"text": " Paris.", "tokens": 2, "ended": False, "start": len(TEXT), "given": False}
     assert [token.get("generated") for token in shown["tokens"]] == [None] * 5 + [True] * 2
     assert all(shown["text"][token["start"] : token["end"]] == token["text"] for token in shown["tokens"])
 

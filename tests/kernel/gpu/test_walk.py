@@ -22,6 +22,7 @@ from attn_cli.kernel.definition.masks import Causal, Given, Intersection, Window
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.gpu import walk
 from attn_cli.kernel.gpu.walk import KernelTile, row_stats, tile_of
+from attn_cli.kernel.stats import compiled
 from attn_cli.kernel.stats.one_walk import OneWalk, WalkStats
 from attn_cli.kernel.stats.wanted import Pool
 from attn_cli.prompt import Token
@@ -165,7 +166,7 @@ def test_reducers_read_the_same_from_it_as_from_bands(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(cpu, "suits", lambda *call: False)  # which walks it on a processor
     by_bands = summary()
-    monkeypatch.setattr(walk, "suits", walk.can_walk)  # as if it lay on a GPU
+    monkeypatch.setattr(compiled, "compiled_walk", lambda *call: walk if walk.can_walk(*call) else None)  # as on a GPU
     calls = []
     monkeypatch.setattr(walk, "row_stats", lambda *a, **o: calls.append(1) or row_stats(*a, **o))
     for one, other in zip(by_bands, summary(), strict=True):

@@ -22,7 +22,7 @@ def test_of_a_block_the_number_farthest_from_0_is_drawn(tmp_path: object) -> Non
     np.save(f"{tmp_path}/v.npy", values)
     np.save(f"{tmp_path}/q.npy", np.eye(100) * 1000)  # every query takes its own value
     run = attn("compute", "--q", f"{tmp_path}/q.npy", "--v", f"{tmp_path}/v.npy", env={"COLUMNS": "80"})
-    output = run.text[run.text.index("output") :].splitlines()
+    output = run.text[run.text.index("output") :].split("\n\n")[0].splitlines()
     assert output[0] == "output · 100 x 200 · cells -4.5 to 3.5 · farthest from 0 over 3 x 4"
     body = [line for line in output[3:] if "-4.5" not in line]
     assert len(body) == 34

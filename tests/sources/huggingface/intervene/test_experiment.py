@@ -17,7 +17,7 @@ from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.parts.answer import read_parts
 from attn_cli.summaries.parts.text_parts import parts_of
 from tests.sources.huggingface.intervene.oracle import Silenced, log2_p, prompt_of, speaking_source
-from tests.summaries.parts.test_answer import eager_weights, masked_log2_p
+from tests.summaries.parts.test_answer import eager_weights, hidden_keys, masked_log2_p
 
 # kind: the path of W_O in block {}, and how many heads
 OUTPUTS = {
@@ -90,7 +90,7 @@ def test_parts_of_a_real_text_are_sums_of_eager_weights_and_masked_keys(smollm: 
     best, plain = answer.hidden.target.tokens[0].id, masked_log2_p(smollm, prompt, (), ())
     for part, effect in zip(parts, answer.hidden.effects, strict=True):
         after = range(part.tokens[-1] + 1, n)
-        hidden = masked_log2_p(smollm, prompt, after if everywhere else rows, part.tokens)
+        hidden = masked_log2_p(smollm, prompt, after if everywhere else rows, hidden_keys(answer, part))
         assert effect == pytest.approx(float(hidden[best] - plain[best]), abs=1e-4), part.name
     assert answer.hidden.run_mode == "cache" and answer.order[0].number == 1
 
