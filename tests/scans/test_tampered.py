@@ -13,6 +13,7 @@ from attn_cli.errors import InputError
 from attn_cli.scans.run import run
 from attn_cli.scans.run.scan import scan
 from tests.fuzz.findings import files_of
+from tests.program import attn, refused
 from tests.scans.corpora import sentences, small_shards, written
 from tests.scans.word_texts import open_words
 
@@ -96,3 +97,19 @@ def test_a_finished_scan_without_reasons_is_no_bug(half: Path) -> None:
 def test_rows_beyond_what_a_table_holds(half: Path) -> None:
     _edit(half / "work" / "state.npz", "0.baselines.mean", np.full_like(_arrays(half)["0.baselines.mean"], 1e308))
     _is_refused(half)
+
+
+def test_a_table_with_a_number_that_is_none(half: Path) -> None:
+    """NaN in a table of Parquet, where a scan writes null."""
+    import pyarrow as arrow
+    from pyarrow import parquet
+
+    scan(open_words(), str(half.parent / "lines.txt"), str(half))
+    file = half / "statistics.parquet"
+    table = parquet.read_table(file)
+    place = table.column_names.index("mean")
+    means = table["mean"].to_numpy().copy()
+    means[0] = np.nan
+    table = table.set_column(place, table.schema.field(place), arrow.array(means, from_pandas=False))
+    parquet.write_table(table, file)
+    refused(attn("scan", "show", half), 2, "mean holds NaN")

@@ -131,12 +131,17 @@ _NAMES = {"stream", "module", "kind", "statistic", "unit", "side", "reason"}  # 
 
 
 def check_table(name: str, table: Any) -> None:
-    """ValueError for a `pyarrow.Table` that is not as this module makes that of its name: types, gaps, odd names."""
-    for column, kind in _fields(_pyarrow(), name):
+    """ValueError for a `pyarrow.Table` that is not as this module makes that of its name: types, gaps, names, NaN."""
+    arrow = _pyarrow()
+    for column, kind in _fields(arrow, name):
         if column not in table.column_names or table.schema.field(column).type != kind:
             raise ValueError(f"it has no column {column} of {kind}")
         if column in _WHOLE and table[column].null_count:
             raise ValueError(f"{column} has gaps")
+        if arrow.types.is_floating(table.schema.field(column).type) and any(
+            bool(np.isnan(chunk.drop_null().to_numpy(zero_copy_only=False)).any()) for chunk in table[column].chunks
+        ):
+            raise ValueError(f"{column} holds NaN")  # `_table` writes null
         if column in _NAMES and any(visible(each or "") != (each or "") for each in table[column].unique().to_pylist()):
             raise ValueError(f"{column} holds invalid names")
 

@@ -49,7 +49,8 @@ def draw(story: Story, screen: Screen) -> Iterator[Text]:
         changed = "the generated tokens" if story.target.generated else what
         noun = "word" if story.cut == "words" else story.cut.removesuffix("s")
         legend = [f"bits: change of log2 p({changed}) with the {noun} masked, or the head ablated,",
-                  f"in {_rows(story)};", f"tried: the {counted(len(story.words), noun)} that are read most"]  # fmt: skip
+                  f"in {_rows(story)};"]  # fmt: skip
+        legend.append(f"tried: the {counted(len(story.words), noun)} that are read most")
         if story.heads:
             legend.append(f"and the {counted(len(story.heads), 'head')} that read them most")
         yield Text("\n".join(packed(legend, screen.width, " ")), DIM)

@@ -13,12 +13,12 @@ _SYSTEMS = {"truecolor": ColorSystem.TRUECOLOR, "256": ColorSystem.EIGHT_BIT}
 
 
 def bar(value: float, width: int, longest_value: float = 1.0) -> str:
-    """A bar of `width` columns for `longest_value`, of none for 0 and below.
+    """A bar of `width` columns for `longest_value`, of none for 0 and below and for NaN.
 
-    >>> bar(0.5, 8), bar(-1.0, 8), bar(0.2, 8, longest_value=0.4)
-    ('████', '', '████')
+    >>> bar(0.5, 8), bar(-1.0, 8), bar(0.2, 8, longest_value=0.4), bar(float("nan"), 8)
+    ('████', '', '████', '')
     """
-    return "█" * round(width * max(value, 0.0) / longest_value if longest_value > 0 else 0)
+    return "█" * round(width * value / longest_value if value > 0 and longest_value > 0 else 0)
 
 
 def signed_bar(value: float, width: int, longest_value: float = 1.0) -> str:
