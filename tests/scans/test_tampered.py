@@ -99,8 +99,9 @@ def test_rows_beyond_what_a_table_holds(half: Path) -> None:
     _is_refused(half)
 
 
-def test_a_table_with_a_number_that_is_none(half: Path) -> None:
-    """NaN in a table of Parquet, where a scan writes null."""
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_a_table_with_a_number_that_is_not_finite(half: Path, number: float) -> None:
+    """In a table of Parquet, where a scan writes null for NaN and has no infinity."""
     import pyarrow as arrow
     from pyarrow import parquet
 
@@ -109,7 +110,7 @@ def test_a_table_with_a_number_that_is_none(half: Path) -> None:
     table = parquet.read_table(file)
     place = table.column_names.index("mean")
     means = table["mean"].to_numpy().copy()
-    means[0] = np.nan
+    means[0] = number
     table = table.set_column(place, table.schema.field(place), arrow.array(means, from_pandas=False))
     parquet.write_table(table, file)
-    refused(attn("scan", "show", half), 2, "mean holds NaN")
+    refused(attn("scan", "show", half), 2, "mean holds what is no finite number")

@@ -131,7 +131,7 @@ _NAMES = {"stream", "module", "kind", "statistic", "unit", "side", "reason"}  # 
 
 
 def check_table(name: str, table: Any) -> None:
-    """ValueError for a `pyarrow.Table` that is not as this module makes that of its name: types, gaps, names, NaN."""
+    """ValueError for a `pyarrow.Table` that isn't as this module makes it: types, gaps, odd names, numbers."""
     arrow = _pyarrow()
     for column, kind in _fields(arrow, name):
         if column not in table.column_names or table.schema.field(column).type != kind:
@@ -139,9 +139,9 @@ def check_table(name: str, table: Any) -> None:
         if column in _WHOLE and table[column].null_count:
             raise ValueError(f"{column} has gaps")
         if arrow.types.is_floating(table.schema.field(column).type) and any(
-            bool(np.isnan(chunk.drop_null().to_numpy(zero_copy_only=False)).any()) for chunk in table[column].chunks
+            not np.isfinite(chunk.drop_null().to_numpy(zero_copy_only=False)).all() for chunk in table[column].chunks
         ):
-            raise ValueError(f"{column} holds NaN")  # `_table` writes null
+            raise ValueError(f"{column} holds what is no finite number")  # for which `_table` writes null
         if column in _NAMES and any(visible(each or "") != (each or "") for each in table[column].unique().to_pylist()):
             raise ValueError(f"{column} holds invalid names")
 
