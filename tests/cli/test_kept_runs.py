@@ -47,10 +47,10 @@ def opens(run: Run) -> bool:
 
 
 def without_times(run: Run) -> list[str]:
-    """The words of a screen without those on the run that it is from."""
-    text = run.text.replace("\n", " · ", 2)
-    parts = text.split(" · ")
-    return [part for part in parts if not part.startswith(("from the run of", "--fresh runs it again"))]
+    """The parts of a screen's header without those on the run that it is from, then the body."""
+    header, _, body = run.text.partition("\n\n")
+    parts = header.replace("\n", " · ").split(" · ")
+    return [*(part for part in parts if not part.startswith(("from the run of", "--fresh runs it again"))), body]
 
 
 def test_second_looks_and_next_commands_take_no_model(
