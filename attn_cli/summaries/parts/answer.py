@@ -74,7 +74,9 @@ class PartsRead(Answer):
         """The parts as they are shown."""
         effects = self.effects
         order = sorted(self.read.parts, key=lambda read: (effects[read.number], -read.non_sink_share))
-        first = next((at for at, read in enumerate(order) if self._can_lead(read)), 0)
+        context = set(self.context) if self.hidden is not None and self.hidden.target is not None else set()
+        leads = (lambda read: read.number in context) if context else self._can_lead
+        first = next((at for at, read in enumerate(order) if leads(read)), 0)
         return [order[first], *order[:first], *order[first + 1 :]]
 
     @property
@@ -106,8 +108,6 @@ class PartsRead(Answer):
         return self.citations if self.cites else [self.citation] if self.citation else []
 
     def _can_lead(self, read: ReadPart) -> bool:
-        if self.citation is not None and self.context:
-            return read.number in self.context
         return read.part.kind != "other" and (self.queries_from == "all" or not self.has_queries(read))
 
     def has_queries(self, read: ReadPart) -> bool:
