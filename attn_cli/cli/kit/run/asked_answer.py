@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
-from attn_cli.cli.kit.stderr.status_line import StatusLine
+from attn_cli.cli.kit.run.generated_tokens import counted_tokens
 from attn_cli.errors import InputError, LoadError
 from attn_cli.prompt import Prompt
 from attn_cli.source import Predicting, Source
-from attn_cli.sources import Generating, is_recording, is_table
+from attn_cli.sources import is_recording, is_table
 
 _ANSWER_TOKENS = 32  # that a model writes to the end of a sentence or line
 _CITED_TOKENS = 128  # and in sentences that are traced one by one
@@ -61,9 +61,7 @@ class AskedAnswer:
             start = prompt.text.rindex(content.strip())
             return prompt.ending_with_answer(start, start + len(content.strip())), ()
         most = _CITED_TOKENS if self.cite else _ANSWER_TOKENS
-        with StatusLine(quiet=quiet) as line:
-            if isinstance(source, Generating):
-                source.on_token(lambda count: line.set(f"writing token {count} of up to {most}"))
+        with counted_tokens(source, most, quiet=quiet):
             try:
                 return source.written(prompt, most, one_sentence=not self.cite), ()
             except LoadError as error:

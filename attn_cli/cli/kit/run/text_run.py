@@ -9,20 +9,20 @@ from typing import NamedTuple
 from attn_cli.call import Call, Look
 from attn_cli.cli.kit.options.hiding import HiddenNotes
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
+from attn_cli.cli.kit.run.generated_tokens import counted_tokens
 from attn_cli.cli.kit.run.kept_run import MOST_BYTES, MOST_TOKENS, KeptRun, kept_run
 from attn_cli.cli.kit.run.loop import Answer, answer, answer_each
 from attn_cli.cli.kit.run.plan import CommandPlan, PickedRows
 from attn_cli.cli.kit.run.texts import Texts
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.progress import Progress
-from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.errors import AttnError, ExitCode, InputError, LoadError
 from attn_cli.packed_call import PackedCall, PackedVisit
 from attn_cli.prompt import Prompt, Token
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.selection import Selection
 from attn_cli.source import Predicting, Source
-from attn_cli.sources import Generating, Reading, is_recording, is_table
+from attn_cli.sources import Reading, is_recording, is_table
 from attn_cli.sources.batches import batches_by_length
 from attn_cli.sources.memory import free_memory
 from attn_cli.summaries.calls.hidden_keys import HiddenKeys
@@ -246,9 +246,7 @@ class TextRun:
     def _generated(self, number: int, text: str) -> ReadText:
         """As `_tokens`, while the tokens that the model generates are counted; with --verbose the time they took."""
         start = time.monotonic()
-        with StatusLine(quiet=self.options.quiet) as line:
-            if isinstance(self.source, Generating):
-                self.source.on_token(lambda count: line.set(f"writing token {count} of up to {self.options.generate}"))
+        with counted_tokens(self.source, self.options.generate, quiet=self.options.quiet):
             read = self._tokens(number, text)
         generated = read.prompt.generated
         if generated is not None:

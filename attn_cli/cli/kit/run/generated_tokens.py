@@ -1,0 +1,17 @@
+"""The status line that counts generated tokens while a source generates them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from attn_cli.cli.kit.stderr.status_line import StatusLine
+from attn_cli.source import Source
+from attn_cli.sources import Generating
+
+
+@contextmanager
+def counted_tokens(source: Source, most: int | None, *, quiet: bool) -> Iterator[None]:
+    """Context manager: shows how many of up to `most` tokens a source has generated."""
+    with StatusLine(quiet=quiet) as line:
+        if isinstance(source, Generating):
+            source.on_token(lambda count: line.set(f"writing token {count} of up to {most}"))
+        yield
