@@ -12,12 +12,11 @@ import pytest
 
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.plan import CommandPlan
-from attn_cli.cli.kit.run.text_run import TextRun
+from attn_cli.cli.kit.run.read_text import TextReader
 from attn_cli.cli.kit.stderr import progress
 from attn_cli.cli.kit.stderr.progress import Progress, running_model
 from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.errors import InputError
-from attn_cli.selection import Selection
 from attn_cli.sources import memory
 from tests.program import SHORT, attn, refused
 
@@ -190,7 +189,7 @@ def test_while_a_model_writes_a_terminal_says_so(monkeypatch: pytest.MonkeyPatch
     terminal = Terminal()
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setattr("sys.stderr", terminal)
-    source, view = mock.Mock(batch_size=1), mock.Mock()
+    source = mock.Mock(batch_size=1)
 
     def read(*_: object) -> None:
         source.on_token.call_args.args[0](3)
@@ -200,6 +199,6 @@ def test_while_a_model_writes_a_terminal_says_so(monkeypatch: pytest.MonkeyPatch
     for quiet in (False, True):
         with pytest.raises(InputError):
             options = TextCommandOptions(generate=8, quiet=quiet)
-            TextRun("top", options, Selection(), source, view, CommandPlan(mock.Mock())).read(0, "a")
+            TextReader(options, source, CommandPlan(mock.Mock())).read(0, "a")
     lines = [line.rstrip() for line in terminal.getvalue().split("\r")]
     assert list(dict.fromkeys(line for line in lines if line)) == ["writing token 3 of up to 8"]

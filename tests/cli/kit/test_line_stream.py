@@ -11,12 +11,10 @@ from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.line_stream import LineStream
 from attn_cli.cli.kit.run.loop import next_window
 from attn_cli.cli.kit.run.plan import CommandPlan
-from attn_cli.cli.kit.run.text_run import ReadText, TextRun
+from attn_cli.cli.kit.run.read_text import ReadText, TextReader
 from attn_cli.cli.kit.run.texts import Texts
 from attn_cli.cli.kit.stderr.lines import TextNotes
-from attn_cli.selection import Selection
 from attn_cli.sources import open_source
-from attn_cli.summaries.report import Report
 
 
 @pytest.fixture
@@ -48,16 +46,6 @@ def test_a_line_without_an_end_is_cut(pipe: tuple[int, int]) -> None:
     assert len(LineStream(reading).readline(1000)) >= 1000
 
 
-class NoView:
-    """Shows nothing."""
-
-    largest = None
-
-    def show(self, report: Report) -> None: ...
-
-    def close(self) -> None: ...
-
-
 def test_what_is_there_is_answered(pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     reading, writing = pipe
     source = open_source("toy")
@@ -66,10 +54,12 @@ def test_what_is_there_is_answered(pipe: tuple[int, int], monkeypatch: pytest.Mo
         monkeypatch.setattr(sys, "stdin", stdin)
         texts = Texts("-", None, lines=True)
         plan = CommandPlan(lambda rows, call: [])
-        run = TextRun("top", TextCommandOptions(lines=True), Selection(), source, NoView(), plan)
+        reader = TextReader(TextCommandOptions(lines=True), source, plan)
 
         def read(*, lines: bool = True) -> list[str]:
-            window = next_window(texts, run.read, 0, notes=TextNotes(lines=lines, quiet=True), has_room=run.has_room)
+            window = next_window(
+                texts, reader.read, 0, notes=TextNotes(lines=lines, quiet=True), has_room=reader.has_room
+            )
             return [each.prompt.text for each in window if isinstance(each, ReadText)]
 
         os.write(writing, b"river\n")

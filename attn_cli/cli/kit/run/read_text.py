@@ -1,0 +1,114 @@
+"""The texts of a command, each read and checked before the model runs."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from attn_cli.cli.kit.options.text_command import TextCommandOptions
+from attn_cli.cli.kit.run.generated_tokens import counted_tokens
+from attn_cli.cli.kit.run.plan import CommandPlan, PickedRows
+from attn_cli.cli.kit.run.texts import Texts
+from attn_cli.cli.kit.stderr.lines import print_notes
+from attn_cli.errors import AttnError, InputError
+from attn_cli.prompt import Prompt
+from attn_cli.source import Source
+from attn_cli.sources import Reading, is_recording
+from attn_cli.summaries.calls.in_words import has_words, prompt_in_words
+from attn_cli.text import counted
+from attn_cli.token_syntax import picked_rows
+
+_SMALL_WINDOW = 8  # texts that are read before they are answered, whatever their length
+_WINDOW, _WINDOW_CELLS = 64, 2**16  # and of short ones: texts, and tokens squared of all of them
+
+
+def texts_and_reading(options: TextCommandOptions) -> tuple[Iterator[str | InputError], Reading]:
+    """The texts to answer, and what the source reads beside them; all of it checked."""
+    reading = options.reading()
+    instead = is_recording(options.model) and (options.text, options.file) == (None, None)
+    texts: Iterator[str | InputError] = Texts(
+        "" if options.without_text or instead else options.text, options.file, lines=options.lines, quiet=options.quiet
+    )
+    if not options.lines:
+        known = list(texts)
+        texts, plain = iter(known), (options.inputs, options.image, options.audio) == (None, None, None)
+        reading["known_texts"] = [text for text in known if isinstance(text, str)] if plain else []
+    return texts, reading
+
+
+@dataclass(frozen=True)
+class ReadText:
+    """One text to be answered.
+
+    number   counts the texts from 0
+    prompt   the text as the source read it
+    display  the text as reports show it: with words in place of tokens where they are merged, else `prompt` itself
+    rows     the picked rows among the tokens of `display`; None for all, empty where only another stream has the pick
+    notes    notes for the user on how the text was read
+    """
+
+    number: int
+    prompt: Prompt
+    display: Prompt
+    rows: PickedRows
+    notes: tuple[str, ...]
+
+    @property
+    def merged_from(self) -> int | None:
+        """The number of tokens that were merged into words; None where none were."""
+        return None if self.display is self.prompt else len(self.prompt.tokens)
+
+
+@dataclass(frozen=True)
+class TextReader:
+    """Reads a command's texts with its source, and says how many are read before they are answered together."""
+
+    options: TextCommandOptions
+    source: Source
+    plan: CommandPlan
+
+    def has_room(self, window: Sequence[ReadText | AttnError]) -> bool:
+        """True if one more line is read before these are answered."""
+        if self.source.batch_size == 1:
+            return False
+        cells = sum(len(text.prompt.tokens) ** 2 for text in window if isinstance(text, ReadText))
+        return len(window) < _SMALL_WINDOW or (
+            self.options.generate is None and len(window) < _WINDOW and cells < _WINDOW_CELLS
+        )
+
+    def read(self, number: int, text: str) -> ReadText:
+        """Read and check one text: all errors that can be detected before the model runs are raised here."""
+        read = self._tokens(number, text) if self.options.generate is None else self._generated(number, text)
+        self.plan.hiding.check(read.display, read.rows)
+        memory = self.plan.memory(read.display, read.rows) if self.plan.memory else ""
+        length = f"{len(read.prompt.tokens):,} tokens"
+        self._say_if_verbose(f"{length} · {memory}" if memory else length)
+        return read
+
+    def _generated(self, number: int, text: str) -> ReadText:
+        """As `_tokens`, while the tokens that the model generates are counted; with --verbose the time they took."""
+        start = time.monotonic()
+        with counted_tokens(self.source, self.options.generate, quiet=self.options.quiet):
+            read = self._tokens(number, text)
+        generated = read.prompt.generated
+        if generated is not None:
+            self._say_if_verbose(f"generated {counted(generated.tokens, 'token')} in {time.monotonic() - start:.2f} s")
+        return read
+
+    def _tokens(self, number: int, text: str) -> ReadText:
+        prompt = self.source.read([text], self.options.pair)[0]
+        streams = (prompt.tokens, *prompt.others.values())
+        words = self.plan.words
+        display = prompt_in_words(prompt) if words and any(map(has_words, streams)) else prompt
+        notes = _no_words_note(prompt) if words and display is prompt else ()
+        rows, more = picked_rows(self.plan.token, display)
+        return ReadText(number, prompt, display, rows, notes + more)
+
+    def _say_if_verbose(self, words: str) -> None:
+        print_notes([words], quiet=self.options.quiet or not self.options.verbose)
+
+
+def _no_words_note(prompt: Prompt) -> tuple[str, ...]:
+    """A note that --words changes nothing, where tokens have no places in the text; none for white space alone."""
+    if any(token.start is not None and not token.special for token in prompt.tokens):  # white space alone
+        return ()
+    return ("--words has no effect: these tokens have no character offsets",)

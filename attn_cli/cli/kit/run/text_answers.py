@@ -1,0 +1,92 @@
+"""The answers of a command to the texts that it reads together: as few passes as they fit in, a report of each."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from attn_cli.call import Look
+from attn_cli.cli.kit.options.text_command import TextCommandOptions
+from attn_cli.cli.kit.run.loop import Answer
+from attn_cli.cli.kit.run.plan import CommandPlan
+from attn_cli.cli.kit.run.read_text import ReadText
+from attn_cli.cli.kit.run.texts_visit import TextResult, TextsVisit
+from attn_cli.cli.kit.run.told_text import experiment_on
+from attn_cli.cli.kit.stderr.progress import Progress
+from attn_cli.errors import InputError
+from attn_cli.intervention import Experiment
+from attn_cli.recording import Recording
+from attn_cli.source import Source
+from attn_cli.sources.batches import batches_by_length
+from attn_cli.summaries.report import Report
+from attn_cli.summaries.told.deciding_rows import DecidingRows
+from attn_cli.summaries.told.story import tell
+from attn_cli.views.view import View
+
+
+@dataclass(frozen=True)
+class TextAnswers:
+    """Answers texts: what they pass through, what is computed of them, and the view that shows it.
+
+    keeps  whether the run is recorded, to be kept
+    """
+
+    command: str
+    options: TextCommandOptions
+    source: Source
+    view: View
+    plan: CommandPlan
+    keeps: bool = False
+
+    @property
+    def records(self) -> bool:
+        """True if the view is to have recordings."""
+        return self.plan.recordable and self.view.records(self.command)
+
+    def of(self, texts: Sequence[ReadText], count: int) -> Iterator[Answer]:
+        """The reports of these texts, in order; `count` texts came before them."""
+        results = [TextResult(text) for text in texts]
+        options, layers = self.options, len(self.source.planned_layers(self.options.selection))
+        lengths = [len(text.prompt.tokens) for text in texts]
+        for batch in batches_by_length(lengths, self.source.batch_size):
+            with Progress(layers, len(batch), count, quiet=options.quiet, verbose=options.verbose) as progress:
+                self._pass([results[at] for at in batch], progress)
+            count += len(batch)
+        for result in results:
+            recording = Recording(self.source.about, result.text.prompt, tuple(result.recorded))
+            yield self._report(result), recording if result.recorded or self.records else None
+
+    def _pass(self, results: Sequence[TextResult], progress: Progress) -> None:
+        """Run these texts through the source together, and collect what is seen of each."""
+        visit = TextsVisit(self.plan, results, progress, records=self.records, keeps=self.keeps)
+        experiment = self._experiment(results, visit)
+        if experiment is None or not experiment.visited:
+            for result in results:
+                result.forget()  # what an experiment that broke off has shown
+            prompts = [result.text.prompt for result in results]
+            rotations, projections = self.plan.measure.rotations, self.plan.measure.by == "output"
+            self.source.each(prompts, self.options.selection, visit, rotations=rotations, projections=projections)
+        for result in results if self.plan.tells else ():
+            if experiment is not None:
+                result.story = tell(experiment, result.text.prompt, result.summaries)
+            result.summaries = [summary.without(DecidingRows) for summary in result.summaries]
+
+    def _experiment(self, results: Sequence[TextResult], visit: TextsVisit) -> Experiment | None:
+        """The run of a single text of which a story is told; None where none is told, or can be."""
+        result, *others = results
+        if not self.plan.tells or others or self.options.lines:
+            return None
+        look = Look(self.options.selection, visit)
+        return experiment_on(self.source, result.text.prompt, result.deciding, look, quiet=self.options.quiet)
+
+    def _report(self, result: TextResult) -> Report:
+        """The report of a text. InputError where no chosen layer has the picked query."""
+        text, plan, summaries = result.text, self.plan, tuple(result.summaries)
+        if plan.token is not None and not summaries:
+            raise InputError(f"no query {plan.token!r} in the chosen layers",
+                             "choose other layers with --layer, or pick by number")  # fmt: skip
+        warnings = text.display.warnings + text.notes + plan.hiding.notes(result.hidden)
+        report = Report(
+            self.command, self.source.about, (text.display,), summaries, warnings,
+            index=text.number if self.options.lines else None, merged_from=text.merged_from, scale=plan.scale,
+            ranking=plan.ranking, story=result.story,
+        )  # fmt: skip
+        return report if plan.finish is None else plan.finish(report)
