@@ -36,48 +36,67 @@ def verdict(a: Arrays, output: np.ndarray, options: tuple[str, ...], dtype: type
     return check
 
 
-def cases(kernel: Kernel, seeds: int, low: torch.dtype | None = None) -> Any:
-    """Arrays in several sizes and precisions, and what the kernel makes of them."""
-    for seed in range(seeds):
-        for number, size in enumerate(SIZES):
-            dtype = np.float64 if low is None and (seed + number) % 2 else np.float32
-            a = {name: x.astype(dtype).astype(np.float64) for name, x in kernels.arrays(seed, **size).items()}
-            a = a if low is None else {name: kernels.half(x, low) for name, x in a.items()}
-            output = kernel(a)
-            yield a, output if low is None else kernels.half(output, low), dtype
+Case = tuple[Arrays, np.ndarray, type]
 
 
-@pytest.mark.parametrize("name", PLANTED)
-def test_a_planted_mistake_is_named(name: str) -> None:
+def case(kernel: Kernel, seed: int, size: int, precision: Any) -> Case:
+    """Arrays of a size and precision, what the kernel makes of them, and the type in which both are saved."""
+    low = precision if isinstance(precision, torch.dtype) else None
+    dtype = np.float32 if low else precision
+    a = {name: x.astype(dtype).astype(np.float64) for name, x in kernels.arrays(seed, **SIZES[size]).items()}
+    a = {name: kernels.half(x, low) for name, x in a.items()} if low else a
+    output = kernel(a)
+    return a, kernels.half(output, low) if low else output, dtype
+
+
+SEEN_IN_16_BITS = sorted(set(PLANTED) - {"masked scores -10", "sums in bfloat16"})  # larger than rounding
+TYPES, LOW = (np.float64, np.float32), (torch.bfloat16, torch.float16)
+NAMED = [(name, each) for name in PLANTED for each in TYPES] + [
+    (name, each) for name in SEEN_IN_16_BITS for each in LOW
+]
+JUDGED = [(name, each) for name in INNOCENT for each in TYPES]
+
+
+def assert_is_named(name: str, precision: Any, seed: int, size: int) -> None:
     kernel, options, words = PLANTED[name]
-    for a, output, dtype in cases(kernel, 2):
-        found = verdict(a, output, options, dtype)
-        assert words in (found["cause"] or ""), found
+    a, output, dtype = case(kernel, seed, size, precision)
+    found = verdict(a, output, options, dtype)
+    assert words in (found["cause"] or ""), found
+    if precision in TYPES:
         assert not found["right"]
         assert found["rounding"] is None
 
 
-SEEN_IN_16_BITS = sorted(set(PLANTED) - {"masked scores -10", "sums in bfloat16"})
-
-
-@pytest.mark.parametrize("low", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("name", SEEN_IN_16_BITS)
-def test_a_planted_mistake_in_16_bits_is_named(name: str, low: torch.dtype) -> None:
-    """All but those that are smaller than the rounding of 16 bits."""
-    kernel, options, words = PLANTED[name]
-    for a, output, dtype in cases(kernel, 1, low):
-        found = verdict(a, output, options, dtype)
-        assert words in (found["cause"] or ""), found
-
-
-@pytest.mark.parametrize("name", INNOCENT)
-def test_an_innocent_kernel_is_never_called_wrong(name: str) -> None:
+def assert_is_innocent(name: str, precision: Any, seed: int, size: int) -> None:
     """Right, or right for a lower precision: no cause is named, nothing is said to be out of place."""
-    for a, output, dtype in cases(INNOCENT[name], 2):
-        found = verdict(a, output, CAUSAL, dtype)
-        assert found["cause"] is None, found
-        assert found["picture"] is None, found
-        assert found["right"] or found["rounding"] in ("float32", "float16", "bfloat16"), found
+    a, output, dtype = case(INNOCENT[name], seed, size, precision)
+    found = verdict(a, output, CAUSAL, dtype)
+    assert found["cause"] is None, found
+    assert found["picture"] is None, found
+    assert found["right"] or found["rounding"] in ("float32", "float16", "bfloat16"), found
+
+
+@pytest.mark.parametrize(("name", "precision"), NAMED)
+def test_a_planted_mistake_is_named(name: str, precision: Any) -> None:
+    """Every mistake in every precision that shows it, sizes and seeds in turn; all of them in the test below."""
+    at = NAMED.index((name, precision))
+    assert_is_named(name, precision, at % 2, at % len(SIZES))
+
+
+@pytest.mark.parametrize(("name", "precision"), JUDGED)
+def test_an_innocent_kernel_is_never_called_wrong(name: str, precision: Any) -> None:
+    at = JUDGED.index((name, precision))
+    assert_is_innocent(name, precision, at % 2, at // 2 % len(SIZES))
+
+
+@pytest.mark.every_size
+@pytest.mark.parametrize("size", range(len(SIZES)))
+@pytest.mark.parametrize("seed", range(2))
+def test_mistakes_and_innocents_of_every_size(seed: int, size: int) -> None:
+    for name, precision in NAMED:
+        assert_is_named(name, precision, seed, size)
+    for name, precision in JUDGED:
+        assert_is_innocent(name, precision, seed, size)
 
 
 @pytest.mark.parametrize("g", [8, 2])
