@@ -1,7 +1,7 @@
 """A recording as an object of JSON and named arrays, and back: what its file holds."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any
 
@@ -156,7 +156,17 @@ def _layer(at: int, entry: Mapping[str, Any], arrays: Arrays, tables: Sequence[T
         **own,  # type: ignore[arg-type]
     )  # fmt: skip
     _check(layer, f"layer {entry['layer']}")
-    return layer
+    return _with_masked_rows(layer)
+
+
+def _with_masked_rows(layer: RecordedLayer) -> RecordedLayer:
+    """The layer with log-sums of -inf in rows that may attend to nothing: 0.1 kept 0 there."""
+    zero = layer.log_sums == 0
+    masked = np.zeros_like(zero)
+    for row in np.flatnonzero(zero.any(axis=0)):
+        masked[:, row] = ~layer.allowed(slice(row, row + 1), slice(0, layer.m)).any()
+    masked &= zero
+    return replace(layer, log_sums=np.where(masked, np.float32(-np.inf), layer.log_sums)) if masked.any() else layer
 
 
 def _check(layer: RecordedLayer, where: str) -> None:

@@ -14,7 +14,7 @@ from attn_cli.kernel.bands.bands import bands
 from attn_cli.kernel.bands.blocks import farthest, folded
 from attn_cli.kernel.bands.plan import plan_of, plan_of_weights
 from attn_cli.kernel.cpu import walk as cpu
-from attn_cli.kernel.definition.cells import Places, numbers_of, scores_between, weights_of
+from attn_cli.kernel.definition.cells import Places, log_weights, numbers_of, scores_between, weights_of
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.compiled import stats_of_walks
 from attn_cli.kernel.stats.one_walk import OneWalk, WalkStats
@@ -35,7 +35,7 @@ class RecordedLayer(Call):
 
     place, queries, keys, rule  as every call has them
     log_sums    the logarithm of the sum of the exponentials of a row's scores, with a learned sink's `[h, n]` float32;
-                0 in rows that may attend to nothing
+                -inf in rows that may attend to nothing
     statistics  `[h]` each, by the names of the head statistics
     received    the share of all attention that each key receives `[h, m]`
     value_norms the length of each value `[g, m]`; None where weights alone were seen
@@ -243,7 +243,7 @@ class RecordedLayer(Call):
         cells = self._cells(head, _run(i), _run(j))
         normalises = self.shows_scores and self.rule.softmax and not scores
         if normalises:
-            cells -= self.log_sums[head, i][:, None]
+            cells = log_weights(cells, self.log_sums[head, i])
         if not self.shows_scores:
             cells = np.where(self.allowed(i, j), cells, -np.inf)
         largest: np.ndarray = folded(folded(cells, -2, 0, block[0]), -1, 0, block[1])

@@ -134,7 +134,7 @@ def _summaries(recording: Recording) -> list[Summary]:
     """The numbers that a recording has at hand."""
     summaries = []
     for layer in recording.layers:
-        masked = (layer.log_sums == 0).sum(axis=-1)
+        masked = np.isneginf(layer.log_sums).sum(axis=-1)
         parts = (Heads(layer.statistics, masked), Received(layer.received.astype(np.float64)))
         summaries.append(Summary(layer.place, layer.queries, layer.keys, layer.rule.describe(), parts))
     return summaries

@@ -14,6 +14,8 @@ from jsonschema import Draft202012Validator
 
 from attn_cli.call import Ingredients
 from attn_cli.errors import LoadError, OutputError
+from attn_cli.kernel.definition.masks import Causal
+from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Generated, Prompt, Token, Word
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.recording.document import SCHEMA, document_of
@@ -66,6 +68,18 @@ def test_a_recording_comes_back_to_the_bit(problem: Problem) -> None:
         recording = recording_of(problem)
         again = saved(recording, Path(folder) / "x.attn")
     assert_same(recording.layers[0], again.layers[0])
+
+
+def test_masked_rows_of_an_earlier_file_are_told_from_sums_of_1(tmp_path: Path) -> None:
+    """Earlier files hold 0 for the log-sum of a masked row, as of a row whose one score is 0."""
+    q = np.zeros((2, 4, 3))
+    recording = recording_of(Problem(q, q, q, Rule(1.0, mask=Causal(-2))))
+    (layer,) = recording.layers
+    expected = np.array([-np.inf, -np.inf, 0, np.log(2)], np.float32)
+    assert np.array_equal(layer.log_sums, [expected] * 2)
+    earlier = replace(layer, log_sums=np.where(np.isneginf(layer.log_sums), np.float32(0), layer.log_sums))
+    assert_same(layer, saved(replace(recording, layers=(earlier,)), tmp_path / "x.attn").layers[0])
+    assert np.array_equal(layer.weights(0, slice(0, 4), slice(0, 4))[:2], np.zeros((2, 4)))
 
 
 def test_prompts_come_back_whole(tmp_path: Path) -> None:

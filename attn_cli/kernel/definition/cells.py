@@ -23,7 +23,7 @@ class Cells(NamedTuple):
 
 
 def cells(q: Array, k: Array, rule: Rule, rows: Places, keys: Places, log_sums: Array) -> Cells:
-    """The cells of some rows and keys of q `[h, n, d]`, k `[g, m, d]`; log_sums `[h, n]`, 0 for fully masked rows.
+    """The cells of some rows and keys of q `[h, n, d]`, k `[g, m, d]`; log_sums `[h, n]`, of a masked row -inf.
 
     Equals the same cells of `dense.attend` for any rule.
 
@@ -58,7 +58,21 @@ def weights_of(scores: Array, rule: Rule, log_sums: Array) -> Array:
     """The weights `[h, b, c]` of scores `[h, b, c]`, -inf where masked, by the log_sums `[h, b]` of their rows."""
     if not rule.softmax:
         return unnormalised(scores)
-    return namespace(scores).exp(scores - log_sums[..., None])
+    return namespace(scores).exp(log_weights(scores, log_sums))
+
+
+def log_weights(scores: Array, log_sums: Array) -> Array:
+    """The logarithms of the weights `[..., b, c]` of scores `[..., b, c]`, by the log_sums `[..., b]` of their rows.
+
+    -inf where masked, in a row that may attend to nothing, too.
+
+    >>> import numpy as np
+    >>> log_weights(np.array([[0.0, -np.inf], [-np.inf, -np.inf]]), np.array([0.0, -np.inf])).tolist()
+    [[0.0, -inf], [-inf, -inf]]
+    """
+    xp = namespace(scores)
+    finite = xp.where(log_sums == -float("inf"), xp.zeros_like(log_sums), log_sums)
+    return scores - finite[..., None]
 
 
 def numbers_of(places: Places, count: int, like: Array) -> Array:

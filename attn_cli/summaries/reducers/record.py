@@ -98,7 +98,7 @@ class Record:
             call.queries,
             call.keys,
             rule_in_numpy(call),
-            np.where(stats.masked, 0, stats.logsumexp).astype(np.float32),
+            np.where(stats.masked, -np.inf, stats.logsumexp).astype(np.float32),
             dict(heads.statistics),
             self.received.part(call, stats).shares.astype(np.float32),
             _value_norms(call),

@@ -10,10 +10,10 @@ from tests.strategies import Problem, problems
 
 
 def log_sums_of(scores: np.ndarray, sink: np.ndarray | None) -> np.ndarray:
-    """The logarithm of every row's sum, plainly: 0 where nothing is allowed."""
+    """The logarithm of every row's sum, plainly: -inf where nothing is allowed."""
     sums = np.exp(scores).sum(-1) + (0 if sink is None else np.exp(sink)[:, None])
     live = ~np.isneginf(scores).all(-1)
-    return np.where(live, np.log(np.where(live, sums, 1.0)), 0.0)
+    return np.where(live, np.log(np.where(live, sums, 1.0)), -np.inf)
 
 
 @given(problems(raw=True), st.data())
