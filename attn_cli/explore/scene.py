@@ -9,7 +9,6 @@ import numpy as np
 
 from attn_cli.explore.answers import Answers, Picture
 from attn_cli.explore.grids import Difference, Grid, HeadGrid, MeanGrid, ValueGrid, WithoutSinks, WordGrid, hidden_keys
-from attn_cli.explore.text_layout import TextLayout, layout_of
 from attn_cli.explore.viewpoint import KINDS, Pane, Viewpoint
 from attn_cli.explore.window import CellForm, MatrixWindow, Space, forms, window_at
 from attn_cli.prompt import Token
@@ -21,6 +20,7 @@ from attn_cli.summaries.head_words import HeadWork, work_of
 from attn_cli.summaries.reducers.heads.statistic import Statistic
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.views.drawing.screen import Screen, label_columns
+from attn_cli.views.drawing.text_layout import TextLayout, layout_of
 
 WIDE = (140, 40)  # columns and lines from which heads, matrix and text are seen at once
 TALL = (80, 34)  # from which the text is seen below the pane that has the keys

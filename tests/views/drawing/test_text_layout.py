@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attn_cli.explore.text_layout import layout_of
 from attn_cli.prompt import Token
+from attn_cli.views.drawing.text_layout import layout_of
 from tests.explore.recordings import prompt_of
 
 
