@@ -1,4 +1,4 @@
-"""Show the overview: tokens, heads, top keys, one matrix."""
+"""Show the overview: what a text's answer or words rest on, what heads do, one matrix."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -19,7 +19,7 @@ from attn_cli.errors import ExitCode, InputError
 from attn_cli.selection import Selection
 from attn_cli.source import Source
 from attn_cli.summaries.calls.memo import memoised
-from attn_cli.summaries.chosen_matrix import with_one_head, with_one_matrix
+from attn_cli.summaries.chosen_matrix import with_one_head, with_one_matrix_alone
 from attn_cli.summaries.reduce import Reducer
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.kinds.head_kinds import HeadKindsReducer, KindTexts
@@ -27,6 +27,9 @@ from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.summaries.reducers.received import ReceivedShares
 from attn_cli.summaries.reducers.whole_call import Unhidden
 from attn_cli.summaries.report import Report
+from attn_cli.summaries.told.deciding_rows import DecidingRows
+from attn_cli.summaries.told.word_reads import TokenReadsReducer
+from attn_cli.summaries.with_reads import reads_each_token, with_word_reads
 from attn_cli.views.formats import format_for
 from attn_cli.views.view import PAGE_BYTES, View, ViewSettings
 
@@ -54,14 +57,16 @@ def inspect(
 ) -> ExitCode:  # fmt: skip
     """Show the overview: tokens, heads, top keys, one matrix.
 
-    Heads are named by what they attend to (attn guide kinds), if the text is long enough. The matrix is that of the
-    head that stands out most, with the reason; with --scores or --by the mean over the chosen heads of the last chosen
-    layer. Matrices larger than the screen are pooled. -o page.html writes an interactive page of all heads.
+    Of a model that writes it begins with what comes next and which words and heads that rests on, of an encoder with
+    what each word reads. Heads are named by what they attend to (attn guide kinds). The matrix is that of the head that
+    stands out most; with --scores or --by the mean over the chosen heads of the last chosen layer. --token shows one
+    token alone: what it reads, and what for. -o page.html writes an interactive page of all heads.
 
     \b
     Examples:
       attn inspect "he sat on the river bank"
       attn inspect "river bank" -m ./my-model --layer 2-4
+      attn inspect "he sat on the river bank" -t bank
       attn inspect "the cat sat" -m toy:the-cat-sat --steps --token cat
       attn inspect --file prompt.txt -m gpt2 -o page.html
     """
@@ -82,7 +87,17 @@ def inspect(
             lambda view, source: CommandPlan(walk(options.selection, source), token, scale=color_scale),
         )
     if token is not None:
-        raise InputError("--token needs --steps", "add --steps; attn top takes --token alone")
+        _check_token(options, changes)
+        texts = memoised(lambda tokens: KindTexts([tokens]))
+        return run(
+            options,
+            "inspect",
+            lambda view, source: CommandPlan(
+                lambda rows, call: [Unhidden(HeadKindsReducer(texts(call.keys)))],
+                token, scale=color_scale, finish=_read_by_token, recordable=False, tells=True,
+            ),
+            ViewSettings(predicts=True),
+        )  # fmt: skip
 
     def plan(view: View, source: Source) -> CommandPlan:
         height, width = view.largest or _LARGEST_IN_DATA
@@ -100,6 +115,8 @@ def inspect(
                 Unhidden(HeadKindsReducer(texts(call.keys))),
                 ReceivedShares(rows, by=measure.by, rescale=hiding.rescale),
             ]
+            if tells and not options.lines and reads_each_token(call):
+                reducers.append(TokenReadsReducer())
             if weights:
                 pooled = (PooledMatrix(height, width, rows=rows, pooling=pool, rescale=share) for share in scaled)
                 return [*reducers, *pooled]
@@ -111,7 +128,7 @@ def inspect(
             return reducers
 
         def finished(report: Report) -> Report:
-            return replace(report, summaries=with_one_matrix(report.summaries))
+            return with_one_matrix_alone(with_word_reads(report))
 
         return CommandPlan(
             of_call, hiding=hiding, words=merges, measure=measure, scale=color_scale,
@@ -136,6 +153,22 @@ def _check_page(most: int | None, options: TextCommandOptions, changes: Mapping[
     if most is not None and (not is_page or reason is not None):
         raise InputError("--page-size needs an interactive page",
                          f"leave out {reason}" if is_page else "add -o page.html")  # fmt: skip
+
+
+def _check_token(options: TextCommandOptions, changes: Mapping[str, bool]) -> None:
+    """InputError for --token with what changes what cells mean, or in a format of rows."""
+    if clash := next((option for option, is_given in changes.items() if is_given), None):
+        raise InputError(f"--token and {clash} at once", f"attn top takes --token and {clash}")
+    format = format_for("json" if options.json else options.format, options.output)
+    if not format.is_screen:
+        raise InputError(f"--token is for screens, and {format.name} holds rows", "attn top TEXT --token WORD has them")
+
+
+def _read_by_token(report: Report) -> Report:
+    """The same; InputError where the picked token is none of the text that the model reads in both directions."""
+    if next(report.parts_of(DecidingRows), None) is None:
+        raise InputError("--token picks a token of the text that is read", "attn top takes those of other streams")
+    return report
 
 
 def walk(selection: Selection, source: Source) -> ReducersFor:

@@ -18,6 +18,7 @@ from attn_cli.summaries.fields import made
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.told.story import STORY
+from attn_cli.summaries.told.word_reads import READS
 from attn_cli.views.schemas import schema_id
 
 _JSON = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
@@ -165,9 +166,9 @@ def _result(report: Report) -> dict[str, Any]:
         lead = report.lead(summary)
         for part in summary.parts:
             result.setdefault(part.name, []).extend(lead | document for document in part.documents(summary))
-    if report.story is not None:
-        result |= made([STORY], report)
-    as_they_are = ("layers", STORY.name)
+    for told in (STORY, READS):
+        result |= made([told], report)
+    as_they_are = ("layers", STORY.name, READS.name)
     return {name: rows if name in as_they_are else report.ordered(rows) for name, rows in result.items()}
 
 

@@ -35,6 +35,11 @@ class Format:
     binary: bool = False
     named: bool = True
 
+    @property
+    def is_screen(self) -> bool:
+        """True if it shows what a terminal shows."""
+        return self.writer.partition(":")[0] in ("terminal", "page", "webpage")
+
     def open(self, sink: "Sink", settings: "ViewSettings") -> "View":
         """The view that writes reports into `sink`."""
         module, name = self.writer.split(":")

@@ -6,12 +6,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from attn_cli.arrays import namespace, to_numpy
 from attn_cli.call import Call
 from attn_cli.kernel.stats.wanted import ColumnSums, RowStats, Wanted
-from attn_cli.recording import RecordedLayer
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.sinks import MOST_OF_A_KEY, are_sinks_of_text, special_places
+from attn_cli.summaries.told.value_norms import value_norms
 
 _KEYS = 12  # of a head that are kept
 
@@ -26,6 +25,7 @@ class DecidingRows(Part):
     lengths   that times the length of the key's value `[h, k]`; the weights again where values aren't known
     weight    the weight on every key, added up over heads `[m]`
     strength  the squares of the lengths, added up over heads `[m]`: high where a head reads much of one key
+    causal    whether rows see nothing after themselves, so that the first key is a sink, wherever one is
     """
 
     name: ClassVar[str] = "deciding_rows"
@@ -37,6 +37,7 @@ class DecidingRows(Part):
     lengths: np.ndarray
     weight: np.ndarray
     strength: np.ndarray
+    causal: bool = True
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per (head, key)."""
@@ -51,7 +52,7 @@ class DecidingRows(Part):
 
 
 def resting_keys(seen: Sequence[tuple[Summary, DecidingRows]]) -> set[int]:
-    """The keys on which a tenth of the heads rest in these rows, the first key, and special tokens."""
+    """The keys on which a tenth of the heads rest in these rows, the first of causal ones, and special tokens."""
     count, heads = np.zeros(len(seen[0][0].keys)), 0
     for _, part in seen:
         heads += len(part.keys)
@@ -59,7 +60,15 @@ def resting_keys(seen: Sequence[tuple[Summary, DecidingRows]]) -> set[int]:
             count[keys[weights > MOST_OF_A_KEY]] += 1
     last = {row for row in seen[0][1].rows if len(seen[0][1].rows) == 1}
     special = special_places(seen[0][0].keys).tolist()
-    return {0, *special, *np.flatnonzero(are_sinks_of_text(count, heads)).tolist()} - last
+    first = {0} if seen[0][1].causal else set()
+    return {*first, *special, *np.flatnonzero(are_sinks_of_text(count, heads)).tolist()} - last
+
+
+def read_shares(seen: Sequence[tuple[Summary, DecidingRows]]) -> np.ndarray:
+    """The share of each key in what these rows read `[m]`: weight times value norm, heads together, mean of layers."""
+    lengths = [np.sqrt(part.strength) for _, part in seen]
+    shares: np.ndarray = np.mean([each / max(each.sum(), np.finfo(float).tiny) for each in lengths], axis=0)
+    return shares
 
 
 def deciding_queries(call: Call) -> tuple[int, ...]:
@@ -90,15 +99,5 @@ class DecidingRowsReducer:
         lengths = weights if norms is None else weights * norms
         keys = np.argsort(-lengths, axis=1, kind="stable")[:, :_KEYS]
         kept, longest = (np.take_along_axis(x, keys, axis=1) for x in (weights, lengths))
-        return DecidingRows(self.rows, keys, kept, longest, weights.sum(axis=0), (lengths**2).sum(axis=0))
-
-
-def value_norms(call: Call) -> np.ndarray | None:
-    """The length of each key's value, for every query head `[h, m]`; None where there are no values."""
-    if isinstance(call, RecordedLayer) and call.value_norms is not None:
-        norms = call.value_norms
-    elif call.v is None or call.e == 0:
-        return None
-    else:
-        norms = to_numpy(namespace(call.v).linalg.vector_norm(call.v, axis=-1))
-    return np.repeat(norms.astype(np.float64), call.h // max(1, len(norms)), axis=0)
+        return DecidingRows(self.rows, keys, kept, longest, weights.sum(axis=0), (lengths**2).sum(axis=0),
+                            call.is_causal)  # fmt: skip

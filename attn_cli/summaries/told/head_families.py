@@ -8,7 +8,7 @@ import numpy as np
 from attn_cli.prompt import Token
 from attn_cli.summaries.head_words import does
 from attn_cli.summaries.reduce import Summary
-from attn_cli.summaries.reducers.kinds import BACK, KINDS, Kind
+from attn_cli.summaries.reducers.kinds import BACK, FIRST, KINDS, Kind
 from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds
 from attn_cli.summaries.reducers.kinds.kind_sums import NOT_JUDGED, NOTHING
 
@@ -57,6 +57,13 @@ def families(summaries: Sequence[Summary]) -> list[CountedKind]:
     for family in found:
         family.heads.sort(key=lambda head: -head[1])
     return [*found, *([CountedKind("looks at nothing in common", None, rest)] if rest else [])]
+
+
+def work_in_words(summary: Summary, at: int) -> str:
+    """The work of one head of a call on this text; "" where it looks at nothing in common, or rests on a sink."""
+    part = summary.part(HeadKinds)
+    number = -1 if part is None else int(part.judged.kind[at])
+    return does(KINDS[number]) if number >= 0 and KINDS[number] is not FIRST else ""
 
 
 def readings(summary: Summary, at: int, count: int = 3) -> list[ReadKey]:

@@ -61,6 +61,7 @@ class Story:
     heads      those that were ablated, the most needed first
     rounding   the largest effect of an untouched copy
     obstacle   why nothing was masked; "" where it was
+    is_last    whether the rows end the text
     """
 
     target: Target
@@ -71,6 +72,7 @@ class Story:
     heads: tuple[StoryHead, ...] = ()
     rounding: float = 0.0
     obstacle: str = ""
+    is_last: bool = True
 
     @property
     def answer(self) -> str:
@@ -177,6 +179,7 @@ def tell(experiment: Experiment, prompt: Prompt, summaries: Sequence[Summary]) -
     return Story(
         target, likeliest, rows, cut, tuple(sorted(words, key=lambda word: word.effect)),
         tuple(sorted(bringing, key=lambda head: head.effect)), floor.effect,
+        is_last=rows[-1] == len(prompt.tokens) - 1,
     )  # fmt: skip
 
 

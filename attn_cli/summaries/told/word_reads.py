@@ -1,4 +1,4 @@
-"""The keys from which every word of a text takes its meaning: what attention reads of them, over all heads and layers."""
+"""What every word of a text reads of every other, over all heads and layers."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

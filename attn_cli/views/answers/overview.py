@@ -10,7 +10,19 @@ from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.reducers.received import Received
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import standing_out
-from attn_cli.views.answers import draw_parts, drawer, head_families, head_overview, heads, matrices, parted, story
+from attn_cli.summaries.told.deciding_rows import DecidingRows
+from attn_cli.views.answers import (
+    draw_parts,
+    drawer,
+    head_families,
+    head_overview,
+    heads,
+    matrices,
+    parted,
+    story,
+    token_reading,
+    word_reads,
+)
 from attn_cli.views.answers.heads import is_abridged
 from attn_cli.views.drawing.cells import packed_text
 from attn_cli.views.drawing.image import received_maps
@@ -21,19 +33,26 @@ from attn_cli.views.same_input import on_same_input
 
 
 def draw(report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """Of a model the story of its answer, what its heads do, and one of them; of a table its parts."""
+    """Of a model the story of its answer, or what each word reads, what its heads do, and one of them; of a table its
+    parts.
+    """
     if report.command in _ONE_SCREEN:
         yield from _ONE_SCREEN[report.command](report, screen)
         return
+    if _is_of_token(report):
+        yield from token_reading.draw(report, screen)
+        return
     if report.story is not None:
         yield from story.draw(report.story, screen)
+    if report.reads is not None:
+        yield from word_reads.draw(report.reads, screen)
     if not report.runs_model or next(report.parts_of(HeadKinds), None) is None:
         yield from draw_parts(report, screen)
         return
     yield from head_families.draw(report.summaries, screen)
     together, alone = parted(report)
     for part, summary in (*together, *alone):
-        if isinstance(part, Received) and report.story is not None:
+        if isinstance(part, Received) and not (report.story is None and report.reads is None):
             yield from received_maps(report.summaries, screen, report.scale)
         elif not isinstance(part, HeadKinds) and not (isinstance(part, Heads) and is_abridged(report)):
             yield from drawer(part.name)(part, summary, report, screen)
@@ -49,10 +68,19 @@ def _chosen_matrix(report: Report, screen: Screen) -> Iterator[RenderableType]:
 _ONE_SCREEN = {"matrix": _chosen_matrix, "heads": head_overview.draw}
 
 
+def _is_of_token(report: Report) -> bool:
+    """True if the overview is of a picked token: what its row reads was kept."""
+    return next(report.parts_of(DecidingRows), None) is not None
+
+
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """What each head does for the answer, where its story is told; else the matrix of the head that stands out."""
+    """What each head does for the answer, or what the word reads that takes most; else the matrix that stands out."""
+    if _is_of_token(report):
+        return token_reading.next_words(report, invocation)
     if report.story is not None and report.story.bringing:
         return on_same_input("knock", report, invocation)
+    if report.reads is not None and (taking := word_reads.strongest(report.reads)):
+        return on_same_input("inspect", report, invocation, "-t", str(taking[0].word.index))
     if report.command == "matrix":
         return matrices.next_words(report, invocation)
     if next(report.parts_of(Heads), None) is None:

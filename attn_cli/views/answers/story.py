@@ -129,7 +129,9 @@ def _against(story: Story) -> list[str]:
 def _rows(story: Story) -> str:
     if story.target.generated:
         return "the rows that chose them"
-    return "the last row" if len(story.rows) == 1 else f"the last {len(story.rows)} rows"
+    if len(story.rows) > 1:
+        return f"the last {len(story.rows)} rows"
+    return "the last row" if story.is_last else f"row {story.rows[0]}"
 
 
 def _named(name: str, pieces: Sequence[str], screen: Screen) -> Iterator[Text]:

@@ -1,5 +1,6 @@
 """What each word takes its meaning from: a sentence, then a line a word with the words that it reads most."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len
@@ -16,36 +17,44 @@ from attn_cli.views.drawing.styles import BOLD, DIM
 _LEAST = 0.05  # of what a word reads that is told
 _MOST_WORDS = 8
 _NAME = 16  # columns of a word at most
+_FEW_READERS = 3  # words that read one most, from which on that is said
 
 
 def draw(reads: Reads, screen: Screen) -> Iterator[Text]:
     """The word that takes most from another; then all words of a short text, of a longer one those that take most."""
+    taking = strongest(reads)
     yield Text()
-    found = [word for word in reads.words if word.sources and word.sources[0][1] >= _LEAST]
-    strongest = sorted(found, key=lambda word: -word.sources[0][1])
-    yield Text("\n".join(packed([_sentence(reads, strongest)], screen.width)), BOLD)
-    if not found:
+    yield Text("\n".join(packed([_sentence(reads, taking)], screen.width)), BOLD)
+    if not taking:
         return
     several = len(reads.words) > _MOST_WORDS
-    told = strongest[:_MOST_WORDS] if several else found
+    told = taking[:_MOST_WORDS] if several else sorted(taking, key=lambda word: word.word.index)
     width = max(cell_len(fit(token_label(word.word), _NAME).rstrip()) for word in told)
     yield from (_line(word, width, screen) for word in told)
-    if several and len(found) > len(told):
-        yield Text(f"  and {counted(len(found) - len(told), 'word')} that take less", DIM)
+    if len(taking) > len(told):
+        yield Text(f"  and {counted(len(taking) - len(told), 'word')} that take less of a single one", DIM)
     yield packed_text(_captions(reads), screen, DIM)
 
 
-def _sentence(reads: Reads, strongest: Sequence[WordReads]) -> str:
-    """`bank takes most from another word: 0.31 of what it reads is river`, or that no word does."""
-    if not strongest:
+def strongest(reads: Reads) -> list[WordReads]:
+    """The words that read enough of another to be told, those that read most of one first."""
+    found = [word for word in reads.words if word.sources and word.sources[0][1] >= _LEAST]
+    return sorted(found, key=lambda word: -word.sources[0][1])
+
+
+def _sentence(reads: Reads, taking: Sequence[WordReads]) -> str:
+    """`of other words, bank reads river most (0.28 of all that it reads), sat he (0.22)`, or that none reads one."""
+    if not taking:
         most = max((word.sources[0][1] for word in reads.words if word.sources), default=0.0)
-        return f"no word takes {_LEAST} of its meaning from another: the most is {most:.3f}"
-    first = strongest[0]
-    sentence = f"{_name(first.word)} takes {first.sources[0][1]:.2f} of what it reads from {_name(first.sources[0][0])}"
-    if len(strongest) > 1:
-        second = strongest[1]
-        sentence += f", {_name(second.word)} {second.sources[0][1]:.2f} from {_name(second.sources[0][0])}"
-    return f"what each word takes its meaning from: {sentence}"
+        return f"no word reads {_LEAST} of another: the most is {most:.3f}"
+    (first, key, share), *others = [(word.word, *word.sources[0]) for word in taking[:2]]
+    said = f"of other words, {_name(first)} reads {_name(key)} most ({share:.2f} of all that it reads)"
+    said += "".join(f", {_name(word)} {_name(key)} ({share:.2f})" for word, key, share in others)
+    readers = Counter(word.sources[0][0] for word in taking)
+    (key, count), *_ = readers.most_common(1)
+    if count >= _FEW_READERS:
+        said += f"; {counted(count, 'word')} read {_name(key)} most"
+    return said
 
 
 def _name(word: Token) -> str:
@@ -53,9 +62,8 @@ def _name(word: Token) -> str:
 
 
 def _line(word: WordReads, width: int, screen: Screen) -> Text:
-    """`  6 bank   itself 0.21   5 river 0.31   3 on 0.08`."""
-    line = Text(f"  {fit(token_label(word.word), width)}  ")
-    line.append(f"itself {word.own:.2f} ")
+    """`  6 bank   itself 0.13  5 river 0.28  2 sat 0.11`."""
+    line = Text(f"  {fit(token_label(word.word), width)}  itself {word.own:.2f} ")
     for key, share in word.sources:
         piece = f" {fit(token_label(key), _NAME).rstrip()} {share:.2f} "
         if share < _LEAST or cell_len(line.plain) + cell_len(piece) > screen.width:
@@ -66,8 +74,8 @@ def _line(word: WordReads, width: int, screen: Screen) -> Text:
 
 def _captions(reads: Reads) -> list[str]:
     """What the numbers are, and the sinks that are left out."""
-    captions = ["share of what a word reads: weight times the length of the value, all heads of a layer together",
-                f"mean over {counted(reads.layers, 'layer')}" if reads.layers > 1 else "",
-                "the word itself is left out"]  # fmt: skip
+    captions = ["share of what a word reads: weight times value norm, all heads of a layer together"]
+    if reads.layers > 1:
+        captions.append(f"mean of {counted(reads.layers, 'layer')}")
     sinks = ", ".join(f"{_name(token)} {share:.2f}" for token, share in reads.sinks)
-    return [*filter(None, captions), *([f"and sinks: {sinks}"] if sinks else [])]
+    return [*captions, *([f"left out: {sinks}"] if sinks else [])]

@@ -104,6 +104,8 @@ def layout_of(
                     break_line()
                 if between and (column or between.strip()):
                     add(-1, ascii_visible(between) if ascii_only else between)
+            if column and token.start <= end and at and tokens[at - 1].start is None:
+                add(-1, " ")  # after a special token
             end = max(end, token.end)
         elif column:
             add(-1, " ")

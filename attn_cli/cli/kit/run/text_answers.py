@@ -64,7 +64,7 @@ class TextAnswers:
             prompts = [result.text.prompt for result in results]
             rotations, projections = self.plan.measure.rotations, self.plan.measure.by == "output"
             self.source.each(prompts, self.options.selection, visit, rotations=rotations, projections=projections)
-        for result in results if self.plan.tells else ():
+        for result in results if self.plan.tells and self.plan.token is None else ():
             if experiment is not None:
                 result.story = tell(experiment, result.text.prompt, result.summaries)
             result.summaries = [summary.without(DecidingRows) for summary in result.summaries]

@@ -37,7 +37,7 @@ class TextResult:
     @cached_property
     def deciding(self) -> tuple[int, ...]:
         """The rows that decide what comes next."""
-        return deciding_rows(self.text.prompt)
+        return tuple(self.text.rows) if self.text.rows else deciding_rows(self.text.prompt)
 
     def forget(self) -> None:
         """Begin anew."""

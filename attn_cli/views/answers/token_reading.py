@@ -1,0 +1,138 @@
+"""What one token reads, over all heads, in the coloured text; then the heads that read it, and what for."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from rich.cells import cell_len
+from rich.text import Text
+
+from attn_cli.prompt import Token
+from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.report import Report
+from attn_cli.summaries.told.deciding_rows import DecidingRows, read_shares, resting_keys
+from attn_cli.summaries.told.head_families import work_in_words
+from attn_cli.text import counted, visible
+from attn_cli.views.answers import story
+from attn_cli.views.drawing.bars import bar, bar_style, bar_width
+from attn_cli.views.drawing.cells import fit, packed, packed_text
+from attn_cli.views.drawing.labels import head_name, text_with_mark, token_label
+from attn_cli.views.drawing.read_text import read_text
+from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.styles import BOLD, DIM
+from attn_cli.views.invocation import Invocation
+from attn_cli.views.same_input import on_same_input
+
+Seen = Sequence[tuple[Summary, DecidingRows]]
+
+_MOST_KEYS, _MOST_HEADS, _LEAST_WEIGHT = 5, 6, 0.1
+_LABEL = 16  # columns of a token's name
+
+
+def draw(report: Report, screen: Screen) -> Iterator[Text]:
+    """A sentence, the text, the keys that are read most, the heads that read them, and what the model writes there."""
+    seen = _first_stream(report)
+    first, part = seen[0]
+    rows, sinks = part.rows, resting_keys(seen)
+    shares = read_shares(seen)
+    heads = sum(len(own.keys) for _, own in seen)
+    weight = np.sum([own.weight for _, own in seen], axis=0) / heads
+    past = [
+        key for key in np.argsort(-shares, kind="stable").tolist() if key not in (*sinks, *rows) and shares[key] > 0
+    ]
+    readers = " and ".join(token_label(first.queries[row]) for row in rows[:3]) + (" ..." if len(rows) > 3 else "")
+    yield Text()
+    yield Text("\n".join(packed([_sentence(readers, first.keys, rows, past, shares)], screen.width)), BOLD)
+    shown = shares.copy()
+    shown[list(sinks)] = np.nan
+    yield from read_text(report.prompts[0].text, first.keys, shown, rows, screen)
+    yield Text()
+    yield from _bars(first.keys, past[:_MOST_KEYS], shares, weight, screen)
+    yield packed_text(_captions(first.keys, sinks, rows, shares, weight, heads), screen, DIM)
+    named = _heads(seen, {*sinks, *rows})
+    yield Text()
+    title = "heads that read one token most, and what they do on this text"
+    yield packed_text(
+        [title if named else f"no head gives another token {_LEAST_WEIGHT} that is no sink"], screen, BOLD
+    )
+    yield from (_head_line(name, keys, does, screen) for _, name, keys, does in named[:_MOST_HEADS])
+    if len(named) > _MOST_HEADS:
+        yield Text(f"  and {counted(len(named) - _MOST_HEADS, 'head')} that read less", DIM)
+    if report.story is not None:
+        yield from story.draw(report.story, screen)
+
+
+def next_words(report: Report, invocation: Invocation) -> list[str] | None:
+    """Why the head that reads one token most does, in the model; its matrix, of a table or a recording."""
+    seen = _first_stream(report)
+    rows = seen[0][1].rows
+    named = _heads(seen, {*resting_keys(seen), *rows})
+    if not named:
+        return on_same_input("top", report, invocation, "-t", str(rows[-1]), "--mean")
+    return on_same_input("matrix", report, invocation, "-H", named[0][1])
+
+
+def _first_stream(report: Report) -> Seen:
+    seen = list(report.parts_of(DecidingRows))
+    stream = seen[0][0].place.stream
+    return [pair for pair in seen if pair[0].place.stream == stream]
+
+
+def _sentence(readers: str, keys: Sequence[Token], rows: Sequence[int], past: Sequence[int], shares: np.ndarray) -> str:
+    """`18 to reads 17 book most: 0.21 of all that it reads, and 0.10 of itself`."""
+    own = float(shares[list(rows)].sum()) if max(rows) < len(shares) else 0.0
+    if not past:
+        return f"{readers} reads itself and sinks alone"
+    most = ", ".join(f"then {token_label(keys[key])} {shares[key]:.2f}" for key in past[1:2])
+    return (f"{readers} reads {token_label(keys[past[0]])} most: {shares[past[0]]:.2f} of all that it reads"
+            + (f", {most}" if most else "") + f"; itself {own:.2f}")  # fmt: skip
+
+
+def _bars(
+    keys: Sequence[Token], order: Sequence[int], shares: np.ndarray, weight: np.ndarray, screen: Screen
+) -> Iterator[Text]:
+    """`17 book  0.210 ████  weight 0.074`: keys by what is read of them, with the mean weight beside."""
+    if not order:
+        return
+    room, most = bar_width(screen, _LABEL + 28), float(shares[order[0]])
+    yield Text(f"  {'':{_LABEL}}  read  {'':{room}}  weight", DIM)
+    for key in order:
+        line = Text(f"  {fit(token_label(keys[key]), _LABEL)} {shares[key]:5.3f}  ")
+        line.append(fit(bar(float(shares[key]), room, most), room), bar_style(screen.depth))
+        yield line.append(f"   {weight[key]:.3f}")
+
+
+def _captions(
+    keys: Sequence[Token], sinks: set[int], rows: Sequence[int], shares: np.ndarray, weight: np.ndarray, heads: int
+) -> list[str]:
+    captions = ["read: share of weight times value norm", f"weight: mean of {counted(heads, 'head')}"]
+    if len(rows) > 1:
+        captions.append(f"mean of {len(rows)} rows")
+    left = [f"{visible(text_with_mark(keys[key])).strip()} {shares[key]:.2f}, weight {weight[key]:.2f}"
+            for key in sorted(sinks, key=lambda key: -weight[key]) if weight[key] > 0]  # fmt: skip
+    return [*captions, *([f"left out (sinks): {'; '.join(left[:4])}"] if left else [])]
+
+
+def _heads(seen: Seen, left_out: set[int]) -> list[tuple[float, str, list[tuple[str, float]], str]]:
+    """The heads that give another key 0.1 or more that is no sink: weight, name, their keys, what they do."""
+    found = []
+    for summary, part in seen:
+        for at in range(len(part.keys)):
+            pairs = zip(part.keys[at].tolist(), part.weights[at].tolist(), strict=True)
+            read = [(key, weight) for key, weight in pairs if key not in left_out and weight >= _LEAST_WEIGHT]
+            kept = sorted(read, key=lambda pair: -pair[1])
+            if kept:
+                keys = [(token_label(summary.keys[key]), weight) for key, weight in kept]
+                found.append((kept[0][1], head_name(summary, at), keys, work_in_words(summary, at)))
+    return sorted(found, key=lambda head: -head[0])
+
+
+def _head_line(name: str, keys: Sequence[tuple[str, float]], does: str, screen: Screen) -> Text:
+    """`  17.5   14 Mary 0.74  16 the 0.11   induction`."""
+    room = screen.width - (len(does) + 3 if does else 0)
+    line = Text(f"  {name:<6}")
+    for label, weight in keys:
+        piece = f" {fit(label, _LABEL).rstrip()} {weight:.2f} "
+        if cell_len(line.plain) + cell_len(piece) > room:
+            break
+        line.append(piece)
+    return line.append(f"  {does}", DIM) if does else line

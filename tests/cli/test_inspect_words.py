@@ -1,0 +1,104 @@
+"""attn inspect without a causal mask: what each word reads; and of any model, with --token: what one token reads."""
+
+import re
+from collections import defaultdict
+
+import pytest
+
+from tests.cli.test_one_screen import MARY, MINILM, SCREEN, SMOL
+from tests.program import attn
+from tests.views.test_schemas import hold
+
+RIVER = "he sat on the river bank"
+PIECES = "the unaffable hedgehog was overjoyed"
+
+
+def read_by_value(text: str, *more: str) -> dict[int, dict[int, float]]:
+    """What each token reads of each, the mean over layers: of attn top, whose layers come one by one."""
+    rows = attn("top", text, *more, "--by", "value", "--mean", "-k", "40", "--json").json["result"]["top"]
+    layers = {row["layer"] for row in rows}
+    sums: dict[int, dict[int, float]] = defaultdict(lambda: defaultdict(float))
+    for row in rows:
+        sums[row["query"]][row["key"]] += row["value_share"] / len(layers)
+    return sums
+
+
+@pytest.mark.usefixtures("loads_once")
+@pytest.mark.parametrize("model", [(), ("-m", str(MINILM))])
+def test_words_read_what_top_says_by_value(model: tuple[str, ...]) -> None:
+    run = attn("inspect", RIVER, *model, "--json")
+    hold(run, "inspect")
+    reads, expected = run.json["result"]["reads"], read_by_value(RIVER, *model)
+    assert [word["query_word"] for word in reads] == RIVER.split()
+    for word in reads:
+        own = expected[word["query"]]
+        assert word["own"] == pytest.approx(own[word["query"]], abs=1e-5)
+        shares = [source["share"] for source in word["sources"]]
+        assert shares == pytest.approx([own[source["key"]] for source in word["sources"]], abs=1e-5)
+        sinks = {"[CLS]", "[SEP]"}
+        tokens = run.json["input"]["tokens"]
+        others = [own[at] for at, token in enumerate(tokens) if at != word["query"] and token["text"] not in sinks]
+        assert shares == pytest.approx(sorted(others, reverse=True)[:3], abs=1e-5)
+
+
+@pytest.mark.usefixtures("loads_once")
+def test_pieces_are_read_as_their_word() -> None:
+    run = attn("inspect", PIECES, "-m", MINILM, "--json").json
+    reads, expected, tokens = run["result"]["reads"], read_by_value(PIECES, "-m", str(MINILM)), run["input"]["tokens"]
+    assert len(tokens) > len(reads) + 2  # some words have several tokens
+    assert [word["query_word"] for word in reads] == PIECES.split()
+    starts = [word["query"] for word in reads] + [len(tokens) - 1]
+    spans = {start: range(start, stop) for start, stop in zip(starts[:-1], starts[1:], strict=True)}
+    for word in reads:
+        rows = spans[word["query"]]
+        for source in word["sources"]:
+            whole = sum(expected[row][key] for row in rows for key in spans[source["key"]]) / len(rows)
+            assert source["share"] == pytest.approx(whole, abs=1e-5)
+
+
+@pytest.mark.usefixtures("loads_once")
+def test_the_screen_of_an_encoder_begins_with_what_words_read() -> None:
+    run = attn("inspect", RIVER, "-m", MINILM, terminal=True, env=SCREEN)
+    start = next(at for at, line in enumerate(run.lines) if "of other words, bank reads river most (0.2" in line)
+    assert start < 6
+    assert re.search(r"^  6 bank +itself 0\.\d\d  5 river 0\.2\d", run.text, re.MULTILINE)
+    assert run.lines[-1].startswith("next: attn inspect")
+    words = run.lines[-1].split(" -t ")
+    assert words[1] == "6"
+    answer = attn("inspect", RIVER, "-m", MINILM, "-t", "6", terminal=True, env=SCREEN)
+    assert "6 bank reads 5 river most: 0.28" in answer.text
+
+
+@pytest.mark.usefixtures("loads_once")
+def test_a_causal_model_has_no_words_that_read_one_another() -> None:
+    assert "reads" not in attn("inspect", MARY, "-m", SMOL, "--json").json["result"]
+
+
+@pytest.mark.usefixtures("loads_once")
+def test_one_token_shows_what_it_reads_and_what_for() -> None:
+    run = attn("inspect", MARY, "-m", SMOL, "-t", "10", terminal=True, env=SCREEN)
+    assert run.columns <= 80
+    expected = read_by_value(MARY, "-m", str(SMOL), "-t", "10")[10]
+    most = max((key for key in expected if key not in (0, 6, 10)), key=lambda key: expected[key])
+    assert most == 9
+    assert f"10 gave reads 9 John most: {expected[9]:.2f} of all that it reads" in run.text
+    assert f"John·{100 * expected[9]:02.0f} gave·" in run.text  # in the text itself
+    assert re.search(r"^next +Mary 7\d%", run.text, re.MULTILINE)  # what is written after this token
+    assert re.search(r"^it rests on +9 John -\d", run.text, re.MULTILINE)
+    assert re.search(r"^  16\.0 +9 John 0\.\d\d +looks at the token before", run.text, re.MULTILINE)
+    weights = attn("top", MARY, "-m", SMOL, "-t", "10", "-l", "16", "-H", "0", "--json").json["result"]["top"]
+    assert f"9 John {weights[0]['weight']:.2f}" in next(x for x in run.lines if x.startswith("  16.0"))
+
+
+def test_one_token_of_a_table_in_a_pipe() -> None:
+    run = attn("inspect", RIVER, "-t", "bank")
+    assert run.code == 0
+    assert "5 bank reads 4 river most" in run.text
+    assert "sinks" not in run.text
+
+
+@pytest.mark.parametrize("more", [("--json",), ("-f", "csv"), ("--scores",), ("--by", "value")])
+def test_one_token_is_a_screen(more: tuple[str, ...]) -> None:
+    run = attn("inspect", RIVER, "-t", "bank", *more)
+    assert run.code == 2
+    assert "attn top" in run.errors
