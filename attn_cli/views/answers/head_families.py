@@ -37,10 +37,15 @@ def draw(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
         if len(streams) > 1:
             yield Text(stream, BOLD)
         if any_judged(of_stream):
-            found = families(of_stream)
-            yield from (_line(family, screen) for family in found)
-            yield from _of_few_rows(of_stream, found, screen)
+            yield from family_lines(of_stream, screen)
         yield from _sinks(text_sinks(kind_parts(of_stream)), screen)
+
+
+def family_lines(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
+    """A line for each family of the heads of a stream, and those of which too few rows tell."""
+    found = families(summaries)
+    yield from (_line(family, screen) for family in found)
+    yield from _of_few_rows(summaries, found, screen)
 
 
 def head_lines(out: StandOut | None, summary: Summary, at: int, reason: str, screen: Screen) -> Iterator[Text]:
@@ -61,9 +66,13 @@ def head_lines(out: StandOut | None, summary: Summary, at: int, reason: str, scr
 
 
 def _line(family: CountedKind, screen: Screen) -> Text:
-    """`   4  look at the token before (previous)  1.2 0.81  11.1 0.77`, as many heads as fit two lines."""
+    """`   4  look at the token before (previous)  1.2 0.81  11.1 0.77`: as many heads as fit.
+
+    Those that find content may take one line more.
+    """
     named = [] if family.kind is None or family.kind is FIRST else family.heads
-    return _named(len(family.heads), _of_several(family.does, len(family.heads)), named, screen)
+    more = int(family.kind is not None and family.kind.rank == CONTENT)
+    return _named(len(family.heads), _of_several(family.does, len(family.heads)), named, screen, more)
 
 
 def _of_several(work: str, count: int) -> str:
@@ -73,8 +82,11 @@ def _of_several(work: str, count: int) -> str:
     return work if count == 1 else several
 
 
-def _named(count: int, words: str, heads: Sequence[tuple[str, float]], screen: Screen) -> Text:
-    """Heads with their numbers after words about them, in the same line, or where that is full in the next."""
+def _named(count: int, words: str, heads: Sequence[tuple[str, float]], screen: Screen, more: int = 0) -> Text:
+    """Heads with their numbers after words about them, in the same line, or where that is full in the next.
+
+    more  lines that they may take beyond
+    """
     line = Text("\n".join(wrap(f"{count:>4}  {words}", screen.width, subsequent_indent=" " * 6)))
     room = screen.width - cell_len(line.plain.rpartition("\n")[2])
     pieces = [f"  {name} {weight:.2f}" for name, weight in heads]
@@ -83,7 +95,11 @@ def _named(count: int, words: str, heads: Sequence[tuple[str, float]], screen: S
         room = screen.width - 4
     for piece in pieces:
         if cell_len(piece) > room:
-            break
+            if not more:
+                break
+            more -= 1
+            line.append("\n    ")
+            room = screen.width - 4
         line.append(piece, DIM)
         room -= cell_len(piece)
     return line

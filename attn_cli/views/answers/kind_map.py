@@ -1,27 +1,58 @@
-"""attn heads --kinds: what was read, then the grid of kinds, then the sinks of a text."""
+"""attn heads --kinds: what was read, the families of heads in words, then their map and the sinks of a text."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+import numpy as np
 from rich.console import RenderableType
+from rich.text import Text
 
 from attn_cli.summaries.answers.kinds import KindMap
+from attn_cli.summaries.head_words import does
+from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reducers.kinds import CONTENT, KINDS
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import standing_out
-from attn_cli.views.answers.kinds import draw_kinds, sink_lines
-from attn_cli.views.drawing.cells import packed_text
+from attn_cli.summaries.told.head_families import families
+from attn_cli.views.answers.head_families import family_lines
+from attn_cli.views.answers.kinds import draw_kinds, kind_parts, sink_lines
+from attn_cli.views.drawing.cells import packed, packed_text
 from attn_cli.views.drawing.screen import Screen
-from attn_cli.views.drawing.styles import DIM
+from attn_cli.views.drawing.styles import BOLD, DIM
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import MODEL, matrix_of_head, on_same_input
 
 
 def draw(kinds: KindMap, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """The text that was read, the grid of every stream, its legend, and the sinks."""
+    """The text that was read; of every stream a sentence, its families in words, and the map below its legend."""
     read = list(_read(kinds))
     if read:
         yield packed_text(read, screen, DIM)
-    yield from draw_kinds(kinds.parts, screen)
+    yield ""
+    yield from draw_kinds(kinds.parts, screen, _families)
     yield from sink_lines(kinds.sinks, screen)
+
+
+def _families(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
+    """The head that finds content most surely, then every family with its heads."""
+    yield Text("\n".join(packed([_sentence(summaries)], screen.width)), BOLD)
+    yield from family_lines(summaries, screen)
+    yield Text()
+    yield Text("map: a row a layer, a column a head", BOLD)
+
+
+def _sentence(summaries: Sequence[Summary]) -> str:
+    """`head 18.6 looks at what followed this token before: weight 0.90, where uniform attention gives 0.015`."""
+    found = [family for family in families(summaries) if family.kind is not None and family.kind.rank == CONTENT]
+    heads = sum(len(summary.place.heads) for summary in summaries)
+    if not found:
+        return f"none of {heads} heads finds content"
+    count = sum(len(family.heads) for family in found)
+    name, weight = found[0].heads[0]
+    kind = found[0].kind
+    assert kind is not None
+    baselines = [part.judged.baseline[KINDS.index(kind)] for _, part in kind_parts(summaries)]
+    return (f"{count} of {heads} heads find content; head {name} {does(kind)}: "
+            f"weight {weight:.2f}, where uniform attention gives {float(np.nanmean(baselines)):.3f}")  # fmt: skip
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:

@@ -1,7 +1,7 @@
 """Kinds of heads as a grid of layers and heads, with a legend that names the heads that look things up."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -13,7 +13,7 @@ from rich.text import Text
 from attn_cli.selection import ranges
 from attn_cli.summaries.answers.kinds import SinkKey
 from attn_cli.summaries.reduce import Summary
-from attn_cli.summaries.reducers.kinds import CONTENT, FIRST, KINDS, PLACE, SELF, UNIFORM, Kind
+from attn_cli.summaries.reducers.kinds import BACK, CONTENT, FIRST, KINDS, PLACE, SELF, UNIFORM, Kind
 from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds
 from attn_cli.summaries.reducers.kinds.kind_sums import FEW_ROWS, LEAST_OF_FEW, LEAST_ROWS, NOT_JUDGED, NOTHING
 from attn_cli.summaries.report import Report
@@ -25,10 +25,14 @@ from attn_cli.views.drawing.styles import BOLD, DIM
 
 _STYLES = {CONTENT: Style(color="green", bold=True), PLACE: Style(color="cyan")}
 _MOST_CELLS = 24  # heads of a layer whose cells have a digit, too
-_STRONG = 0.4  # below it a letter alone is small
+_MARKS, _ASCII_MARKS = "█▓░░·", "#+.. "  # of a head that finds content, a place, rests or spreads, and of none
 _FEW_LINES = 16  # of a grid: with more layers they stand side by side, where there is room
 _BETWEEN = "   "
 _MOST_SINKS = 4
+
+
+BeforeMap = Callable[[Sequence[Summary], Screen], Iterator[Text]]
+"""Draws what is said of the calls of a stream above the legend of their map."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,7 @@ def draw(part: HeadKinds, summary: Summary, report: Report, screen: Screen) -> I
     if any_judged(report.summaries):
         yield ""
         yield Text("what heads do · attn heads --kinds", BOLD)
-        yield from draw_kinds(kind_parts(report.summaries), screen, ("named", "grid", "legend"))
+        yield from draw_kinds(kind_parts(report.summaries), screen)
 
 
 def kind_parts(summaries: Sequence[Summary]) -> list[tuple[Summary, HeadKinds]]:
@@ -66,9 +70,12 @@ def any_judged(summaries: Sequence[Summary]) -> bool:
 
 
 def draw_kinds(
-    parts: Sequence[tuple[Summary, HeadKinds]], screen: Screen, order: Sequence[str] = ("grid", "named", "legend")
+    parts: Sequence[tuple[Summary, HeadKinds]], screen: Screen, before: BeforeMap | None = None
 ) -> Iterator[Text]:
-    """For every stream, in this order: the grid, the heads that find content by name, the count of every kind."""
+    """For every stream the heads that find content by name, the legend, and below it the map.
+
+    before  draws what stands above the legend of a stream instead
+    """
     streams = list(dict.fromkeys(summary.place.stream for summary, _ in parts))
     for stream in streams:
         of_stream = [(summary, part) for summary, part in parts if summary.place.stream == stream]
@@ -77,11 +84,10 @@ def draw_kinds(
         if all((part.judged.kind == NOT_JUDGED).all() for _, part in of_stream):
             yield too_few(screen)
             continue
-        for name in order:
-            if name == "grid":
-                yield from grid([_row(summary, part, of_stream) for summary, part in of_stream], screen)
-            else:
-                yield from (content_lines if name == "named" else legend)(of_stream, screen)
+        yield from content_lines(of_stream, screen) if before is None else before([x for x, _ in of_stream], screen)
+        rows = [_row(summary, part, of_stream) for summary, part in of_stream]
+        yield from legend(of_stream, screen, in_words=before is not None, letters=has_letters(rows, screen))
+        yield from grid(rows, screen)
 
 
 def _row(summary: Summary, part: HeadKinds, of_stream: Sequence[tuple[Summary, HeadKinds]]) -> GridRow:
@@ -97,6 +103,29 @@ def grid(rows: Sequence[GridRow], screen: Screen) -> Iterator[Text]:
 
     Layers stand side by side where there are many and the screen is wide enough.
     """
+    best, heads = _layout(rows, screen)
+    blocks = best.blocks(screen) if len(rows) > _FEW_LINES else 1
+    height = -(-len(rows) // blocks)
+    columns = [rows[start : start + height] for start in range(0, len(rows), height)]
+    for line in range(height + 1):
+        text = Text()
+        for column in columns:
+            if line == 0:
+                text.append(("" if column is columns[0] else _BETWEEN) + best.heading(), BOLD)
+            elif line <= len(column):
+                text.append("" if column is columns[0] else _BETWEEN).append_text(best.line(column[line - 1], screen))
+        yield text
+    if len(best.heads) < len(heads):
+        yield Text(f"left out: heads {ranges(heads[len(best.heads) :])}, for which the screen is too narrow", DIM)
+
+
+def has_letters(rows: Sequence[GridRow], screen: Screen) -> bool:
+    """True if the cells of a grid have letters; heads that are too many for two columns each have marks."""
+    return _layout(rows, screen)[0].cell == 2
+
+
+def _layout(rows: Sequence[GridRow], screen: Screen) -> tuple["_Layout", Sequence[int]]:
+    """The widest layout that fits, and the numbers of all heads."""
     heads = sorted({head for row in rows for head in row.heads})
     label = max(5, *(len(row.label) for row in rows))
     gaps = _gaps(rows, heads)
@@ -107,21 +136,8 @@ def grid(rows: Sequence[GridRow], screen: Screen) -> Iterator[Text]:
         if layout.width <= screen.width and (layout.blocks(screen) > 1 or len(rows) <= _FEW_LINES or layout.cell == 2):
             break
     if best.width > screen.width:  # so many heads that only the first fit
-        count = screen.width - label - 1
-        best = _Layout(label, heads[:count], (), 1)
-    blocks = best.blocks(screen) if len(rows) > _FEW_LINES else 1
-    height = -(-len(rows) // blocks)
-    columns = [rows[start : start + height] for start in range(0, len(rows), height)]
-    for line in range(height + 1):
-        text = Text()
-        for column in columns:
-            if line == 0:
-                text.append(("" if column is columns[0] else _BETWEEN) + best.heading(), BOLD)
-            elif line <= len(column):
-                text.append("" if column is columns[0] else _BETWEEN).append_text(best.line(column[line - 1]))
-        yield text
-    if len(best.heads) < len(heads):
-        yield Text(f"left out: heads {ranges(heads[len(best.heads) :])}, for which the screen is too narrow", DIM)
+        best = _Layout(label, heads[: screen.width - label - 1], (), 1)
+    return best, heads
 
 
 @dataclass(frozen=True)
@@ -130,7 +146,7 @@ class _Layout:
 
     label  columns for the layer's number
     gaps   the heads before which a column stays free
-    cell   columns of a cell: 2 for a letter and a digit, 1 for a letter
+    cell   columns of a cell: 2 for a letter and a digit, 1 for a mark
     """
 
     label: int
@@ -158,14 +174,16 @@ class _Layout:
                 text = text.ljust(column) + str(head)
         return text[: self.width].ljust(self.width)
 
-    def line(self, row: GridRow) -> Text:
+    def line(self, row: GridRow, screen: Screen) -> Text:
         """A layer."""
         text = Text(row.label.rjust(self.label))
         cells = {head: (kind, number) for head, kind, number in zip(row.heads, row.kinds, row.numbers, strict=True)}
         for at, head in enumerate(self.heads):
             text.append(" " * (self._column(at) - len(text)))
             if head in cells:
-                text.append(cell_text(*cells[head], self.cell), cell_style(cells[head][0]))
+                text.append(
+                    cell_text(*cells[head], self.cell, ascii_only=screen.ascii_only), cell_style(cells[head][0])
+                )
         text.append(" " * (self.width - len(text)))
         return text
 
@@ -182,20 +200,23 @@ def _gaps(rows: Sequence[GridRow], heads: Sequence[int]) -> tuple[int, ...]:
     return gaps if len(set(groups.values())) < len(heads) else ()
 
 
-def cell_text(kind: int, number: float, columns: int) -> str:
-    """A head in a grid: its kind's letter and tenths of its number; of one column the letter, small below 0.4.
+def cell_text(kind: int, number: float, columns: int, *, ascii_only: bool = False) -> str:
+    """A head in a grid: its kind's letter and tenths of its number; of one column a mark for what it finds.
 
     >>> cell_text(0, 0.66, 2), cell_text(0, 0.2, 1), cell_text(NOTHING, 0.0, 2)
-    ('I6', 'i', ' -')
+    ('I6', '█', ' -')
     """
-    if kind < 0:
-        return ("-" if kind == NOTHING else "?").rjust(columns)
-    letter = KINDS[kind].letter
-    if KINDS[kind] is FIRST:  # most heads of many models are of this kind: a small letter lets the others stand out
-        letter = letter.lower()
     if columns == 1:
-        return letter if number >= _STRONG else letter.lower()
-    return f"{letter}{min(9, int(number * 10))}"
+        marks = _ASCII_MARKS if ascii_only else _MARKS
+        return marks[KINDS[kind].rank] if kind >= 0 else marks[-1] if kind == NOTHING else "?"
+    return f"{kind_letter(kind)}{min(9, int(number * 10))}" if kind >= 0 else kind_letter(kind).rjust(columns)
+
+
+def kind_letter(kind: int) -> str:
+    """The letter of a kind; of that of most heads of many models a small one, which lets the others stand out."""
+    if kind < 0:
+        return "-" if kind == NOTHING else "?"
+    return KINDS[kind].letter.lower() if KINDS[kind] is FIRST else KINDS[kind].letter
 
 
 def cell_style(kind: int) -> Style:
@@ -211,12 +232,35 @@ def too_few(screen: Screen) -> Text:
     ], screen, DIM)  # fmt: skip
 
 
-def legend(of_stream: Sequence[tuple[Summary, HeadKinds]], screen: Screen) -> Iterator[Text]:
-    """The count of heads of every other kind, and the chances of all."""
+def legend(
+    of_stream: Sequence[tuple[Summary, HeadKinds]], screen: Screen, *, in_words: bool = False, letters: bool = True
+) -> Iterator[Text]:
+    """The letters of the map with the count of heads of every other kind, and the baselines of all.
+
+    in_words  whether counts are told above: then the letters of all kinds are here, without counts
+    """
     judged = [part.judged for _, part in of_stream]
     counts = Counter(kind for each in judged for kind in each.kind.tolist())
     by = "non-sink attention" if judged[0].by_share else "the weight"
-    yield packed_text([*counts_in_words(counts), *_chances(of_stream, counts), f"digit: tenths of {by}"], screen)
+    digit = [f"digit: tenths of {by}"] if letters else []
+    names = (letters_in_words(counts) if letters else marks_in_words(screen)) if in_words else counts_in_words(counts)
+    yield packed_text([*names, *digit, *([] if in_words else _chances(of_stream, counts))], screen, DIM)
+
+
+def letters_in_words(counts: Mapping[int, int]) -> list[str]:
+    """`I induction`, `2-8 tokens back`, `- none`: the letters of the kinds that heads are of."""
+    words = [f"{kind_letter(at)} {kind.words}" for at, kind in enumerate(KINDS) if counts[at] and kind not in BACK]
+    backs = [f"{kind.letter}" for at, kind in enumerate(KINDS) if counts[at] and kind in BACK]
+    words += [f"{' '.join(backs)} so many tokens back"] if backs else []
+    others = ((NOTHING, "nothing in common"), (NOT_JUDGED, "not judged"))
+    return words + [f"{kind_letter(kind)} {name}" for kind, name in others if counts[kind]]
+
+
+def marks_in_words(screen: Screen) -> list[str]:
+    """The marks of heads in a map without letters."""
+    content, place, rest, _, nothing = _ASCII_MARKS if screen.ascii_only else _MARKS
+    return [f"{content} finds content", f"{place} looks at a place", f"{rest} rests on a sink, marks or spreads",
+            f"{nothing or 'blank'} nothing in common"]  # fmt: skip
 
 
 def counts_in_words(counts: Mapping[int, int]) -> list[str]:
@@ -227,11 +271,11 @@ def counts_in_words(counts: Mapping[int, int]) -> list[str]:
     words: list[str] = []
     for number, kind in enumerate(KINDS):
         if kind.rank != CONTENT and kind.back in (None, -1, 0, 1) and counts[number]:
-            words.append(f"{cell_text(number, 1.0, 1)} {kind.words} {counts[number]}")
+            words.append(f"{kind_letter(number)} {kind.words} {counts[number]}")
         if kind is SELF and (back := sum(counts[at] for at, other in enumerate(KINDS) if (other.back or 0) > 1)):
             words.append(f"2-8 back {back}")
     others = ((NOTHING, "none"), (NOT_JUDGED, "not judged"))
-    return words + [f"{cell_text(kind, 0.0, 1)} {name} {counts[kind]}" for kind, name in others if counts[kind]]
+    return words + [f"{kind_letter(kind)} {name} {counts[kind]}" for kind, name in others if counts[kind]]
 
 
 def named_heads(words: str, kind: int, heads: Iterable[str], screen: Screen) -> Text:

@@ -11,9 +11,10 @@ from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.explained_cell import ExplainedCell
 from attn_cli.summaries.reducers.why import Why
 from attn_cli.summaries.report import Report
+from attn_cli.text import visible
 from attn_cli.views.drawing.bars import signed_bar
 from attn_cli.views.drawing.cells import fit, packed
-from attn_cli.views.drawing.labels import head_name, stream_suffix, token_label
+from attn_cli.views.drawing.labels import head_name, stream_suffix, text_with_mark, token_label
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD
 from attn_cli.views.invocation import Invocation
@@ -29,11 +30,27 @@ def draw(why: Why, summary: Summary, report: Report, screen: Screen) -> Iterator
     yield ""
     for head, number in enumerate(summary.place.heads):
         cells = [cell for cell in why.cells if cell.head == head]
-        yield Text(f"layer {summary.place.layer} · head {number} · why" + stream_suffix(summary), BOLD)
+        name = f"layer {summary.place.layer} · head {number} · why" + stream_suffix(summary)
+        said = _sentence(max(cells, key=lambda cell: cell.weight), summary) if cells else ""
+        yield Text("\n".join(packed([name, *([said] if said else [])], screen.width)), BOLD)
         if not cells:
             yield Text("  that key is masked for this query")
         for cell in cells:
             yield from _cell(cell, why, summary, screen)
+
+
+def _sentence(cell: ExplainedCell, summary: Summary) -> str:
+    """`13 to attends to 1 Mary 0.69 for what Mary is (content +3.84), less for where it is (position +0.66)`."""
+    if cell.content is None or cell.position is None or cell.visible < 2:
+        return ""
+    key = summary.keys[cell.key]
+    said = f"{token_label(summary.queries[cell.query])} attends to {token_label(key)} {_weight(cell.weight)} "
+    parts = {f"what {visible(text_with_mark(key)).strip()} is (content {cell.content:+.2f})": cell.content,
+             f"where it is (position {cell.position:+.2f})": cell.position}  # fmt: skip
+    (first, high), (second, low) = sorted(parts.items(), key=lambda part: -part[1])
+    if high <= 0:
+        return f"{said}though both count against it: {first}, {second}"
+    return f"{said}for {first}, {'less for' if low > 0 else 'in spite of'} {second}"
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
