@@ -162,12 +162,11 @@ def _token(t: Token) -> dict[str, Any]:
 def _result(report: Report) -> dict[str, Any]:
     """The visited layers, then every part by its name, as a list over the layers."""
     result: dict[str, Any] = {"layers": [_layer(summary) for summary in report.summaries]}
+    result |= made([STORY, READS], report)
     for summary in report.summaries:
         lead = report.lead(summary)
         for part in summary.parts:
             result.setdefault(part.name, []).extend(lead | document for document in part.documents(summary))
-    for told in (STORY, READS):
-        result |= made([told], report)
     as_they_are = ("layers", STORY.name, READS.name)
     return {name: rows if name in as_they_are else report.ordered(rows) for name, rows in result.items()}
 

@@ -203,7 +203,6 @@ def test_what_cannot_be_walked_is_said() -> None:
     assert attn("compute", "--q", "q.npy", "--steps", "-t", "4999").code == 0
     np.save("q.npy", np.zeros((9000, 2)))
     refused(attn("compute", "--q", "q.npy", "--decode"), 4, "decoding 9,000 tokens")
-    refused(attn("inspect", "river bank", "--token", "bank"), 2, "--token needs --steps", "--steps")
     refused(attn("compute", "river bank", "--token", "bank"), 2, "--token needs --steps or --why")
     refused(attn("compute", "river bank", "--token", "loan", "--steps"), 2, "no token 'loan'")
     refused(attn("compute", "river bank", "--labels", "a"), 2, "--labels names 1 keys, there are 2")
