@@ -34,7 +34,8 @@ def draw(kinds: KindMap, report: Report, screen: Screen) -> Iterator[RenderableT
 
 def _families(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
     """The head that finds content most surely, then every family with its heads."""
-    yield Text("\n".join(packed([_sentence(summaries)], screen.width)), BOLD)
+    if said := _sentence(summaries):
+        yield Text("\n".join(packed([said], screen.width)), BOLD)
     yield from family_lines(summaries, screen)
     yield Text()
     yield Text("map: a row a layer, a column a head", BOLD)
@@ -45,7 +46,7 @@ def _sentence(summaries: Sequence[Summary]) -> str:
     found = [family for family in families(summaries) if family.kind is not None and family.kind.rank == CONTENT]
     heads = sum(len(summary.place.heads) for summary in summaries)
     if not found:
-        return f"none of {heads} heads finds content"
+        return ""  # the families say it
     count = sum(len(family.heads) for family in found)
     name, weight = found[0].heads[0]
     kind = found[0].kind

@@ -64,15 +64,16 @@ class TextAnswers:
             prompts = [result.text.prompt for result in results]
             rotations, projections = self.plan.measure.rotations, self.plan.measure.by == "output"
             self.source.each(prompts, self.options.selection, visit, rotations=rotations, projections=projections)
-        for result in results if self.plan.tells and self.plan.token is None else ():
+        for result in results if self.plan.tells else ():
             if experiment is not None:
                 result.story = tell(experiment, result.text.prompt, result.summaries)
-            result.summaries = [summary.without(DecidingRows) for summary in result.summaries]
+            if self.plan.token is None:
+                result.summaries = [summary.without(DecidingRows) for summary in result.summaries]
 
     def _experiment(self, results: Sequence[TextResult], visit: TextsVisit) -> Experiment | None:
         """The run of a single text of which a story is told; None where none is told, or can be."""
         result, *others = results
-        if not self.plan.tells or others or self.options.lines:
+        if not self.plan.tells or others or self.options.lines or len(result.text.rows or (0,)) != 1:
             return None
         look = Look(self.options.selection, visit)
         return experiment_on(self.source, result.text.prompt, result.deciding, look, quiet=self.options.quiet)

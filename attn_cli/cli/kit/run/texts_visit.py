@@ -36,7 +36,7 @@ class TextResult:
 
     @cached_property
     def deciding(self) -> tuple[int, ...]:
-        """The rows that decide what comes next."""
+        """The rows that are picked, else those that decide what comes next."""
         return tuple(self.text.rows) if self.text.rows else deciding_rows(self.text.prompt)
 
     def forget(self) -> None:
