@@ -1,5 +1,6 @@
 """attn inspect without a causal mask: what each word reads; and of any model, with --token: what one token reads."""
 
+import itertools
 import re
 from collections import defaultdict
 
@@ -48,7 +49,7 @@ def test_pieces_are_read_as_their_word() -> None:
     assert len(tokens) > len(reads) + 2  # some words have several tokens
     assert [word["query_word"] for word in reads] == PIECES.split()
     starts = [word["query"] for word in reads] + [len(tokens) - 1]
-    spans = {start: range(start, stop) for start, stop in zip(starts[:-1], starts[1:], strict=True)}
+    spans = {start: range(start, stop) for start, stop in itertools.pairwise(starts)}
     for word in reads:
         rows = spans[word["query"]]
         for source in word["sources"]:
