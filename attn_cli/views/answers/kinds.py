@@ -13,7 +13,7 @@ from rich.text import Text
 from attn_cli.selection import ranges
 from attn_cli.summaries.answers.kinds import SinkKey
 from attn_cli.summaries.reduce import Summary
-from attn_cli.summaries.reducers.kinds import BACK, CONTENT, FIRST, KINDS, PLACE, SELF, UNIFORM, Kind
+from attn_cli.summaries.reducers.kinds import BACK, CONTENT, FIRST, KINDS, MARKS, PLACE, SELF, UNIFORM, Kind
 from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds
 from attn_cli.summaries.reducers.kinds.kind_sums import FEW_ROWS, LEAST_OF_FEW, LEAST_ROWS, NOT_JUDGED, NOTHING
 from attn_cli.summaries.report import Report
@@ -258,9 +258,10 @@ def letters_in_words(counts: Mapping[int, int]) -> list[str]:
 
 def marks_in_words(screen: Screen) -> list[str]:
     """The marks of heads in a map without letters."""
-    content, place, rest, _, nothing = _ASCII_MARKS if screen.ascii_only else _MARKS
-    return [f"{content} finds content", f"{place} looks at a place", f"{rest} rests on a sink, marks or spreads",
-            f"{nothing or 'blank'} nothing in common"]  # fmt: skip
+    marks = _ASCII_MARKS if screen.ascii_only else _MARKS
+    found = ("finds content", "looks at a place", "rests on a sink or marks, or spreads")
+    words = [f"{marks[rank]} {work}" for rank, work in zip((CONTENT, PLACE, MARKS), found, strict=True)]
+    return [*words, f"{marks[-1].strip() or 'blank'} nothing in common"]
 
 
 def counts_in_words(counts: Mapping[int, int]) -> list[str]:
