@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
+from attn_cli.kv_cache import CacheChange
 from attn_cli.prompt import Token
 from attn_cli.selection import ALL, Selection
 
@@ -25,17 +26,30 @@ class HeadPlace(NamedTuple):
 
 
 class AttentionLayer(NamedTuple):
-    """One block's attention in a stream of `blocks`; `groups` has for every head the number of its key/value head."""
+    """One block's attention in a stream of `blocks`; `groups` has for every head the number of its key/value head.
+
+    seen    how many keys the last row may attend to: of a sliding window fewer than there are; None where unknown
+    latent  how many numbers a token's latent vector has, of which all heads make their keys and values; 0 without
+    size    how many numbers of a token a key head keeps, of key and value together; 0 where unknown
+    """
 
     layer: int
     stream: str
     blocks: int
     groups: tuple[int, ...]
+    seen: int | None = None
+    latent: int = 0
+    size: int = 0
 
     @property
     def heads(self) -> tuple[HeadPlace, ...]:
         """Its heads in their order."""
         return tuple(HeadPlace(self.layer, head, self.stream) for head in range(len(self.groups)))
+
+    @property
+    def key_heads(self) -> int:
+        """The number of its key heads."""
+        return max(self.groups, default=-1) + 1
 
 
 @dataclass(frozen=True)
@@ -48,12 +62,14 @@ class Intervention:
     rows         the rows in which this holds; None for the experiment's rows. They are rows of the stack that answers;
                  in streams that read something else (an encoder, a vision tower) it holds in all rows
     hidden_from  the layers and heads from which `hidden` is hidden
+    cache        what is taken from the KV cache that these rows read
     """
 
     ablated: tuple[HeadPlace, ...] = ()
     hidden: tuple[int, ...] = ()
     rows: tuple[int, ...] | None = None
     hidden_from: Selection = ALL
+    cache: tuple[CacheChange, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -88,6 +104,7 @@ class Target:
     """The answer: the token that the last chosen row finds likeliest, or the tokens that were generated.
 
     probability  of the one token, or of all of them in a row, in the baseline
+    bits         -log2 of it, which has room for many tokens
     rows         the rows that choose these tokens, one for each
     generated    whether the model wrote them; otherwise the likeliest next token
     """
@@ -96,6 +113,7 @@ class Target:
     probability: float
     rows: tuple[int, ...]
     generated: bool
+    bits: float = 0.0
 
 
 @dataclass

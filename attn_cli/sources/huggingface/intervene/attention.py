@@ -7,6 +7,7 @@ from torch import nn
 
 from attn_cli.call import Place
 from attn_cli.errors import LoadError
+from attn_cli.kernel.definition.mask import Mask
 from attn_cli.sources.huggingface.anatomy.head_counts import groups_of, heads_of
 from attn_cli.sources.huggingface.capture.attend import Products
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
@@ -17,7 +18,7 @@ from attn_cli.sources.huggingface.capture.own_code.softmax_layouts import as_mat
 from attn_cli.sources.huggingface.intervene.baseline_run import BaselineRun, CachedAttention
 from attn_cli.sources.huggingface.intervene.batch import InterventionBatch
 from attn_cli.sources.huggingface.intervene.block_calls import BlockCalls, CallNumber
-from attn_cli.sources.huggingface.intervene.hidden_cells import HiddenCells
+from attn_cli.sources.huggingface.intervene.changed_cache import ChangedCache
 from attn_cli.sources.huggingface.intervene.rows_from_cache import (
     dense_cells,
     output_in_bands,
@@ -66,17 +67,19 @@ class InterveningAttention:
         number = self.calls.next_attention()
         if self.batch is None:
             output = self._visited(place, qkv, rule, sink_per_query) if is_selected else None
-            return self._baseline_output(number, place, qkv, rule, sink_per_query, output)
+            latent = int(getattr(module, "kv_lora_rank", None) or 0)
+            return self._baseline_output(number, place, qkv, rule, sink_per_query, output, latent)
         # by its number, since the ledger counts no calls in blocks that were skipped
         layer, stream = self.baseline.where(number)
         query, key, _ = qkv
         past = self.baseline.past.get(number) if self.batch.first else None
         (_, h, n, _), m = query.shape, key.shape[2] if past is None else past.keys.shape[1]
-        hidden = self.batch.hidden(self.baseline.layers[layer, stream], n, m)
+        at = self.baseline.layers[layer, stream]
+        hidden, changed = self.batch.masks(at, n, m), self.batch.changed(at, n, m)
         if past is None:
-            output = _output(qkv, rule, sink_per_query, hidden)
+            output = _output(qkv, rule, sink_per_query, hidden, changed)
         else:
-            output = self._output_of_rows(number, past, qkv, hidden)
+            output = self._output_of_rows(number, past, qkv, hidden, changed)
         ablated = self.batch.ablated(layer, stream, h, n)
         if ablated is None:
             return output
@@ -87,12 +90,17 @@ class InterveningAttention:
         return torch.where(ablated, mean[:, :, self.batch.first :].to(output.dtype), output)
 
     def _output_of_rows(
-        self, number: CallNumber, past: CachedAttention, qkv: Products, hidden: Sequence[HiddenCells | None] | None
+        self,
+        number: CallNumber,
+        past: CachedAttention,
+        qkv: Products,
+        hidden: Sequence[Mask | None] | None,
+        changed: Sequence[ChangedCache | None] | None,
     ) -> torch.Tensor:
         """The output of a text's last rows, with keys and values of the baseline before them."""
         assert self.batch is not None
-        if qkv[0].shape[2] * past.keys.shape[1] > _WHOLE:
-            return output_in_bands(past, qkv, hidden)
+        if changed is not None or qkv[0].shape[2] * past.keys.shape[1] > _WHOLE:
+            return output_in_bands(past, qkv, hidden, changed)
         return output_side_by_side(past, qkv, self.baseline.allowed(number, self.batch.first), hidden)
 
     def _baseline_output(
@@ -103,11 +111,19 @@ class InterveningAttention:
         rule: LayerRule,
         sink_per_query: torch.Tensor | None,
         output: torch.Tensor | None,
+        latent: int,
     ) -> torch.Tensor:
-        """The output of a call of the baseline, computed here if `output` is None; keeps what later runs need of it."""
+        """The output of a call of the baseline, computed here if `output` is None; keeps what later runs need of it.
+
+        latent  the numbers of its latent vectors; 0 where it has none
+        """
         query, key, value = qkv
-        h, g = query.shape[1], key.shape[1]
-        self.baseline.add(number, place, self.ledger.blocks[place.stream], [head // (h // g) for head in range(h)])
+        h, g, m = query.shape[1], *key.shape[1:3]
+        groups, size = [head // (h // g) for head in range(h)], key.shape[-1] + value.shape[-1]
+        seen = _seen(rule, query, m)
+        self.baseline.add(
+            number, place, self.ledger.blocks[place.stream], groups, seen=seen, latent=latent, size=size
+        )
         if sink_per_query is None:
             self.baseline.add_past(number, key, value, rule, h)
         else:
@@ -145,7 +161,9 @@ class InterveningAttention:
             baseline.visited = False
             return
         layer, stream = baseline.where(number)
-        ablated, cells = batch.ablated(layer, stream, h, n), batch.hidden(baseline.layers[layer, stream], n, m)
+        ablated, cells = batch.ablated(layer, stream, h, n), batch.masks(baseline.layers[layer, stream], n, m)
+        if batch.changed(baseline.layers[layer, stream], n, m) is not None:
+            raise unreachable(layer, place.name)
         hidden = None if cells is None else dense_cells(cells, n, m, weights.device)
         if ablated is None and hidden is None:
             return
@@ -161,6 +179,14 @@ class InterveningAttention:
             matrices.masked_fill_(ablated.to(weights.device)[..., None], 0.0)
 
 
+def _seen(rule: LayerRule, query: torch.Tensor, m: int) -> int:
+    """How many of m keys the last row may attend to, in the head that may attend to most."""
+    (_, h, n, _), device = query.shape, query.device
+    mask = rule.of_text(0, slice(n - 1, n), slice(0, m), range(h)).mask
+    cells = mask.allowed(torch.zeros((1, 1), dtype=torch.long, device=device), torch.arange(m, device=device)[None])
+    return int(cells.reshape(-1, m).sum(-1).max())
+
+
 def unreachable(layer: int, path: str) -> LoadError:
     """The error for attention that can be looked at, but not intervened in."""
     return LoadError(
@@ -173,19 +199,28 @@ def _output(
     qkv: Products,
     rule: LayerRule,
     sink_per_query: torch.Tensor | None,
-    hidden: Sequence[HiddenCells | None] | None = None,
+    hidden: Sequence[Mask | None] | None = None,
+    changed: Sequence[ChangedCache | None] | None = None,
 ) -> torch.Tensor:
-    """The output `[S, h, n, e]` of whole calls, with cells hidden in each of the S texts."""
+    """The output `[S, h, n, e]` of whole calls, with cells hidden in each of the S texts, or their caches changed.
+
+    Raises LoadError for a changed cache of a layer with a sink for every query.
+    """
     query, key, value = qkv
-    (_, h, n, _), m = query.shape, key.shape[2]
+    (s, h, n, _), m = query.shape, key.shape[2]
     if sink_per_query is not None:
+        if changed is not None:
+            raise LoadError("a layer with a sink for every query is computed whole, and its cache can't be changed",
+                            "attn knock ablates its heads")  # fmt: skip
         if hidden is not None:
             rule = _with_hidden(rule, dense_cells(hidden, n, m, query.device))
         return rule.output_with_sink_per_query(*qkv, sink_per_query)
-    if hidden is None:
+    if hidden is None and changed is None:
         return rule.output(*qkv)
-    rules = [rule.of_text(text, slice(0, n), slice(0, m), range(h)) for text in range(query.shape[0])]
-    return torch.stack([walked_output(*of_text) for of_text in zip(query, key, value, rules, hidden, strict=True)])
+    rules = [rule.of_text(text, slice(0, n), slice(0, m), range(h)) for text in range(s)]
+    masks, caches = hidden or [None] * s, changed or [None] * s
+    texts = zip(query, key, value, rules, masks, caches, strict=True)
+    return torch.stack([walked_output(*of_text) for of_text in texts])
 
 
 def _with_hidden(rule: LayerRule, hidden: torch.Tensor) -> LayerRule:

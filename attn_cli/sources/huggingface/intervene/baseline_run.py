@@ -57,11 +57,21 @@ class BaselineRun:
         self._causal_before: dict[int, bool] = {}
         self._shared: list[tuple[torch.Tensor, int]] = []
 
-    def add(self, number: CallNumber, place: Place, blocks: int, groups: Sequence[int]) -> None:
-        """Note a call in a stream of `blocks` blocks."""
+    def add(
+        self,
+        number: CallNumber,
+        place: Place,
+        blocks: int,
+        groups: Sequence[int],
+        *,
+        seen: int | None = None,
+        latent: int = 0,
+        size: int = 0,
+    ) -> None:
+        """Note a call in a stream of `blocks` blocks; the rest is as for `AttentionLayer`."""
         where = (place.layer, place.stream)
         self.places[number] = place
-        self.layers[where] = AttentionLayer(place.layer, place.stream, blocks, tuple(groups))
+        self.layers[where] = AttentionLayer(place.layer, place.stream, blocks, tuple(groups), seen, latent, size)
         self._first_blocks.setdefault(where, number.block)
 
     def add_output(self, number: CallNumber, output: torch.Tensor | None) -> None:

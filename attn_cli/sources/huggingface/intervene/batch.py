@@ -1,4 +1,4 @@
-"""Interventions side by side: which cells and which outputs of a layer each of them takes away."""
+"""Interventions side by side: which cells, outputs and parts of the cache of a layer each of them takes away."""
 
 from collections.abc import Sequence
 
@@ -6,8 +6,13 @@ import torch
 
 from attn_cli.errors import LoadError
 from attn_cli.intervention import AttentionLayer, Intervention
+from attn_cli.kernel.definition.mask import Mask
+from attn_cli.kernel.definition.masks import all_of
+from attn_cli.kv_cache import CacheChange
 from attn_cli.sources.huggingface.anatomy.streams import TEXT_STREAMS
+from attn_cli.sources.huggingface.intervene.changed_cache import ChangedCache
 from attn_cli.sources.huggingface.intervene.hidden_cells import HiddenCells
+from attn_cli.sources.huggingface.intervene.key_window import KeyWindow
 
 _ANSWERING = frozenset({"self", "text", "decoder", "cross"})  # streams whose queries are rows of the stack that answers
 
@@ -40,11 +45,24 @@ class InterventionBatch:
                 ablated[at, heads] = self._in_rows(intervention, stream, n)
         return ablated if bool(ablated.any()) else None
 
-    def hidden(self, at: AttentionLayer, n: int, m: int) -> list[HiddenCells | None] | None:
-        """The cells that each intervention hides in a layer, of n rows that run and all m keys; None if there are none.
+    def masks(self, at: AttentionLayer, n: int, m: int) -> list[Mask | None] | None:
+        """The masks by which each intervention hides cells of a layer, of n rows that run and all m keys; None if none.
 
         Raises LoadError for a layer whose keys are not the text's tokens.
         """
+        hidden, windows = self._hidden(at, n, m), [self._windows_of(x, at, n, m) for x in self.interventions]
+        if hidden is None:
+            return list(windows) if any(x is not None for x in windows) else None
+        both = ([x for x in pair if x is not None] for pair in zip(hidden, windows, strict=True))
+        return [all_of(*masks) if masks else None for masks in both]
+
+    def changed(self, at: AttentionLayer, n: int, m: int) -> list[ChangedCache | None] | None:
+        """What each intervention takes from the cache of a layer beside keys behind windows; None if nothing."""
+        changed = [self._changed_of(intervention, at, n, m) for intervention in self.interventions]
+        return changed if any(x is not None for x in changed) else None
+
+    def _hidden(self, at: AttentionLayer, n: int, m: int) -> list[HiddenCells | None] | None:
+        """The cells of hidden tokens."""
         if not self.can_hide_in(at.stream) or not any(x.hidden for x in self.interventions):
             return None
         if m != self.texts:
@@ -71,6 +89,33 @@ class InterventionBatch:
         first = None if at.stream == "cross" else self.first
         return HiddenCells(keys, rows, None if bool(heads.all()) else heads, first)
 
+    def _windows_of(self, intervention: Intervention, at: AttentionLayer, n: int, m: int) -> KeyWindow | None:
+        """The windows that one intervention puts on a layer's heads; None if there are none."""
+        changes = [x for x in _of_layer(intervention.cache, at) if x.window is not None]
+        if not changes:
+            return None
+        windows, first = torch.full((len(at.groups),), m), torch.zeros(len(at.groups), dtype=torch.long)
+        for change in changes:
+            heads = _query_heads(change, at)
+            windows[heads] = change.window or 0
+            first[heads] = change.first if m == self.texts else 0  # a cache that forgot its first keys has none of them
+        return KeyWindow(windows, first, self._in_rows(intervention, at.stream, n), m - n)
+
+    def _changed_of(self, intervention: Intervention, at: AttentionLayer, n: int, m: int) -> ChangedCache | None:
+        """What one intervention takes from a layer's cache beside keys behind windows; None if nothing."""
+        changes = [x for x in _of_layer(intervention.cache, at) if x.top is not None or x.keys or x.values]
+        if not changes:
+            return None
+        key_heads = range(max(at.groups) + 1)
+        keys, values, top = [""] * len(key_heads), [""] * len(key_heads), [0] * len(at.groups)
+        for change in changes:
+            for head in key_heads if change.key_heads is None else change.key_heads:
+                keys[head], values[head] = change.keys or keys[head], change.values or values[head]
+            for query_head in _query_heads(change, at):
+                top[query_head] = change.top or top[query_head]
+        rows = self._in_rows(intervention, at.stream, n)
+        return ChangedCache(tuple(keys), tuple(values), tuple(top), rows, m - n)
+
     def can_hide_in(self, stream: str) -> bool:
         """True if a stream's keys are tokens of the text, which an intervention may hide from its rows."""
         return stream == "cross" or (stream in TEXT_STREAMS and (stream != "encoder" or self.rows is None))
@@ -83,3 +128,12 @@ class InterventionBatch:
         chosen = torch.zeros(n, dtype=torch.bool)
         chosen[[row - self.first for row in rows]] = True
         return chosen
+
+
+def _of_layer(changes: Sequence[CacheChange], at: AttentionLayer) -> list[CacheChange]:
+    return [change for change in changes if (change.layer, change.stream) == (at.layer, at.stream)]
+
+
+def _query_heads(change: CacheChange, at: AttentionLayer) -> list[int]:
+    """The query heads that read the key heads of a change."""
+    return [head for head, group in enumerate(at.groups) if change.key_heads is None or group in change.key_heads]

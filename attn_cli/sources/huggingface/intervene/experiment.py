@@ -6,6 +6,7 @@ In the order of an experiment: what is asked of the runs, the baseline, variants
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import exp, log
 from typing import Any, Literal
 
 import torch
@@ -125,12 +126,12 @@ class ModelExperiment:
         last = self.rows[-1]
         return Readout((int(logits[0, last - start].argmax()),), (last,), last, text)
 
-    def _target(self, probability: float) -> Target:
-        """The target's tokens, by the readout."""
-        generated = self._generated()
+    def _target(self, log_p: float) -> Target:
+        """The target's tokens, by the readout, and their probability, whose natural logarithm is given."""
+        generated, rows, bits = self._generated(), self._readout.rows, -log_p / log(2)
         if generated:
-            return Target(tuple(self.tokens[index] for index in generated), probability, self._readout.rows, True)
-        return Target((self._chosen(self._readout.ids[0]),), probability, self._readout.rows, False)
+            return Target(tuple(self.tokens[index] for index in generated), exp(log_p), rows, True, bits)
+        return Target((self._chosen(self._readout.ids[0]),), exp(log_p), rows, False, bits)
 
     def _chosen(self, id: int) -> Token:
         """A word of the vocabulary as the token after the last row that chooses."""
@@ -155,7 +156,7 @@ class ModelExperiment:
         start = self._runner.first_row_of(logits)
         self._readout = self._readout_of(logits, start)
         self._baseline = read_logits(logits, self._readout, start, with_loss=every)
-        self.target = self._target(float(self._baseline.target.exp()))
+        self.target = self._target(float(self._baseline.target))
 
     # Variants in batches
 

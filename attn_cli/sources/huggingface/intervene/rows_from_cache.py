@@ -6,18 +6,19 @@ import torch
 
 from attn_cli.kernel.bands.bands import bands
 from attn_cli.kernel.bands.plan import plan_of
+from attn_cli.kernel.definition.mask import Mask
 from attn_cli.kernel.definition.masks import all_of
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.sources.huggingface.capture.attend import Products
 from attn_cli.sources.huggingface.intervene.baseline_run import CachedAttention
-from attn_cli.sources.huggingface.intervene.hidden_cells import HiddenCells
+from attn_cli.sources.huggingface.intervene.changed_cache import ChangedCache
 
 _CACHED = 2**18  # scores that are computed at a time: 1 MiB
 _ON_GPU = 2**26
 
 
 def output_side_by_side(
-    past: CachedAttention, own: Products, allowed: torch.Tensor, hidden: Sequence[HiddenCells | None] | None
+    past: CachedAttention, own: Products, allowed: torch.Tensor, hidden: Sequence[Mask | None] | None
 ) -> torch.Tensor:
     """The output `[S, h, r, e]` of the last r rows in S variants, whose queries, keys and values are `own`.
 
@@ -51,7 +52,7 @@ class _Rows:
         self.rule, self.first, self.blocked = rule, first, ~allowed
         self.sees_itself = bool(allowed[..., first:].diagonal(dim1=-2, dim2=-1).all())
 
-    def hidden(self, cells: HiddenCells | None) -> torch.Tensor:
+    def hidden(self, cells: Mask | None) -> torch.Tensor:
         """The masked cells of a variant that hides these cells: booleans `[r, m]` or `[h, r, m]`."""
         if cells is None:
             return self.blocked
@@ -106,29 +107,50 @@ def _of_heads(numbers: torch.Tensor, heads: slice) -> torch.Tensor:
     return numbers[heads] if numbers.ndim == 3 and numbers.shape[0] > 1 else numbers
 
 
-def output_in_bands(past: CachedAttention, own: Products, hidden: Sequence[HiddenCells | None] | None) -> torch.Tensor:
-    """The same of many rows, variant by variant: their cells are computed a few rows at a time."""
+def output_in_bands(
+    past: CachedAttention,
+    own: Products,
+    hidden: Sequence[Mask | None] | None,
+    changed: Sequence[ChangedCache | None] | None = None,
+) -> torch.Tensor:
+    """The same of many rows, variant by variant: their cells are computed a few rows at a time.
+
+    changed  what each variant takes from the cache besides
+    """
     first = past.keys.shape[1] - own[0].shape[2]
     rule = past.rule_from(first)
     outputs = []
     for at, (query, key, value) in enumerate(zip(*own, strict=True)):
         k = torch.cat([past.keys[:, :first].to(key.dtype), key], dim=1)  # [g, m, d]
         v = torch.cat([past.values[:, :first].to(value.dtype), value], dim=1)
-        outputs.append(walked_output(query, k, v, rule, None if hidden is None else hidden[at]))
+        mask = None if hidden is None else hidden[at]
+        outputs.append(walked_output(query, k, v, rule, mask, None if changed is None else changed[at]))
     return torch.stack(outputs)
 
 
 def walked_output(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, rule: Rule, hidden: HiddenCells | None
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    rule: Rule,
+    hidden: Mask | None,
+    changed: ChangedCache | None = None,
 ) -> torch.Tensor:
-    """The output `[h, n, e]` under a rule with further cells hidden; q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`."""
+    """The output `[h, n, e]` under a rule with further cells hidden; q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`.
+
+    changed  what is taken from the cache of keys and values, in rows of its own
+    """
+    if changed is not None:
+        output = changed.output(q, k, v, rule, hidden)
+        rest = ~changed.rows.to(q.device)
+        return torch.where(rest[:, None], walked_output(q, k, v, rule, hidden), output) if bool(rest.any()) else output
     if hidden is not None:
         mask = all_of(rule.mask, hidden)
         rule = Rule(rule.scale, rule.softcap, rule.bias, mask, rule.sink, rule.softmax)
     return torch.cat([band.output for band in bands(q, k, v, rule, plan_of(q, k, rule))], dim=1)
 
 
-def dense_cells(hidden: Sequence[HiddenCells | None], n: int, m: int, device: torch.device) -> torch.Tensor:
+def dense_cells(hidden: Sequence[Mask | None], n: int, m: int, device: torch.device) -> torch.Tensor:
     """The cells of n rows and m keys that each of S variants hides: booleans `[S, h or 1, n, m]`."""
     i, j = torch.arange(n, device=device)[:, None], torch.arange(m, device=device)[None]
     none = torch.zeros((1, n, m), dtype=torch.bool, device=device)

@@ -185,6 +185,8 @@ class Runner:
         for intervention in batch.interventions:
             for head in intervention.ablated:
                 numbers.append(self.calls.first_block(head.layer, head.stream))
+            for change in intervention.cache:
+                numbers.append(self.calls.first_block(change.layer, change.stream))
             if intervention.hidden:
                 numbers += [
                     self.calls.first_block(layer.layer, layer.stream)

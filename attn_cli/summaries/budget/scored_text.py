@@ -1,0 +1,116 @@
+"""A text whose last tokens are scored, and what they lose when something is taken from the cache that they read."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from attn_cli.call import Look
+from attn_cli.errors import InputError
+from attn_cli.intervention import AttentionLayer, Experiment, Intervention
+from attn_cli.kv_cache import CacheChange
+from attn_cli.prompt import Prompt
+from attn_cli.source import Predicting
+
+LEAST_TOKENS = 48
+"""Tokens of a text below which nothing is priced: too few would be scored."""
+FEWEST = 16
+"""Tokens that are scored, at least."""
+_SHARE, _MOST = 8, 512  # one token of so many is scored; so many at most
+Changes = tuple[CacheChange, ...]
+
+
+def scored_count(tokens: int) -> int:
+    """How many of a text's last tokens are scored where nobody says: an eighth, from 16 to 512.
+
+    >>> scored_count(4096), scored_count(1000), scored_count(64)
+    (512, 125, 16)
+    """
+    return max(FEWEST, min(_MOST, tokens // _SHARE))
+
+
+def marked(prompt: Prompt, count: int) -> Prompt:
+    """The prompt whose last `count` tokens are scored: those that were generated, if some were.
+
+    Raises InputError for a text that is too short.
+    """
+    if prompt.generated is not None:
+        return prompt
+    n = len(prompt.tokens)
+    if n < LEAST_TOKENS or count >= n:
+        raise InputError(
+            f"{n:,} tokens: too few to score {count:,} of them after a prefix",
+            f"give a text of {max(LEAST_TOKENS, 4 * count):,} tokens or more; --scored says how many are scored",
+        )
+    return replace(prompt, tokens=tuple(replace(x, generated=x.index >= n - count) for x in prompt.tokens))
+
+
+@dataclass(eq=False)
+class ScoredText:
+    """A text, its baseline run, and the passes that were spent on it.
+
+    name     the file that it came from; "" for the text of the command line
+    passes   baseline runs so far, about: the baseline itself, and the share of it that each variant took
+    """
+
+    name: str
+    prompt: Prompt
+    experiment: Experiment
+    passes: float = 1.0
+    step: Callable[[], None] = lambda: None
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """The rows that choose the scored tokens."""
+        target = self.experiment.target
+        assert target is not None
+        return target.rows
+
+    @property
+    def scored(self) -> int:
+        """The number of scored tokens."""
+        return len(self.rows)
+
+    @property
+    def bits(self) -> float:
+        """The mean -log2 p of the scored tokens, with nothing taken away."""
+        target = self.experiment.target
+        assert target is not None
+        return target.bits / self.scored
+
+    @property
+    def noise(self) -> float:
+        """Bits a token by which untouched copies differ from the baseline, at most."""
+        return self.experiment.noise_floor.effect / self.scored
+
+    @property
+    def layers(self) -> Sequence[AttentionLayer]:
+        """The layers whose cache it reads."""
+        return self.experiment.layers
+
+    def losses(self, variants: Sequence[Changes]) -> np.ndarray:
+        """Bits a token lost with each of these taken away."""
+        interventions = [Intervention(cache=changes) for changes in variants]
+        self.passes += self.experiment.passes(interventions)
+        losses = []
+        for outcome in self.experiment.outcomes(interventions):
+            losses.append(-(outcome.bits or 0.0) / self.scored)
+            self.step()
+        return np.array(losses)
+
+
+def scored_text(
+    source: Predicting, prompt: Prompt, count: int | None = None, *, name: str = "", look: Look | None = None
+) -> ScoredText:
+    """Run a prompt once; its last `count` tokens are scored, an eighth where that is None.
+
+    Raises InputError for a model without a language-model head or with an encoder, and for a text that is too short.
+    """
+    if not source.has_lm_head:
+        raise InputError("an encoder reads its text at once and keeps no cache: there is nothing to price",
+                         "attn knock measures what its heads change")  # fmt: skip
+    if "decoder" in prompt.others:
+        raise InputError("an encoder-decoder caches what its encoder read: no text of its decoder is long enough to price",
+                         "attn knock measures what its heads change")  # fmt: skip
+    text = marked(prompt, scored_count(len(prompt.tokens)) if count is None else count)
+    return ScoredText(name, text, source.experiment(text, look=look))
