@@ -29,7 +29,9 @@ class CacheFormat:
     words: str
 
 
-_KIVI = "KIVI: keys by channel in groups of 32 tokens, values by token in groups of 32 numbers, the last 32 tokens whole"
+_KIVI = (
+    "KIVI: keys by channel in groups of 32 tokens, values by token in groups of 32 numbers, the last 32 tokens whole"
+)
 
 CACHE_FORMATS: Mapping[str, CacheFormat] = {
     "q8_0": CacheFormat(8.5, 32, 0, "GGUF: blocks of 32 with one scale"),

@@ -101,8 +101,7 @@ class Pricing:
         text.step = step
         losses = text.losses([(head.behind(self.window),) for head in self.heads])
         priced = [
-            PricedHead(head, float(bits), self.far.of_head(head))
-            for head, bits in zip(self.heads, losses, strict=True)
+            PricedHead(head, float(bits), self.far.of_head(head)) for head, bits in zip(self.heads, losses, strict=True)
         ]
         return Budget(
             len(text.prompt.tokens), text.scored, text.bits, self.window, text.noise, text.passes,

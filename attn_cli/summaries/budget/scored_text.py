@@ -110,7 +110,7 @@ def scored_text(
         raise InputError("an encoder reads its text at once and keeps no cache: there is nothing to price",
                          "attn knock measures what its heads change")  # fmt: skip
     if "decoder" in prompt.others:
-        raise InputError("an encoder-decoder caches what its encoder read: no text of its decoder is long enough to price",
+        raise InputError("an encoder-decoder caches what its encoder read, which no window of its decoder shortens",
                          "attn knock measures what its heads change")  # fmt: skip
     text = marked(prompt, scored_count(len(prompt.tokens)) if count is None else count)
     return ScoredText(name, text, source.experiment(text, look=look))

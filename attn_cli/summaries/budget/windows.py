@@ -69,8 +69,7 @@ def cached_heads(layers: Sequence[AttentionLayer], selection: Selection, tokens:
             continue
         size = layer.size or 1
         heads += [
-            CachedHead(KeyHead(layer.layer, head, layer.stream), (head,), keys, size)
-            for head in range(layer.key_heads)
+            CachedHead(KeyHead(layer.layer, head, layer.stream), (head,), keys, size) for head in range(layer.key_heads)
         ]
     return heads
 

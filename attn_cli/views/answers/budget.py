@@ -96,14 +96,14 @@ def _closing(budget: Budget) -> Iterator[tuple[str, Style]]:
     yield f"noise of an untouched copy: {budget.noise:.6f} bits a token", DIM
     yield "rows before the scored ones read their whole cache; single losses do not add up", DIM
     if budget.no_cache_reason:
-        yield f"run in {'whole passes' if budget.run_mode == 'whole' else 'passes that skip the blocks below'}: " + (
-            budget.no_cache_reason
-        ), DIM
+        yield (
+            f"run in {'whole passes' if budget.run_mode == 'whole' else 'passes that skip the blocks below'}: "
+            + (budget.no_cache_reason),
+            DIM,
+        )
 
 
 def _label(head: PricedHead) -> str:
     """`7.2`: layer and key head; `7` where a layer's heads have one cache."""
     stream = "" if head.place.stream in ("self", "text") else f"{head.place.stream} "
     return f"{stream}{head.place.layer}" + ("" if head.cached.key_heads is None else f".{head.place.head}")
-
-

@@ -29,9 +29,7 @@ def small_llama(seed: int = 0, *, layers: int = 2) -> LlamaForCausalLM:
     return LlamaForCausalLM(config).eval()
 
 
-def bits_lost(
-    model: LlamaForCausalLM, ids: Sequence[int], first: int, changes: Sequence[CacheChange]
-) -> float:
+def bits_lost(model: LlamaForCausalLM, ids: Sequence[int], first: int, changes: Sequence[CacheChange]) -> float:
     """Bits a token that the tokens from `first + 1` on lose when rows from `first` on read a changed cache."""
     before, after = (_bits(model, ids, first, these) for these in ((), changes))
     return after - before

@@ -63,9 +63,7 @@ def test_each_change_is_the_plain_run_with_dense_masks(
 
 
 @pytest.mark.parametrize("mode", ["prefix", "whole"])
-def test_in_whole_passes_the_rows_before_are_left_alone(
-    model: LlamaForCausalLM, ids: list[int], mode: str
-) -> None:
+def test_in_whole_passes_the_rows_before_are_left_alone(model: LlamaForCausalLM, ids: list[int], mode: str) -> None:
     prompt = Prompt("", tuple(Token(at, str(number), number) for at, number in enumerate(ids)))
     text = scored_text(speaking(model), prompt, SCORED)
     text.experiment._no_cache_reason, text.experiment._mode_without_cache = "for the test", mode
