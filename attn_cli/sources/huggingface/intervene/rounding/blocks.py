@@ -11,7 +11,7 @@ _LEVELS = {"q4_0": 16, "q5_0": 32, "q4_1": 16, "q5_1": 32}
 
 def of_blocks(numbers: torch.Tensor, format: str) -> torch.Tensor:
     """Float32 numbers, whose last axis holds whole blocks, rounded in one of GGUF's formats and given back."""
-    blocks = numbers.unflatten(-1, (-1, _BLOCK))
+    blocks = numbers.reshape(*numbers.shape[:-1], -1, _BLOCK)
     if format == "q8_0":
         given_back = _with_127_levels(blocks)
     elif format.endswith("_0"):

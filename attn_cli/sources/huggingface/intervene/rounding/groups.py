@@ -12,13 +12,13 @@ _GROUP = 32
 def by_channel(keys: torch.Tensor, bits: int) -> torch.Tensor:
     """Keys `[g, m, d]` rounded in groups of 32 tokens; the last tokens, too few for a group, are kept whole."""
     settled = keys.shape[1] // _GROUP * _GROUP
-    groups = keys[:, :settled].unflatten(1, (-1, _GROUP))  # [g, groups, 32, d]
+    groups = keys[:, :settled].reshape(len(keys), -1, _GROUP, keys.shape[-1])  # [g, groups, 32, d]
     return torch.cat([_in_groups(groups, bits, 2).flatten(1, 2), keys[:, settled:]], dim=1)
 
 
 def by_token(values: torch.Tensor, bits: int) -> torch.Tensor:
     """Values `[g, m, e]` rounded in groups of 32 numbers of a token."""
-    return _in_groups(values.unflatten(-1, (-1, _GROUP)), bits, -1).flatten(-2)
+    return _in_groups(values.reshape(*values.shape[:-1], -1, _GROUP), bits, -1).flatten(-2)
 
 
 def _in_groups(groups: torch.Tensor, bits: int, axis: int) -> torch.Tensor:
