@@ -15,7 +15,7 @@ from attn_cli.selection import ALL, Selection
 from attn_cli.source import Predicting
 from attn_cli.summaries.budget.fields import FIELDS
 from attn_cli.summaries.budget.scored_text import FEWEST, ScoredText, scored_text
-from attn_cli.summaries.budget.windows import CachedHead, FarWeights, Window, cached_heads, default_window
+from attn_cli.summaries.budget.windows import CachedHead, FarWeights, KeptKeys, cached_heads, default_window
 from attn_cli.summaries.fields import Field
 from attn_cli.summaries.report import Answer
 
@@ -58,7 +58,7 @@ class Budget(Answer):
     tokens: int
     scored: int
     bits: float
-    window: Window
+    window: KeptKeys
     noise: float
     passes: float
     run_mode: RunMode
@@ -87,7 +87,7 @@ class Pricing:
 
     text: ScoredText
     heads: Sequence[CachedHead]
-    window: Window
+    window: KeptKeys
     far: FarWeights
 
     @property
@@ -128,7 +128,7 @@ def begin_pricing(
     Raises InputError for a model without a cache, for a text too short, and for a window that hides no key.
     """
     n = len(prompt.tokens)
-    behind = Window(default_window(n) if window is None else window, first)
+    behind = KeptKeys(default_window(n) if window is None else window, first)
     text, far = _run(source, prompt, scored, behind, selection)
     heads = cached_heads(text.layers, selection, n)
     count = max(FEWEST, int(2 * MOST_PASSES * n / max(len(heads), 1)))  # a run skips half of the blocks, on average
@@ -144,7 +144,7 @@ def begin_pricing(
 
 
 def _run(
-    source: Predicting, prompt: Prompt, scored: int | None, window: Window, selection: Selection
+    source: Predicting, prompt: Prompt, scored: int | None, window: KeptKeys, selection: Selection
 ) -> tuple[ScoredText, FarWeights]:
     """The baseline run of a text, and the weight behind windows in it."""
     far = FarWeights(window)

@@ -13,7 +13,7 @@ from attn_cli.selection import Selection
 
 
 @dataclass(frozen=True)
-class Window:
+class KeptKeys:
     """The last `size` keys up to a row's own, and the `first` of all."""
 
     size: int
@@ -48,11 +48,11 @@ class CachedHead:
     keys: int
     size: int
 
-    def behind(self, window: Window) -> CacheChange:
+    def behind(self, window: KeptKeys) -> CacheChange:
         """The change that leaves its rows a window."""
         return CacheChange(self.place.layer, self.place.stream, self.key_heads, window.size, window.first)
 
-    def kept(self, window: Window) -> int:
+    def kept(self, window: KeptKeys) -> int:
         """How many keys are cached of it behind a window."""
         return min(self.keys, window.kept)
 
@@ -74,7 +74,7 @@ def cached_heads(layers: Sequence[AttentionLayer], selection: Selection, tokens:
     return heads
 
 
-def cached_share(heads: Sequence[CachedHead], windowed: Collection[KeyHead], window: Window) -> float:
+def cached_share(heads: Sequence[CachedHead], windowed: Collection[KeyHead], window: KeptKeys) -> float:
     """The cache with windows on some heads, as a share of the cache without."""
     whole = sum(head.keys * head.size for head in heads)
     kept = sum((head.kept(window) if head.place in windowed else head.keys) * head.size for head in heads)
@@ -87,7 +87,7 @@ class FarWeights:
     of  by (layer, stream) the means of its key heads, `g` numbers
     """
 
-    def __init__(self, window: Window) -> None:
+    def __init__(self, window: KeptKeys) -> None:
         self.window = window
         self.of: dict[tuple[int, str], np.ndarray] = {}
 
