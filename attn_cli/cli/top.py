@@ -15,10 +15,12 @@ from attn_cli.cli.kit.run.plan import CommandPlan, PickedRows, ReducersFor, meas
 from attn_cli.cli.kit.run.text_run import each_report, run
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.errors import ExitCode, InputError
+from attn_cli.prompt import Token
 from attn_cli.source import Source
-from attn_cli.sources import is_recording
+from attn_cli.sources import is_recording, is_table
 from attn_cli.summaries.against.changed_keys import changed_keys
 from attn_cli.summaries.answers.through import through
+from attn_cli.summaries.answers.writers import KeyPicks, writers_of
 from attn_cli.summaries.calls.in_words import prompt_in_words
 from attn_cli.summaries.calls.read_shares import Measure
 from attn_cli.summaries.reduce import Reducer
@@ -27,7 +29,7 @@ from attn_cli.summaries.reducers.top import TopKeys
 from attn_cli.summaries.reducers.why import ExplainedKeys
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.told.deciding_rows import DecidingRowsReducer, deciding_queries
-from attn_cli.token_syntax import picked_tokens
+from attn_cli.token_syntax import picked_rows, picked_tokens, rows_of_stream
 from attn_cli.views.view import View
 
 _MANY = 64  # with more queries than this and no --token, a screen shows their mean weights, as with --overall
@@ -37,19 +39,76 @@ _MANY = 64  # with more queries than this and no --token, a screen shows their m
 class WhyOptions:
     """Options for explaining cells."""
 
-    why: o.Why = False
+    why: Annotated[
+        Literal["columns", "writers"] | None,
+        typer.Option(
+            "--why",
+            metavar="[writers]",
+            help="Explain each key: content, position, and the frequency pairs "
+            "that count; or writers, who wrote the query and the key.",
+        ),
+    ] = None
     key: Annotated[
         str | None,
         typer.Option("--key", metavar="WORD|INDEX", help="Explain this key with --why, not the heaviest ones."),
     ] = None
+    against_key: Annotated[
+        str | None,
+        typer.Option(
+            "--against-key",
+            metavar="WORD|INDEX",
+            help="With --why writers, compare with this key, not with the mean key.",
+        ),
+    ] = None
+    of: Annotated[
+        Literal["query", "key"] | None,
+        typer.Option("--of", metavar="SIDE", help="With --why writers, add up the writers of the query or of the key."),
+    ] = None
 
     def requested(self, others: Mapping[str, bool]) -> bool:
         """True if cells are to be explained; InputError beside any of the `others` that is on."""
-        if self.key is not None and not self.why:
+        if self.key is not None and self.why is None:
             raise InputError("--key needs --why", "add --why")
-        for option in (name for name, is_on in others.items() if is_on and self.why):
+        for option in (name for name, value in (("--against-key", self.against_key), ("--of", self.of)) if value):
+            if self.why != "writers":
+                raise InputError(f"{option} needs --why writers", "add --why writers")
+        for option in (name for name, is_on in others.items() if is_on and self.why is not None):
             raise InputError(f"--why and {option} at once", "it explains keys one by one, in one head at a time")
-        return self.why
+        return self.why is not None
+
+    def writers(self, options: TextCommandOptions, count: int, token: str | None) -> ExitCode:
+        """Who wrote the query and the keys: the `count` heaviest ones of the picked rows, or those that --key names."""
+        if is_table(options.model) or is_recording(options.model):
+            what = "a recording" if is_recording(options.model) else "a table of word vectors"
+            raise InputError(f"{options.model} is {what}, and --why writers runs a model",
+                             "choose a model with --model")  # fmt: skip
+        if options.chooses_no_head:
+            raise InputError("--why writers takes one head, or a few", "choose it with --head, such as -H 18.6")
+
+        def report(source: Source, view: View, text: str, number: int | None) -> Report:
+            prompt = source.read([text], options.pair)[0]
+            picked, notes = picked_rows(token, prompt)
+
+            def rows(queries: Sequence[Token]) -> Sequence[int]:
+                of_stream = None if token is None else rows_of_stream(token, queries, prompt.text)
+                return [len(queries) - 1] if of_stream is None else of_stream
+
+            answer = writers_of(source, prompt, options.selection, rows, self._picks(count), side=self.of or "pairs")
+            if not answer.cells and picked is not None and not picked:
+                raise InputError(f"no query {token!r} in the chosen layers", "choose other layers with --layer")
+            return Report("writers", source.about, (prompt,), warnings=(*prompt.warnings, *notes), answer=answer,
+                          index=number)  # fmt: skip
+
+        return each_report(options, report, predicts=False)
+
+    def _picks(self, count: int) -> KeyPicks:
+        """The keys that are explained, and the one that they are held against."""
+        key, against = self.key, self.against_key
+        return KeyPicks(
+            count,
+            None if key is None else lambda keys: picked_tokens(key, keys, "")[0],
+            None if against is None else lambda keys: picked_tokens(against, keys, "")[0][0],
+        )
 
     def reducers(self, count: int, view: View) -> ReducersFor:
         """The reducers for the `count` heaviest keys of every picked row, or for the keys that --key names."""
@@ -89,7 +148,8 @@ def top(
     On a terminal a model's heads are shown together, in the row that decides what comes next; --token and --head choose
     others, and pipes and files get every row of every head.
     --overall ranks keys by their mean weight over all queries; so does a screen of a text of more than 64 tokens,
-    unless --token picks queries. --why explains every key against the mean of all keys that the row may see.
+    unless --token picks queries. --why explains every key against the mean of all keys that the row may see; --why
+    writers says which heads, feed-forward blocks and embeddings wrote the query and the key.
     --against and --against-model list the keys whose weights change most: the other weight minus this one.
     --by value and --by output rank keys by their share of what a head reads or outputs, which is small for a small
     value. --by through tells, for an encoder, which tokens each token is made of after all layers.
@@ -100,6 +160,7 @@ def top(
       attn top "river bank" -m ./my-model -l -1 --mean
       attn top "The capital of France is" -m gpt2 -l -1 --mean --generate 8
       attn top "The capital of France is" -m gpt2 -l 9 -H 8 -t -1 --why
+      attn top "The capital of France is" -m gpt2 -H 9.8 -t -1 -k 1 --why writers
       attn top "The capital of France is" -m gpt2 -l 9 -t -1 --by output
       attn top "he sat on the river bank" -m ./my-encoder -t bank --by through
       attn top "France is" --against "Italy is" -m gpt2 -l 9 -t -1
@@ -108,6 +169,8 @@ def top(
     merges = options.merges(words)
     others = {"--overall": overall, f"--by {by}": by != "weight"} | hiding.given
     if explanation.requested(others | {"--mean": mean, "--words": words, "--against": against.any}):
+        if explanation.why == "writers":
+            return explanation.writers(options, k, token)
         turned = Measure(rotations=True)
         return run(
             options, "why", lambda view, source: CommandPlan(explanation.reducers(k, view), token, measure=turned)

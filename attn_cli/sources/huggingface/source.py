@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from attn_cli.call import Look
+from attn_cli.call import AttentionCall, Look
 from attn_cli.encoded_text import EncodedText
 from attn_cli.errors import InputError, LoadError
 from attn_cli.intervention import Target
@@ -20,6 +20,7 @@ from attn_cli.mixing import MixedLayer
 from attn_cli.model_blocks import Block, BlockVectors
 from attn_cli.packed_call import PackedVisit
 from attn_cli.prompt import Prompt, Token
+from attn_cli.score_writers import RowChoice, WrittenRow
 from attn_cli.selection import PlannedLayer, Selection
 from attn_cli.sources.huggingface.anatomy.configuration import number_of, text_configuration
 from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS, first_tokens, out_of_memory
@@ -39,6 +40,7 @@ from attn_cli.sources.huggingface.compat import TESTED_TRANSFORMERS, TRANSFORMER
 from attn_cli.sources.huggingface.failures import why_failed, why_missing
 from attn_cli.sources.huggingface.generate.prompts import TextGenerator, answered
 from attn_cli.sources.huggingface.intervene.experiment import ModelExperiment
+from attn_cli.sources.huggingface.known_types import type_of
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.checks import check_layer_numbers
 from attn_cli.sources.huggingface.load.fingerprint import fingerprint
@@ -56,6 +58,7 @@ from attn_cli.sources.huggingface.residual.logit_parts import logit_parts
 from attn_cli.sources.huggingface.residual.mixed_layers import mixed_layers
 from attn_cli.sources.huggingface.residual.output_projection import Projections
 from attn_cli.sources.huggingface.residual.projection_search import find_projections
+from attn_cli.sources.huggingface.residual.score_writers import ReadModel, written_rows
 
 _ENOUGH_TOKENS = 8  # to see which module is given what
 
@@ -310,6 +313,27 @@ class ModelSource:
         with self._translating_errors(arguments, unfit=isinstance(prompt, ArrayPrompt)):
             found, places = self._projected_places(arguments)
             return logit_parts(self.loaded, arguments, found, places, pairs, tokens)
+
+    def written_rows(
+        self, prompt: Prompt, selection: Selection, choose: Callable[[AttentionCall], Sequence[RowChoice]]
+    ) -> list[WrittenRow]:
+        """As for `attn_cli.score_writers.ReadsWriters`."""
+        self._check_layers(selection)
+        model, arguments = self.loaded.model, self._without_cache(self.reader.arguments([prompt]))
+        blocks = max((place.blocks for place in self.places), default=0)
+        config = text_configuration(model.config)
+        if type_of(model.config).repeats_blocks or blocks < (number_of(config, "num_hidden_layers") or 0):
+            raise LoadError(f"{self.about['model']} runs its blocks several times, so none has writers of its own",
+                            "without writers, --why explains a score by content and position")  # fmt: skip
+        with self._translating_errors(arguments, unfit=isinstance(prompt, ArrayPrompt)):
+            found = self._projections(arguments)
+            read = ReadModel(model, self.module_places, found, model.get_input_embeddings())
+            labels = BatchLabels([prompt.tokens], [prompt.others], encoder_decoder=self.reader.has_decoder)
+            rows = []
+            for place in (x for x in self.places if selection.has_layer(x.layer, x.blocks)):
+                ledger = Ledger(model, selection, labels, self.module_places)
+                rows += written_rows(read, place, ledger, arguments, choose)
+            return rows
 
     def mixed_layers(self, prompt: Prompt) -> list[MixedLayer]:
         """The layers of an encoder as attention, residual stream and norm; LoadError for other models."""

@@ -102,16 +102,19 @@ def _opened(options: TextCommandOptions, reading: Reading, *, predicts: bool) ->
     return options.source(**reading)
 
 
-def each_report(options: TextCommandOptions, report: Callable[[Source, View, str, int | None], Report]) -> ExitCode:
+def each_report(
+    options: TextCommandOptions, report: Callable[[Source, View, str, int | None], Report], *, predicts: bool = True
+) -> ExitCode:
     """Answer each text by itself, by runs of its own; a model with a language-model head is loaded with it.
 
-    report  makes the report of a text from the source, the view, the text, and its number with --lines
+    report    makes the report of a text from the source, the view, the text, and its number with --lines
+    predicts  whether that head is wanted; a text may end otherwise where its next token is asked for
     """
     texts, reading = texts_and_reading(options)
     with options.view() as view:
         if view.records_alone:
             raise no_recording()
-        source = options.source(predicts=not is_table(options.model), **reading)
+        source = options.source(predicts=predicts and not is_table(options.model), **reading)
 
         def of_text(number: int, text: str) -> Report:
             return report(source, view, text, number if options.lines else None)

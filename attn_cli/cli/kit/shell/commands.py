@@ -16,6 +16,7 @@ from typer.main import get_command
 
 from attn_cli.cli.kit.shell.coercion import coerce_plainly
 from attn_cli.cli.kit.shell.declarations import declaration
+from attn_cli.cli.kit.shell.left_out_values import with_left_out
 from attn_cli.cli.kit.shell.settings import Note, defaults_for
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.errors import InputError
@@ -71,7 +72,7 @@ class GroupedHelp(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """The words that no parameter takes; an error whose context holds them, unless a shell completes them."""
         coerce_plainly(self.get_params(ctx))
-        left: list[str] = super().parse_args(ctx, args)
+        left: list[str] = super().parse_args(ctx, with_left_out(self.get_params(ctx), args))
         if left and not ctx.resilient_parsing:
             raise typer.BadParameter("unexpected arguments", ctx=ctx)
         return left

@@ -1,9 +1,12 @@
 """LayerNorm or RMSNorm as a linear map, its statistics frozen at a vector, as in direct logit attribution."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
+
+from attn_cli.arrays import at_least_float32
 
 _TOLERANCE = 1e-3  # tolerance: relative to the largest output; a norm in half precision rounds at 4e-3
 _SHIFTS = (0, 1, 2, 3)  # shifted vectors have the same mean and deviation, and other numbers in each dimension
@@ -26,19 +29,27 @@ class FrozenNorm(NamedTuple):
 
 
 def freeze_norm(norm: nn.Module, x: torch.Tensor) -> FrozenNorm | None:
-    """`norm` frozen at vectors x `[r, d]`; None where it is no factor per dimension then.
-
-    The gain is (N(x) - N(0)) / (x, less its mean if N(x + 1) = N(x)), so that no kind of norm is a case of its own.
+    """`norm` frozen at vectors x `[r, d]`, as `freeze_call` freezes it.
 
     >>> held = freeze_norm(nn.LayerNorm(3), torch.tensor([[1.0, 2.0, 6.0]]))
     >>> held.centred, [round(x, 3) for x in held.gain[0].tolist()]
     (True, [0.463, 0.463, 0.463])
     """
+    held = freeze_call(norm, x[None])
+    return None if held is None else FrozenNorm(held.gain[0], held.bias[0, 0], held.centred)
+
+
+def freeze_call(norm: Callable[[torch.Tensor], Any], x: torch.Tensor) -> FrozenNorm | None:
+    """A function of vectors, frozen at x `[..., d]`; None where it is no factor per dimension then.
+
+    The gain is (N(x) - N(0)) / (x, less its mean if N(x + 1) = N(x)), so that no kind of norm is a case of its own.
+    Gain and bias are of the shape of x.
+    """
     bias = _called(norm, torch.zeros_like(x))
     plain = _called(norm, x)
     tolerance = _tolerance(x) * plain.abs().amax()
     centred = bool((_called(norm, x + 1) - plain).abs().amax() <= tolerance)
-    inputs = torch.stack([x.float().roll(shift, -1) for shift in _SHIFTS])  # [shifts, r, d]
+    inputs = torch.stack([at_least_float32(x).roll(shift, -1) for shift in _SHIFTS])  # [shifts, ..., d]
     outputs = torch.stack([_called(norm, x.roll(shift, -1)) - bias for shift in _SHIFTS])
     if centred:
         inputs = inputs - inputs.mean(-1, keepdim=True)
@@ -46,13 +57,14 @@ def freeze_norm(norm: nn.Module, x: torch.Tensor) -> FrozenNorm | None:
     gain = outputs.gather(0, best)[0] / inputs.gather(0, best)[0]
     if not bool(((outputs - gain * inputs).abs() <= tolerance).all()):
         return None
-    return FrozenNorm(gain, bias[0], centred)
+    return FrozenNorm(gain, bias, centred)
 
 
-def _called(norm: nn.Module, x: torch.Tensor) -> torch.Tensor:
-    """The norm's output `[r, d]` in float32."""
-    y = norm(x[None])
-    return (y[0] if isinstance(y, tuple) else y)[0].float()
+def _called(norm: Callable[[torch.Tensor], Any], x: torch.Tensor) -> torch.Tensor:
+    """The norm's output, in float32 at least."""
+    y = norm(x)
+    output: torch.Tensor = at_least_float32(y[0] if isinstance(y, tuple) else y)
+    return output
 
 
 def _tolerance(x: torch.Tensor) -> float:

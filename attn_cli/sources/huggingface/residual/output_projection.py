@@ -38,10 +38,13 @@ class OutputProjection:
     def matrix(self, heads: Sequence[int], h: int, e: int) -> torch.Tensor:
         """The rows `[len(heads) * e, width]` of W_O that belong to some of the h heads, in float32 at least.
 
-        W_O(x) - W_O(0) for unit vectors x: the module is called, and no weight of it is read, so that layout,
-        quantisation and adapters don't matter.
+        Of a plain linear layer its weight. Of any other module W_O(x) - W_O(0) for unit vectors x: it is called, and no
+        weight of it is read, so that layout, quantisation and adapters don't matter.
         """
         assert self.module is not None and self.like is not None
+        if type(self.module) is nn.Linear:
+            columns = self.module.weight.detach().reshape(-1, h, e)[:, list(heads)]
+            return at_least_float32(columns.reshape(len(columns), -1).T)
         units = torch.zeros((1, len(heads) * e + 1, h * e), dtype=self.like.dtype, device=self.like.device)
         for at, head in enumerate(heads):
             rows = torch.arange(e, device=units.device)
@@ -49,6 +52,13 @@ class OutputProjection:
         written: Any = self.module(units)
         written = at_least_float32(written[0] if isinstance(written, tuple) else written)[0]
         return (written[:-1] - written[-1]) / _LARGE
+
+    def constant(self, width: int) -> torch.Tensor:
+        """The constant part of W_O, its output for `width` zeros: `[width of the output]`, in float32 at least."""
+        assert self.module is not None and self.like is not None
+        zeros = torch.zeros((1, 1, width), dtype=self.like.dtype, device=self.like.device)
+        written: Any = self.module(zeros)
+        return at_least_float32(written[0] if isinstance(written, tuple) else written)[0, 0]
 
 
 class Projections:

@@ -1,0 +1,28 @@
+"""Options whose value may be left out, such as --why: it is then the first of its choices."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, get_args, get_origin
+
+
+def with_left_out(parameters: Iterable[Any], words: Sequence[str]) -> list[str]:
+    """The words of a command line with the values that were left out.
+
+    An option whose value may be left out has [ ] around its metavar. The word that follows it is its value if it is one
+    of its choices.
+    """
+    choices = {name: _choices(parameter) for parameter in parameters for name in parameter.opts}
+    end = words.index("--") if "--" in words else len(words)
+    filled: list[str] = []
+    for at, word in enumerate(words):
+        filled.append(word)
+        known = choices.get(word, ()) if at < end else ()
+        if not (at + 1 < end and words[at + 1] in known):
+            filled += known[:1]
+    return filled
+
+
+def _choices(parameter: Any) -> tuple[str, ...]:
+    """The choices of an option whose value may be left out; none of others."""
+    kind = getattr(getattr(parameter, "type_descriptor", None), "annotation", None)
+    is_optional = str(getattr(parameter, "metavar", "")).startswith("[")
+    return get_args(kind) if is_optional and get_origin(kind) is Literal else ()

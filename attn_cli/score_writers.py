@@ -1,0 +1,98 @@
+"""The writers of an attention score: who wrote the query and who wrote the key, in a model's residual stream."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from attn_cli.call import AttentionCall
+from attn_cli.intervention import HeadPlace
+from attn_cli.prompt import Prompt
+from attn_cli.selection import Selection
+
+
+class Writer(NamedTuple):
+    """One thing that adds to the residual stream.
+
+    kind    "embedding", "positions", "head", "attention" (a layer whose heads can't be told apart), "mlp" (all that a
+            block adds beside attention), "biases" (of W_O, of norms, of the projections to queries and keys), or the
+            name of another module
+    layer   the number of its block; None outside blocks
+    head    its number, of a head
+    stream  as `Place.stream` names it; "" outside blocks
+    """
+
+    kind: str
+    layer: int | None = None
+    head: int | None = None
+    stream: str = ""
+
+    @property
+    def name(self) -> str:
+        """As screens and tables name it.
+
+        >>> Writer("head", 19, 7, "self").name, Writer("mlp", 2, None, "encoder").name, Writer("embedding").name
+        ('head 19.7', 'encoder MLP 2', 'embedding')
+        """
+        stream = f"{self.stream} " if self.stream not in ("", "self") else ""
+        if self.head is not None:
+            return f"{stream}head {self.layer}.{self.head}"
+        kind = "MLP" if self.kind == "mlp" else self.kind
+        return kind if self.layer is None else f"{stream}{kind} {self.layer}"
+
+
+BIASES = Writer("biases")
+
+
+class RowChoice(NamedTuple):
+    """The scores of one row that are asked for: those of `keys`, less that of key `against`, or less the mean.
+
+    head     its place among the heads of the call
+    visible  the keys that the row may see `[m]`, of which the mean is taken
+    """
+
+    head: int
+    row: int
+    keys: tuple[int, ...]
+    visible: np.ndarray
+    against: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class WrittenRow:
+    """Queries and keys of one row as sums over W writers, as the attention function had them; norms are held.
+
+    queries   `[W, d]`, times the scale of the scores
+    keys      `[keys, W, d]`, those that were chosen
+    base      `[W, d]`, what they are held against: the key `against`, or the mean of the visible keys
+    obstacle  why they are no such sums; "" where they are
+
+    The product of a query and a key is a score before softcap and bias.
+    """
+
+    place: HeadPlace
+    writers: tuple[Writer, ...]
+    queries: np.ndarray
+    keys: np.ndarray
+    base: np.ndarray
+    obstacle: str = ""
+
+    def pairs(self, at: int) -> np.ndarray | None:
+        """What each pair of writers adds to the contrast of the key at place `at`: `[W of the query, W of the key]`."""
+        if self.obstacle:
+            return None
+        return self.queries @ (self.keys[at] - self.base).T
+
+
+@runtime_checkable
+class ReadsWriters(Protocol):
+    """A source that knows who wrote its queries and keys."""
+
+    def written_rows(
+        self, prompt: Prompt, selection: Selection, choose: Callable[[AttentionCall], Sequence[RowChoice]]
+    ) -> list[WrittenRow]:
+        """The rows that `choose` picks of each selected attention call, from one pass a layer.
+
+        Raises LoadError for attention that shows no queries and keys.
+        """
