@@ -8,6 +8,7 @@ from transformers import PreTrainedModel
 
 from attn_cli.errors import AttnError, InputError, LoadError
 from attn_cli.selection import Selection, ranges
+from attn_cli.sources.huggingface.anatomy.configuration import kind_of
 from attn_cli.sources.huggingface.anatomy.other_mixers import no_attention
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
 from attn_cli.sources.huggingface.capture.ledger import Ledger
@@ -24,7 +25,7 @@ def why_missing(model: PreTrainedModel, ledger: Ledger, selection: Selection, na
 
     LoadError (exit code 3) where the model is the reason, InputError where the selected layer is.
     """
-    kind = str(model.config.model_type)
+    kind = kind_of(model)
     if ledger.unseen:
         place = ledger.unseen[0]
         return LoadError(
@@ -57,7 +58,7 @@ def why_failed(
     if not modules or any(module.startswith("attn_cli.") for module in modules):
         return None
     line = str(error).strip().partition("\n")[0] or type(error).__name__
-    title = f"{name} ({model.config.model_type})"
+    title = f"{name} ({kind_of(model)})"
     hint = "--inputs FILE gives a model all that it reads"
     files = "".join(file_option(name.partition(" or ")[0]) for name in missing[:1])
     hint += files or "; --debug shows the whole story"

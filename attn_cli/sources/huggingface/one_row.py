@@ -9,7 +9,7 @@ import torch
 from transformers import PreTrainedModel
 
 from attn_cli.selection import Selection
-from attn_cli.sources.huggingface.anatomy.configuration import number_of, text_configuration
+from attn_cli.sources.huggingface.anatomy.configuration import is_pair, number_of, text_configuration
 from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS
 from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.row_of_texts import NotInOneRowError, RowOfTexts
@@ -33,7 +33,7 @@ def supports_packing(model: PreTrainedModel) -> bool:
     if (
         model.device.type != "cpu"
         or model.dtype != torch.float32
-        or bool(getattr(model.config, "is_encoder_decoder", False))
+        or is_pair(model)
         or not {"input_ids", "attention_mask", "position_ids"} <= set(parameters)
         or unpadded_only(model)
     ):

@@ -1,6 +1,30 @@
-"""Statements of configurations for which transformers may raise: of several stacks of text, or by layer."""
+"""Configurations of modules, empty for those of other libraries, and statements for which transformers may raise.
 
+It raises where there are several stacks of text, or where they differ by layer.
+"""
+
+from torch import nn
 from transformers import PreTrainedConfig
+
+
+def configuration_of(module: nn.Module) -> PreTrainedConfig:
+    """The configuration of a transformers model; one that states nothing for a module of another library.
+
+    >>> configuration_of(nn.Linear(1, 1)).model_type
+    ''
+    """
+    config = getattr(module, "config", None)
+    return config if isinstance(config, PreTrainedConfig) else PreTrainedConfig()
+
+
+def kind_of(module: nn.Module) -> str:
+    """The model type that a configuration states; the name of its class for a module of another library."""
+    return str(configuration_of(module).model_type) or type(module).__name__
+
+
+def is_pair(module: nn.Module) -> bool:
+    """True for a model of an encoder and a decoder, by its configuration."""
+    return bool(getattr(configuration_of(module), "is_encoder_decoder", False))
 
 
 def text_configuration(config: PreTrainedConfig, *, decoder: bool = False) -> PreTrainedConfig:

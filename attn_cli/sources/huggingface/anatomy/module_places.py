@@ -1,5 +1,6 @@
 """The place of a module in its model: number and path of its block, and the stream that the block is part of."""
 
+import re
 from functools import cached_property
 from typing import NamedTuple
 
@@ -7,6 +8,8 @@ from torch import nn
 
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules, modules_to_watch
 from attn_cli.sources.huggingface.anatomy.streams import StreamNames, looks_like_attention, names_attention
+
+_NUMBERED = re.compile(r"(.*[a-z]_?)(\d+)", re.IGNORECASE)
 
 
 class ModulePlace(NamedTuple):
@@ -53,7 +56,7 @@ class ModulePlaces:
         return tuple(attention_modules(self.model, self.watched))
 
     @cached_property
-    def watched(self) -> dict[nn.Module, bool]:
+    def watched(self) -> dict[nn.Module, bool | None]:
         """The modules that may attend in code of their own, as `modules_to_watch` finds them."""
         return modules_to_watch(self.model)
 
@@ -91,7 +94,7 @@ def _block(model: nn.Module, path: str) -> tuple[int, int, str]:
     parts = path.split(".")
     lists = [i for i, part in enumerate(parts) if part.isdigit()]
     if not lists:
-        return 0, 1, ""
+        return _named_block(model, parts)
     stack = model.get_submodule(".".join(parts[: lists[0]]))
     number, total = int(parts[lists[0]]), len(list(stack.children()))
     if len(lists) > 1:
@@ -103,6 +106,18 @@ def _block(model: nn.Module, path: str) -> tuple[int, int, str]:
             place = sum(len(stage) for stage in inner[:number]) + int(parts[lists[1]])
             return place, sum(map(len, inner)), ".".join(parts[: lists[1] + 1])
     return number, total, ".".join(parts[: lists[0] + 1])
+
+
+def _named_block(model: nn.Module, parts: list[str]) -> tuple[int, int, str]:
+    """As `_block` of a path whose blocks are called by a word and a number, such as layer_0; block 0 of 1 without."""
+    for i, part in enumerate(parts):
+        if numbered := _NUMBERED.fullmatch(part):
+            beside = [
+                name for name, _ in model.get_submodule(".".join(parts[:i])).named_children()
+                if (other := _NUMBERED.fullmatch(name)) and other[1] == numbered[1]
+            ]  # fmt: skip
+            return beside.index(part), len(beside), ".".join(parts[: i + 1])
+    return 0, 1, ""
 
 
 def _list_at(module: nn.Module, parts: list[str]) -> list[nn.Module]:

@@ -8,6 +8,7 @@ from transformers import PreTrainedModel
 
 from attn_cli.errors import LoadError
 from attn_cli.model_blocks import Block
+from attn_cli.sources.huggingface.anatomy.configuration import kind_of
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace
 
 # Kinds of mixers by words in the class names of modules, the more specific first.
@@ -22,7 +23,7 @@ _KINDS = {
 def no_attention(model: PreTrainedModel, name: str) -> LoadError:
     """The error for a model without softmax attention; `name` is the model's."""
     return LoadError(
-        f"{name} ({model.config.model_type}) has no softmax attention: it mixes tokens in another way",
+        f"{name} ({kind_of(model)}) has no softmax attention: it mixes tokens in another way",
         "there is nothing to show",
     )
 

@@ -2,7 +2,7 @@
 
 A torch function mode costs about a microsecond per operation, so only modules that name a softmax anywhere in their
 code, or in the functions that this code calls, are watched. A model whose attention all goes through the registry has
-no such modules and runs without the mode.
+no such modules and runs without the mode. Of other libraries' modules, whose names promise nothing, all are watched.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ from torch import nn
 from torch.autograd import Function
 from transformers import PreTrainedModel
 
-from attn_cli.sources.huggingface.anatomy.streams import is_router_or_gate, looks_like_attention
+from attn_cli.sources.huggingface.anatomy.streams import is_router, is_router_or_gate, looks_like_attention
 from attn_cli.sources.huggingface.compat import EAGER_PREFIX, REGISTRY_NAMES
 
 _SOFTMAX = frozenset(
@@ -30,14 +30,44 @@ _SOFTMAX = frozenset(
 )
 
 
-def modules_to_watch(model: nn.Module) -> dict[nn.Module, bool]:
-    """The modules to watch, each with whether a softmax that it calls itself is attention.
+def modules_to_watch(model: nn.Module) -> dict[nn.Module, bool | None]:
+    """The modules to watch, each with whether a softmax that it calls itself is attention; None if its use decides.
 
     Besides modules that name a softmax these are the attention modules around them, since some models replace the inner
-    module while they run, and routers inside attention, so that their softmax is not taken for attention.
+    module while they run, and routers inside attention, so that their softmax is not taken for attention. Of a module
+    outside transformers all parts with code of their own, itself included.
     """
+    watched: dict[nn.Module, bool | None] = {}
+    if not isinstance(model, PreTrainedModel):
+        inside = {part for x in model.modules() if isinstance(x, PreTrainedModel) for part in x.modules()}
+        for path, module in model.named_modules():
+            if module not in inside and (not path or _has_own_code(module)):
+                watched[module] = False if is_router(path, module) else None
+    for path, part in model.named_modules():
+        if isinstance(part, PreTrainedModel) and not any(_is_below(path, other) for other in _models(model)):
+            watched |= _of_transformers(part)
+    return watched
+
+
+def _models(model: nn.Module) -> list[str]:
+    """The paths of the transformers models in a module."""
+    return [path for path, part in model.named_modules() if isinstance(part, PreTrainedModel)]
+
+
+def _is_below(path: str, other: str) -> bool:
+    """True if the module at `path` is part of the one at `other`."""
+    return path != other and (not other or path.startswith(f"{other}."))
+
+
+def _has_own_code(module: nn.Module) -> bool:
+    """True if a module's forward is not one of torch's elementary layers."""
+    return not type(module).__module__.startswith("torch.nn") or names_a_softmax(module)
+
+
+def _of_transformers(model: PreTrainedModel) -> dict[nn.Module, bool | None]:
+    """The modules of a transformers model that name a softmax, and those around them."""
     modules = {path: module for path, module in model.named_modules(remove_duplicate=False) if path}
-    watched: dict[nn.Module, bool] = {}
+    watched: dict[nn.Module, bool | None] = {}
     for path, module in modules.items():
         if not names_a_softmax(module):
             continue
@@ -58,17 +88,24 @@ def modules_to_watch(model: nn.Module) -> dict[nn.Module, bool]:
     return watched if any(watched.values()) else {}
 
 
-def attention_modules(model: nn.Module, watched: Mapping[nn.Module, bool] | None = None) -> list[nn.Module]:
+def attention_modules(model: nn.Module, watched: Mapping[nn.Module, bool | None] | None = None) -> list[nn.Module]:
     """The modules that will attend if they run: those whose code uses the registry, and those to watch.
+
+    Of modules whose use decides, those that are called attention, or all if none is.
 
     watched  what `modules_to_watch` finds, where it is known
     """
     watched = modules_to_watch(model) if watched is None else watched
-    return [
-        module
-        for module in model.modules()
-        if _code_names(_class_of(module), REGISTRY_NAMES) or (watched.get(module) and names_a_softmax(module))
-    ]
+    found = {
+        module: watched.get(module) or looks_like_attention(path, module)
+        for path, module in model.named_modules()
+        if _code_names(_class_of(module), REGISTRY_NAMES)
+        or (watched.get(module, False) is not False and names_a_softmax(module))
+    }
+    if not any(watched.get(module, True) is None for module in found):
+        return list(found)
+    named = [module for module, is_named in found.items() if is_named]
+    return named or list(found)
 
 
 def _verdict(path: str, module: nn.Module) -> bool | None:

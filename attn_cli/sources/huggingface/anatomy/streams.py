@@ -4,11 +4,14 @@ import re
 
 from torch import nn
 
+from attn_cli.sources.huggingface.anatomy.configuration import is_pair
+
 _ATTENTION = re.compile(r"attn|attention|mixer", re.IGNORECASE)
 # Modules with a softmax that is not attention, and modules that contain attention but are not attention themselves.
 _OTHER = re.compile(
     r"(router|gate|gating|experts?|moe|block|mlp|ffn|indexer|connection|compressor|residual)$", re.IGNORECASE
 )  # fmt: skip
+_ROUTER = re.compile(r"(router|gate|gating|experts?|moe)$", re.IGNORECASE)
 _CROSS = re.compile(r"cross|encoder_attn|encdec|enc_dec|encoder_decoder", re.IGNORECASE)
 # The parts of a multimodal model, by words in their names.
 _TOWERS = {
@@ -32,6 +35,11 @@ def looks_like_attention(path: str, module: nn.Module) -> bool:
     return any(names_attention(name) and not _OTHER.search(name) for name in _names(path, module))
 
 
+def is_router(path: str, module: nn.Module) -> bool:
+    """True if the module is called after a choice of experts, whose softmax is over these."""
+    return any(_ROUTER.search(name) for name in _names(path, module))
+
+
 def is_router_or_gate(path: str, module: nn.Module) -> bool:
     """True if the module is called something whose softmax is no attention: a router, a gate, an indexer."""
     return any(_OTHER.search(name) for name in _names(path, module))
@@ -45,8 +53,12 @@ class StreamNames:
     """
 
     def __init__(self, model: nn.Module, attention_paths: list[str]) -> None:
-        config = getattr(model, "config", None)
-        self._is_pair = bool(getattr(config, "is_encoder_decoder", False))
+        self._is_pair = is_pair(model)
+        # torch's own decoder layers call their cross attention so, and their other attention self_attn
+        beside = {path.rpartition(".")[0] for path in attention_paths if path.endswith("self_attn")}
+        self._cross = {
+            path for path in attention_paths if path.endswith(".multihead_attn") and path.rpartition(".")[0] in beside
+        }
         towers = {self._tower(path) for path in attention_paths}
         self.is_multimodal = bool(towers & {"vision", "audio"}) and len(towers) > 1
         groups: dict[str | None, list[str]] = {}
@@ -62,7 +74,7 @@ class StreamNames:
         tower = self._own_tower(path)
         if tower in ("vision", "audio", "resampler"):
             return tower
-        if _is_cross(path):
+        if _is_cross(path) or path in self._cross:
             return "cross"
         if "decoder" in path and (self._is_pair or tower in self._decoders):
             return "decoder"

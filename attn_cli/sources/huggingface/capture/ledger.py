@@ -6,10 +6,10 @@ from typing import NamedTuple, Protocol
 
 import torch
 from torch import nn
-from transformers import PreTrainedModel
 
 from attn_cli.call import Place
 from attn_cli.selection import Selection
+from attn_cli.sources.huggingface.anatomy.configuration import configuration_of
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace, ModulePlaces, are_nested
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.known_types import type_of
@@ -45,14 +45,15 @@ class Ledger:
     blocks         how many blocks each stream has
     runs           how often each attention module has run
     unseen         the places of selected attention modules that ran, but whose attention was not captured
-    not_over_keys  the places of selected attention modules whose softmax is not over keys
+    not_over_keys  the places of selected attention modules without a softmax over keys
+    multiplied     the watched modules that multiplied batches of matrices, in the order in which they first did
     places         of the model's modules
     projections    W_O, for the calls to carry; None if not requested
     """
 
     def __init__(
         self,
-        model: PreTrainedModel,
+        model: nn.Module,
         selection: Selection,
         labels: BatchLabels,
         places: ModulePlaces | None = None,
@@ -64,6 +65,7 @@ class Ledger:
         self.runs: dict[nn.Module, int] = {}
         self.unseen: list[ModulePlace] = []
         self.not_over_keys: list[ModulePlace] = []
+        self.multiplied: dict[nn.Module, None] = {}
         self.projections = projections
         self._model = model
         self.places = places or ModulePlaces(model)
@@ -85,7 +87,9 @@ class Ledger:
 
         Without effect if the model's blocks run again after the last one.
         """
-        if type_of(self._model.config).repeats_blocks or (self.selection.layers is None and usual_runs is None):
+        if type_of(configuration_of(self._model)).repeats_blocks or (
+            self.selection.layers is None and usual_runs is None
+        ):
             return
         places = {module: self.places.of(module) for module in self.places.attention}
         selected = {module: len(of) for module, of in places.items() if any(self._selects(place) for place in of)}
@@ -130,7 +134,7 @@ class Ledger:
                 self._append_if_selected(module, self.unseen)
 
     def record_not_over_keys(self, module: nn.Module) -> None:
-        """Keep the place of an attention module whose softmax is not over keys."""
+        """Keep the place of an attention module that has no softmax, or one that is not over keys."""
         self._append_if_selected(module, self.not_over_keys)
 
     def heads_of(self, place: Place, total: int) -> tuple[int, ...]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from torch import nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedConfig, PreTrainedModel
 
 from attn_cli.sources.huggingface.capture.lazy_mask import lazy_mask
@@ -28,7 +29,7 @@ def replaced(registry: Any, functions: Mapping[str, Callable[..., Any]]) -> Iter
 
 
 @contextmanager
-def in_registry(model: PreTrainedModel, attention: Callable[..., Any]) -> Iterator[None]:
+def in_registry(model: nn.Module, attention: Callable[..., Any]) -> Iterator[None]:
     """Context manager: `model` looks up this attention function, and masks that are made on demand alone.
 
     Under the name "eager" and not one of our own: some models test for that name and silently attend differently under
@@ -43,7 +44,7 @@ def in_registry(model: PreTrainedModel, attention: Callable[..., Any]) -> Iterat
 
 
 @contextmanager
-def all_named(model: PreTrainedModel, name: str) -> Iterator[None]:
+def all_named(model: nn.Module, name: str) -> Iterator[None]:
     """Context manager: makes all parts of `model` look their attention up under `name`."""
     with _names_kept(model) as configs:
         for config in configs:
@@ -61,7 +62,7 @@ def fused(model: PreTrainedModel) -> Iterator[None]:
 
 
 @contextmanager
-def _names_kept(model: PreTrainedModel) -> Iterator[list[PreTrainedConfig]]:
+def _names_kept(model: nn.Module) -> Iterator[list[PreTrainedConfig]]:
     """Context manager: yields the model's configurations, and restores their attention names at the end."""
     configs = _configs(model)
     before = [attention_name(config) for config in configs]
@@ -72,9 +73,9 @@ def _names_kept(model: PreTrainedModel) -> Iterator[list[PreTrainedConfig]]:
             set_attention_name(config, old)
 
 
-def _configs(model: PreTrainedModel) -> list[PreTrainedConfig]:
+def _configs(model: nn.Module) -> list[PreTrainedConfig]:
     """Every configuration object in the model, once."""
-    configs = {id(model.config): model.config}
+    configs: dict[int, PreTrainedConfig] = {}
     for module in model.modules():
         config = getattr(module, "config", None)
         if isinstance(config, PreTrainedConfig):

@@ -1,4 +1,4 @@
-"""Capturing every attention layer of a transformers model in its own forward pass.
+"""Capturing every attention layer of a model in its own forward pass.
 
 transformers looks its attention code up in a registry at every call. While a capture is open, the entry "eager" is
 attn's own function, and so is the mask function of that name; the models' configurations say "eager". The function
@@ -10,17 +10,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
+import torch
 from torch import nn
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from attn_cli.prompt import Token
 from attn_cli.selection import ALL, Selection
+from attn_cli.sources.huggingface.anatomy.configuration import is_pair
 from attn_cli.sources.huggingface.anatomy.hooks import hooked
 from attn_cli.sources.huggingface.capture.attend import Attend
 from attn_cli.sources.huggingface.capture.attention_function import AttentionFunction
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor, Visit
 from attn_cli.sources.huggingface.capture.ledger import Ledger, SelectionDone
+from attn_cli.sources.huggingface.capture.nothing_seen import nothing_seen
 from attn_cli.sources.huggingface.capture.observed import ObservedAttention, Tap
 from attn_cli.sources.huggingface.capture.own_code.function_mode import watching
 from attn_cli.sources.huggingface.capture.registry import in_registry
@@ -29,7 +32,7 @@ from attn_cli.sources.huggingface.rope.reader import RotationReader
 
 
 class Capture(AbstractContextManager[Ledger]):
-    """The attention of every forward pass of a model, shown to a visitor while the pass runs.
+    """The attention of every forward pass of a torch module, shown to a visitor while the pass runs.
 
         with Capture(model, visit) as ledger:
             model(**inputs)
@@ -49,7 +52,7 @@ class Capture(AbstractContextManager[Ledger]):
 
     def __init__(
         self,
-        model: PreTrainedModel,
+        model: nn.Module,
         visit: Visit,
         ledger: Ledger | None = None,
         *,
@@ -85,6 +88,7 @@ class Capture(AbstractContextManager[Ledger]):
             yield visitor.rotations.watching(ledger.places.attention)
         in_registry = ledger.places.in_registry
         yield hooked(*(module.register_forward_pre_hook(lambda x, _: self._ran.add(x)) for module in in_registry))
+        yield torch.compiler.set_stance("force_eager")  # compiled code shows nothing to hooks and modes
         yield attending(model, ObservedAttention(ledger, visitor, self.tap), visitor.row_of_texts)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> bool:
@@ -97,14 +101,15 @@ class Capture(AbstractContextManager[Ledger]):
 
 
 @contextmanager
-def attending(model: PreTrainedModel, attend: Attend, row_of_texts: RowOfTexts | None = None) -> Iterator[None]:
+def attending(model: nn.Module, attend: Attend, row_of_texts: RowOfTexts | None = None) -> Iterator[None]:
     """Context manager: `attend` gets every attention call of `model`, by the registry and from its own code."""
     with in_registry(model, AttentionFunction(attend, row_of_texts).compute), watching(attend):
         yield
 
 
+@contextmanager
 def capture(
-    model: PreTrainedModel,
+    model: nn.Module,
     visit: Visit,
     *,
     selection: Selection = ALL,
@@ -112,12 +117,13 @@ def capture(
     others: Sequence[Mapping[str, Sequence[Token]]] | None = None,
     rotations: bool = False,
     tokenizer: PreTrainedTokenizerBase | None = None,
-) -> Capture:
+) -> Iterator[Ledger]:
     """Context manager: calls `visit` once per selected layer and text of every forward pass of `model`.
 
         with capture(model, lambda call: summaries.append(reduce(call, TopKeys(5)))):
             model(**inputs)
 
+    model      any torch module; no configuration is asked for
     visit      gets each `AttentionCall`: queries `[h, n, d]`, keys `[g, m, d]`, values `[g, m, e]` and their rule. The
                arrays are the model's own: read them during the visit, and don't change them.
     selection  layers and heads; all by default
@@ -127,13 +133,19 @@ def capture(
     others     for each text the tokens of the streams that read something else, by stream: decoder, vision, audio
     rotations  also find out, for calls that ask, how rotary positions turned their queries and keys
 
-    The rest is as for `Capture`.
+    The rest is as for `Capture`. Raises LoadError after passes in which no attention was seen at all.
     """
-    is_pair = bool(getattr(model.config, "is_encoder_decoder", False))
-    labels = BatchLabels(texts, others, encoder_decoder=is_pair, tokenizer=tokenizer)
-    return Capture(model, visit, Ledger(model, selection, labels), rotations=rotations)
+    labels = BatchLabels(texts, others, encoder_decoder=is_pair(model), tokenizer=tokenizer)
+    ledger, passes = Ledger(model, selection, labels), []
+    with (
+        hooked(model.register_forward_hook(lambda *_: passes.append(True))),
+        Capture(model, visit, ledger, rotations=rotations),
+    ):
+        yield ledger
+    if passes and not ledger.calls:
+        raise nothing_seen(model, ledger)
 
 
-def unlabelled(model: PreTrainedModel) -> BatchLabels:
+def unlabelled(model: nn.Module) -> BatchLabels:
     """The labels of a pass whose tokens are numbered."""
-    return BatchLabels(None, None, encoder_decoder=bool(getattr(model.config, "is_encoder_decoder", False)))
+    return BatchLabels(None, None, encoder_decoder=is_pair(model))

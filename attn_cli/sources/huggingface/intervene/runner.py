@@ -16,6 +16,7 @@ from attn_cli.errors import LoadError
 from attn_cli.intervention import RunMode
 from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
+from attn_cli.sources.huggingface.anatomy.configuration import is_pair
 from attn_cli.sources.huggingface.anatomy.forward_arguments import first_tokens
 from attn_cli.sources.huggingface.anatomy.hooks import hooked
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
@@ -156,7 +157,7 @@ class Runner:
 
         look, prompt  a visitor of its attention calls, and the prompt whose tokens label them
         """
-        encoder_decoder = bool(getattr(self.model.config, "is_encoder_decoder", False))
+        encoder_decoder = is_pair(self.model)
         texts, others = (None, None) if prompt is None else ([prompt.tokens], [prompt.others])
         labels = BatchLabels(texts, others, encoder_decoder=encoder_decoder)
         ledger = Ledger(self.stack, Selection() if look is None else look.selection, labels)

@@ -12,6 +12,7 @@ from transformers import PreTrainedTokenizerBase
 from attn_cli.encoded_text import EncodedText
 from attn_cli.errors import InputError
 from attn_cli.prompt import Prompt, Token
+from attn_cli.sources.huggingface.anatomy.configuration import is_pair
 from attn_cli.sources.huggingface.anatomy.other_mixers import no_attention
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
@@ -90,7 +91,7 @@ class PromptReader:
     @property
     def has_decoder(self) -> bool:
         """True if the model has a decoder beside an encoder."""
-        return bool(getattr(self.loaded.model.config, "is_encoder_decoder", False))
+        return is_pair(self.loaded.model)
 
     @property
     def _main_input(self) -> str:

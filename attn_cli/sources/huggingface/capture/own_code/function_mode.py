@@ -2,7 +2,8 @@
 
 While a watched module runs, a torch function mode intercepts every call of a softmax, of scaled dot-product attention
 and of multi-head attention; inside multi-head attention, which hides its softmax from a function mode, a dispatch mode
-does. A few modules that use none of these can return their weights, and are made to (`returned_weights`).
+does. A few modules that use none of these can return their weights, and are made to (`returned_weights`). In a module
+of another library a softmax is attention if its result is multiplied with something: with the values.
 """
 
 import inspect
@@ -16,11 +17,14 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 from torch.utils.hooks import RemovableHandle
 
+from attn_cli.sources.huggingface.anatomy.forward_arguments import first_float_input
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import names_a_softmax
+from attn_cli.sources.huggingface.anatomy.streams import looks_like_attention
 from attn_cli.sources.huggingface.capture.attend import Attend
+from attn_cli.sources.huggingface.capture.own_code.possible_weights import PossibleSoftmaxes, PossibleWeights
 from attn_cli.sources.huggingface.capture.own_code.returned_weights import request_weights, returns_weights
 from attn_cli.sources.huggingface.capture.own_code.sdpa import sdpa_output
-from attn_cli.sources.huggingface.compat import ATEN_SOFTMAX, TorchDispatchMode
+from attn_cli.sources.huggingface.compat import ATEN_SOFTMAX, TorchDispatchMode, hidden_from_function_modes
 
 _SOFTMAX = {functional.softmax, torch.softmax, torch.Tensor.softmax, torch.special.softmax}
 _MULTI_HEAD = inspect.signature(functional.multi_head_attention_forward)
@@ -61,20 +65,24 @@ class Tally(NamedTuple):
 class RunningModule(NamedTuple):
     """A watched module while it runs: whether its softmax is attention, and the counts when it began.
 
-    calls  attention calls recorded before it began
-    tally  products and other softmaxes before it began
+    is_attention  None where the use of the softmax decides
+    calls         attention calls recorded before it began
+    tally         products and other softmaxes before it began
+    given         the shape of its first input of floats, None without one
     """
 
     module: nn.Module
-    is_attention: bool
+    is_attention: bool | None
     calls: int
     tally: Tally
+    given: torch.Size | None
 
 
 class AttentionMode(TorchFunctionMode):
     """The function mode; on only while a watched module runs.
 
-    running  the watched modules that run now, outermost first
+    running   the watched modules that run now, outermost first
+    possible  softmaxes that are attention if their results are multiplied with values
     """
 
     def __init__(self, attend: Attend) -> None:
@@ -82,17 +90,23 @@ class AttentionMode(TorchFunctionMode):
         self.attend, self.ledger = attend, attend.ledger
         self.running: list[RunningModule] = []
         self.tally = Tally(0, 0)
+        self.possible = PossibleSoftmaxes()
 
-    def hooks(self, module: nn.Module, *, is_attention: bool) -> list[RemovableHandle]:
+    def hooks(self, module: nn.Module, *, is_attention: bool | None) -> list[RemovableHandle]:
         """Hooks that record when `module` runs, and switch the mode on for that time."""
 
-        def enter(module: nn.Module, _: Any) -> None:
+        def enter(module: nn.Module, args: Any, kwargs: Any) -> None:
+            given = None
+            if is_attention is None:
+                with hidden_from_function_modes():
+                    x = first_float_input(args, kwargs)
+                    given = None if x is None else x.shape
             if not self.running:
                 self.__enter__()  # type: ignore[no-untyped-call]
-            self.running.append(RunningModule(module, is_attention, self.ledger.total, self.tally))
+            self.running.append(RunningModule(module, is_attention, self.ledger.total, self.tally, given))
 
         return [
-            module.register_forward_pre_hook(enter),
+            module.register_forward_pre_hook(enter, with_kwargs=True),
             module.register_forward_hook(self._leave, always_call=True),
         ]
 
@@ -100,6 +114,7 @@ class AttentionMode(TorchFunctionMode):
         """Make sure that the mode is off."""
         if self.running:
             self.running.clear()
+            self.possible.clear()
             self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
 
     def _leave(self, module: nn.Module, *_: Any) -> None:
@@ -107,7 +122,9 @@ class AttentionMode(TorchFunctionMode):
         if not self.running or self.running[-1].module is not module:
             return
         before = self.running.pop()
-        if before.is_attention and before.calls == self.ledger.total and names_a_softmax(module):
+        if before.is_attention is None:
+            self._leave_unjudged(before)
+        elif before.is_attention and before.calls == self.ledger.total and names_a_softmax(module):
             if self.tally.other_softmaxes > before.tally.other_softmaxes:
                 self.ledger.record_not_over_keys(module)
             # without products it did not attend, for lack of an optional input
@@ -122,7 +139,7 @@ class AttentionMode(TorchFunctionMode):
         """Run `func`; if it is attention, pass it to `attend`."""
         kwargs = kwargs or {}
         module, is_attention, *_ = self.running[-1]
-        if not is_attention:
+        if is_attention is False:
             return func(*args, **kwargs)
         if func is functional.scaled_dot_product_attention:
             output = sdpa_output(self.attend, module, dict(zip(_SDPA_ARGUMENTS, args, strict=False)) | kwargs)
@@ -132,14 +149,62 @@ class AttentionMode(TorchFunctionMode):
         result = func(*args, **kwargs)
         if func in _PRODUCTS:
             self.tally = Tally(self.tally.products + 1, self.tally.other_softmaxes)
+            if isinstance(result, torch.Tensor) and result.ndim > 2:
+                self.ledger.multiplied[module] = None
+                self._take_weights(args)
         elif func in _SOFTMAX and isinstance(result, torch.Tensor):
             scores = args[0] if args else kwargs["input"]
             axis = kwargs.get("dim", args[1] if len(args) > 1 else None)
             if axis in (-1, result.ndim - 1) and result.ndim > 2:
-                self.attend.of_softmax(self._owner(module), "softmax", result, scores)
+                self._softmax(result, scores)
             else:
                 self.tally = Tally(self.tally.products, self.tally.other_softmaxes + 1)
         return result
+
+    def _softmax(self, weights: torch.Tensor, scores: torch.Tensor) -> None:
+        """Take in a softmax over the last axis: at once in an attention module, else when its result is multiplied."""
+        module, is_attention, *_, given = self.running[-1]
+        owner = self._owner(module)
+        if is_attention:
+            self.attend.of_softmax(owner, "softmax", weights, scores)
+        else:
+            given = given if owner is module else self.running[-2].given
+            self.possible.add(PossibleWeights(weights, scores, owner, given))
+
+    def _take_weights(self, args: tuple[Any, ...]) -> None:
+        """Pass on the softmax whose result is among the arguments of a product."""
+        for possible in self.possible.taken_by(args):
+            self._accept(possible)
+
+    def _accept(self, possible: PossibleWeights) -> None:
+        if possible.is_over_channels:
+            self.tally = Tally(self.tally.products, self.tally.other_softmaxes + 1)
+        else:
+            self.attend.of_softmax(possible.owner, "softmax", possible.weights, possible.scores)
+
+    def _leave_unjudged(self, before: RunningModule) -> None:
+        """After a module whose use of a softmax decides: take what only its name can judge.
+
+        Where it is called attention, a softmax inside that nothing was multiplied with directly is its weights, and
+        products without any are attention of another kind.
+        """
+        module = before.module
+        is_named = self._is_called_attention(module)
+        if not is_named and any(self._is_called_attention(outer.module) for outer in self.running):
+            return
+        inside = self.possible.inside(module)
+        if not is_named or before.calls != self.ledger.total:
+            return
+        for possible in inside:
+            self._accept(possible)
+        multiplied = self.tally.products - before.tally.products
+        if before.calls == self.ledger.total and (
+            multiplied > 1 or self.tally.other_softmaxes > before.tally.other_softmaxes
+        ):
+            self.ledger.record_not_over_keys(module)
+
+    def _is_called_attention(self, module: nn.Module) -> bool:
+        return any(looks_like_attention(path, module) for path in self.ledger.places.paths.get(module, ("",)))
 
     def _multi_head(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run torch's multi-head attention so that it returns weights per head, and pass these to `attend`."""

@@ -1,0 +1,66 @@
+"""A softmax in a module of another library, which is attention if its result is multiplied with values."""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+
+class PossibleWeights(NamedTuple):
+    """The result of a softmax over the last axis, which is attention if it is multiplied with values.
+
+    owner   the module that it belongs to
+    given   the shape of what this module was called with
+    """
+
+    weights: torch.Tensor
+    scores: torch.Tensor
+    owner: nn.Module
+    given: torch.Size | None
+
+    def is_in(self, args: tuple[Any, ...]) -> bool:
+        """True if the weights, or a view of them, are among the arguments of a product."""
+        storage = self.weights.untyped_storage().data_ptr()
+        return any(isinstance(x, torch.Tensor) and x.untyped_storage().data_ptr() == storage for x in args)
+
+    @property
+    def is_over_channels(self) -> bool:
+        """True for weights between the channels of each head: as many rows as a head has numbers, not tokens."""
+        *_, n, m = self.weights.shape
+        if self.given is None or len(self.given) < 3 or n != m:
+            return False
+        tokens, width = (
+            (self.given[1], self.given[2]) if len(self.given) == 3 else (self.given[2:].numel(), self.given[1])
+        )
+        return n != tokens and self.weights.ndim == 4 and self.weights.shape[1] * n == width
+
+
+class PossibleSoftmaxes:
+    """Those of which it isn't known yet whether they are attention, in the order in which they were computed."""
+
+    def __init__(self) -> None:
+        self._waiting: list[PossibleWeights] = []
+
+    def add(self, possible: PossibleWeights) -> None:
+        """Keep one until it is multiplied, or the modules around it have run."""
+        self._waiting.append(possible)
+
+    def taken_by(self, args: tuple[Any, ...]) -> list[PossibleWeights]:
+        """Those whose results are among the arguments of a product; they wait no longer."""
+        multiplied = [x for x in self._waiting if x.is_in(args)]
+        if multiplied:
+            self._waiting = [x for x in self._waiting if not x.is_in(args)]
+        return multiplied
+
+    def inside(self, module: nn.Module) -> list[PossibleWeights]:
+        """Those of a module or of parts of it; they wait no longer."""
+        if not self._waiting:
+            return []
+        parts = set(module.modules())
+        inside = [x for x in self._waiting if x.owner in parts]
+        self._waiting = [x for x in self._waiting if x.owner not in parts]
+        return inside
+
+    def clear(self) -> None:
+        """None of them waits any longer."""
+        self._waiting.clear()
