@@ -1,14 +1,62 @@
 """attn matrix --against: the change of every weight, signed."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from attn_cli.prompt import Token
 from attn_cli.summaries.against.side_by_side import SideBySide, cell_labels
+from attn_cli.summaries.call_fields import HEAD_OF_MEAN, LAYER
+from attn_cli.summaries.fields import COUNT, NESTED, STREAM, Field, Rows, each, made, or_none
 from attn_cli.summaries.reduce import Part, Summary
+
+
+class _Maps(NamedTuple):
+    """The changes of one call, beside the call."""
+
+    summary: Summary
+    part: "ChangeMatrix"
+
+    @property
+    def heads(self) -> list[int | str]:
+        """The names along the first axis."""
+        return self.summary.head_names(self.part.averaged)
+
+
+def _or_null(keys: np.ndarray) -> list[int | None]:
+    return [None if key < 0 else key for key in keys.tolist()]
+
+
+_MAPS = (
+    STREAM,
+    replace(LAYER, value="summary.place.layer"),
+    Field("call", COUNT, "as in layers", "summary.place.call"),
+    Field("heads", each(HEAD_OF_MEAN.schema()), "the first axis of changes"),
+    Field("queries", each(COUNT), "the paired rows, by their token index", "part.rows"),
+    Field("other_queries", each(COUNT), "their partners in the other text", "part.other_rows"),
+    Field(
+        "keys",
+        each(or_none(COUNT)),
+        "the columns, by their token index; null where only the other text has the key",
+        lambda maps: _or_null(maps.part.keys),
+    ),
+    Field(
+        "other_keys",
+        each(or_none(COUNT)),
+        "the same in the other text",
+        lambda maps: _or_null(maps.part.other_keys),
+    ),
+    Field(
+        "block",
+        each({"type": "integer", "minimum": 1}, count=2),
+        "(rows, keys) that one number stands for: the one furthest from 0",
+        lambda maps: list(maps.part.block),
+    ),
+    Field("changes", each(NESTED), "the other weights less these, nested as [head][row][column]", "part.changes"),
+)
+CHANGE_MATRICES = Field("change_matrices", Rows(_MAPS, "the maps of one layer"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,17 +92,7 @@ class ChangeMatrix(Part):
 
     def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One object with the maps of all heads nested as [head][row][column]."""
-        yield {
-            "layer": summary.place.layer,
-            "call": summary.place.call,
-            "heads": summary.head_names(self.averaged),
-            "queries": self.rows,
-            "other_queries": self.other_rows,
-            "keys": [None if key < 0 else key for key in self.keys.tolist()],
-            "other_keys": [None if key < 0 else key for key in self.other_keys.tolist()],
-            "block": list(self.block),
-            "changes": self.changes,
-        }
+        yield made(_MAPS, _Maps(summary, self))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """`changes` `[h, rows, columns]`."""

@@ -8,8 +8,24 @@ import numpy as np
 
 from attn_cli.kernel.stats.topk import heaviest
 from attn_cli.prompt import Token
-from attn_cli.summaries.against.side_by_side import SideBySide, cell_labels
+from attn_cli.summaries.against.side_by_side import CELL, SideBySide, cell_labels
+from attn_cli.summaries.fields import COUNT, NUMBER, SHARE, STREAM, TEXT, Field, Rows
 from attn_cli.summaries.reduce import Part, Summary
+
+_CHANGE = NUMBER | {"minimum": -1.0001, "maximum": 1.0001}
+_NUMBERS = (
+    Field("weight", SHARE, "in this text or model"),
+    Field("other_weight", SHARE, "in the other"),
+    Field("change", _CHANGE, "the other weight less this one"),
+)
+_ROW = (
+    Field("other_query", COUNT, "the query's index in the other text"),
+    Field("other_query_token", TEXT),
+    Field("row_change", SHARE, "of the whole row"),
+)
+CHANGED_KEYS = Field(
+    "changed_keys", Rows((STREAM, *CELL, *_NUMBERS, *_ROW), "one key of one query, the largest change first")
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,22 +64,17 @@ class ChangedKeys(Part):
             key, other_key = int(self.keys[at, row, rank]), int(self.other_keys[at, row, rank])
             query = int(self.rows[row])
             head = summary.head_names(self.averaged)[at]
-            yield cell_labels(summary, head, query, key, other_key, self.other_key_tokens) | {
-                "weight": float(self.weights[at, row, rank]),
-                "other_weight": float(self.other_weights[at, row, rank]),
-                "change": float(self.changes[at, row, rank]),
-            }
+            numbers = (float(x[at, row, rank]) for x in (self.weights, self.other_weights, self.changes))
+            cell = cell_labels(summary, head, query, key, other_key, self.other_key_tokens)
+            yield cell | {one.name: number for one, number in zip(_NUMBERS, numbers, strict=True)}
 
     def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """The same, each with the other query and the change of the whole row."""
         places = np.ndindex(*self.keys.shape)
         for (at, row, _), record in zip(places, self.records(summary), strict=True):
             other = int(self.other_rows[row])
-            yield record | {
-                "other_query": other,
-                "other_query_token": self.other_query_tokens[other].text,
-                "row_change": float(self.row_changes[at, row]),
-            }
+            values = (other, self.other_query_tokens[other].text, float(self.row_changes[at, row]))
+            yield record | {one.name: value for one, value in zip(_ROW, values, strict=True)}
 
     @property
     def footnote(self) -> str:

@@ -7,7 +7,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from attn_cli.summaries.against.side_by_side import SideBySide
-from attn_cli.summaries.fields import COUNT, SHARE, STREAM, Field, Rows, made
+from attn_cli.summaries.call_fields import HEAD, KV_HEAD, LAYER
+from attn_cli.summaries.fields import SHARE, STREAM, Field, Rows, made
 from attn_cli.summaries.reduce import Part, Summary
 
 
@@ -23,9 +24,9 @@ class _Row(NamedTuple):
 
 _ROW = (
     STREAM,
-    Field("layer", COUNT, "the model's own block number"),
-    Field("head", COUNT, "the model's own head number"),
-    Field("kv_head", COUNT, "the key/value head that it reads"),
+    LAYER,
+    HEAD,
+    KV_HEAD,
     Field("change", SHARE, "the mean change of the paired rows"),
     Field("last_change", SHARE, "the change of the last paired row"),
 )

@@ -10,6 +10,8 @@ from attn_cli.call import AttentionCall, Call
 from attn_cli.errors import InputError
 from attn_cli.prompt import Token
 from attn_cli.summaries.against.alignment import Aligner, TokenAlignment
+from attn_cli.summaries.call_fields import HEAD_OF_MEAN, LAYER, QUERY, QUERY_TOKEN
+from attn_cli.summaries.fields import COUNT, TEXT, Field, or_none
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 
@@ -91,20 +93,26 @@ def side_by_side(call: Call, other: Call, aligner: Aligner | None = None) -> Sid
     return SideBySide(call, other, aligner.of(call.queries, other.queries), aligner.of(call.keys, other.keys))
 
 
+CELL = (
+    LAYER,
+    HEAD_OF_MEAN,
+    QUERY,
+    QUERY_TOKEN,
+    Field("key", or_none(COUNT), "the key's token index; null where only the other text has it"),
+    Field("key_token", or_none(TEXT)),
+    Field("other_key", or_none(COUNT), "its index in the other text; null where only this text has it"),
+    Field("other_key_token", or_none(TEXT)),
+)
+
+
 def cell_labels(
     summary: Summary, head: int | str, query: int, key: int, other_key: int, other_keys: Sequence[Token]
 ) -> dict[str, Any]:
-    """The fields of a row that name its cell; `key` or `other_key` is -1 where only the other text has it."""
-    return {
-        "layer": summary.place.layer,
-        "head": head,
-        "query": query,
-        "query_token": summary.queries[query].text,
-        "key": None if key < 0 else key,
-        "key_token": None if key < 0 else summary.keys[key].text,
-        "other_key": None if other_key < 0 else other_key,
-        "other_key_token": None if other_key < 0 else other_keys[other_key].text,
-    }
+    """The fields `CELL` of a row; `key` or `other_key` is -1 where only the other text has it."""
+    of_key = (None, None) if key < 0 else (key, summary.keys[key].text)
+    of_other = (None, None) if other_key < 0 else (other_key, other_keys[other_key].text)
+    values = (summary.place.layer, head, query, summary.queries[query].text, *of_key, *of_other)
+    return {one.name: value for one, value in zip(CELL, values, strict=True)}
 
 
 def _by_column(weights: np.ndarray, places: np.ndarray) -> np.ndarray:

@@ -9,9 +9,21 @@ import numpy as np
 from attn_cli.call import Call
 from attn_cli.kernel.definition.softmax import renormalised
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
+from attn_cli.summaries.call_fields import HEAD_OF_MEAN, KEY, KEY_TOKEN, LAYER, RESCALED_SHARE, SHARE_BY, SHARES
 from attn_cli.summaries.calls.read_shares import By
+from attn_cli.summaries.fields import COUNT, SHARE, STREAM, Field, Rows
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.received import ReceivedShares
+
+_KEY = (
+    LAYER,
+    HEAD_OF_MEAN,
+    Field("rank", COUNT, "0 for the key that receives most"),
+    KEY,
+    KEY_TOKEN,
+    Field("received_share", SHARE, "mean weight over all queries, or over those that --token picks"),
+)
+OVERALL = Field("overall", Rows((STREAM, *_KEY, *SHARES), "one key of one head, that which receives most first"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,23 +68,15 @@ class Overall(Part):
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per (head, rank)."""
-        rescaled_shares = self.rescaled_shares
+        shares = [(SHARE_BY.get(self.by), self.read), (RESCALED_SHARE, self.rescaled_shares)]
+        columns = {one.name: values for one, values in shares if one is not None and values is not None}
+        names = [*(one.name for one in _KEY), *columns]
         for at, head in enumerate(summary.head_names(self.averaged)):
             for rank, key in enumerate(self.keys[at].tolist()):
                 if key >= 0:
-                    read = {} if self.read is None else {f"{self.by}_share": float(self.read[at, rank])}
-                    yield (
-                        {
-                            "layer": summary.place.layer,
-                            "head": head,
-                            "rank": rank,
-                            "key": key,
-                            "key_token": summary.keys[key].text,
-                            "received_share": float(self.shares[at, rank]),
-                        }
-                        | read
-                        | ({} if rescaled_shares is None else {"rescaled_share": float(rescaled_shares[at, rank])})
-                    )
+                    numbers = (float(values[at, rank]) for values in (self.shares, *columns.values()))
+                    cell = (summary.place.layer, head, rank, key, summary.keys[key].text)
+                    yield dict(zip(names, (*cell, *numbers), strict=True))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """`keys`, `received_share`, by value or by output that share, and rescaled `rescaled_share`, `[h, k]`."""
