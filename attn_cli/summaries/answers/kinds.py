@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -12,11 +12,12 @@ from attn_cli.recording import Recording
 from attn_cli.selection import ALL, Selection
 from attn_cli.source import Source
 from attn_cli.summaries.calls.memo import memoised
-from attn_cli.summaries.fields import COUNT, FLAG, POSITIVE, TEXT, Field, Rows, made
+from attn_cli.summaries.fields import COUNT, FLAG, POSITIVE, TEXT, Field, Rows, made, or_none
+from attn_cli.summaries.fields import STREAM as STREAM_OF_SEVERAL
 from attn_cli.summaries.median import median
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.kinds import KINDS
-from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds, HeadKindsReducer, KindTexts
+from attn_cli.summaries.reducers.kinds.head_kinds import HEAD_ROW, HeadKinds, HeadKindsReducer, KindTexts
 from attn_cli.summaries.report import Answer, Report
 from attn_cli.summaries.sinks import LONG_RESIDUAL, SHORT_VALUE, are_sinks_of_text
 
@@ -62,7 +63,39 @@ _SINK = (
     Field("hub", FLAG, "true for a hub: its value and its vector have ordinary norms, so heads read it",
           "is_hub"),
 )  # fmt: skip
+
+
+class JudgedPrompt(NamedTuple):
+    """The seed of a prompt of random tokens, None of a text, and how many tokens it has."""
+
+    seed: int | None
+    tokens: int
+
+
+_PROMPT = (
+    Field("seed", or_none(COUNT), "that its random tokens were drawn with; null for a text"),
+    Field("tokens", COUNT, "how many it has"),
+)
+STREAM = Field("stream", TEXT, STREAM_OF_SEVERAL.meaning, optional=True)
+MODULE = Field("module", TEXT, "the module's path, where a layer has several", "name", optional=True)
+CALL = Field("call", COUNT, "which of its runs, where a layer has several", optional=True)
+HEADS = Field(
+    "kinds",
+    Rows(
+        (STREAM, MODULE, CALL, *HEAD_ROW),
+        "one head; below weight and share 0.1, or 5 times the baseline, it is of no kind",
+    ).schema(),
+    value=lambda kinds: list(kinds.records()),
+)
 SINKS = Field("sinks", Rows(_SINK), "the keys of a text that are sinks of a tenth of all heads; none of random tokens")
+FIELDS = (
+    Field("prompts", Rows(_PROMPT).schema() | {"minItems": 1}, "what the heads were judged on, in the order of inputs",
+          lambda kinds: [made(_PROMPT, prompt) for prompt in kinds.prompts]),
+    Field("named_by", {"enum": ["weight", "share"]},
+          "the number that heads are named by: share on a text, weight on random tokens"),
+    HEADS,
+    SINKS,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +107,7 @@ class KindMap(Answer):
     """
 
     name: ClassVar[str] = "kind_map"
+    fields: ClassVar[Sequence[Field]] = FIELDS
     several_texts: ClassVar[bool] = True
 
     summaries: tuple[Summary, ...]
@@ -94,19 +128,20 @@ class KindMap(Answer):
         """One row per head."""
         streams = {summary.place.stream for summary in self.summaries}
         modules = [(summary.place.stream, summary.place.layer) for summary in self.summaries]
+        lead = [STREAM] if len(streams) > 1 else []
+        lead += [MODULE, CALL] if len(set(modules)) < len(modules) else []
         for summary, part in self.parts:
-            place = summary.place
-            lead: dict[str, Any] = {"stream": place.stream} if len(streams) > 1 else {}
-            if len(set(modules)) < len(modules):
-                lead |= {"module": place.name, "call": place.call}
-            yield from (lead | row for row in part.records(summary))
+            yield from (made(lead, summary.place) | row for row in part.records(summary))
 
-    def document(self) -> dict[str, Any]:
-        """The prompts' seeds and lengths, the heads, and the sinks of a text."""
-        prompts = [{"seed": None if self.seed is None else self.seed + more, "tokens": length}
-                   for more, length in enumerate(self.lengths)]  # fmt: skip
-        by = "weight" if self.seed is not None else "share"
-        return {"prompts": prompts, "named_by": by, "kinds": list(self.records())} | made([SINKS], self)
+    @property
+    def prompts(self) -> list[JudgedPrompt]:
+        """The seed and the length of each prompt."""
+        return [JudgedPrompt(None if self.seed is None else self.seed + at, n) for at, n in enumerate(self.lengths)]
+
+    @property
+    def named_by(self) -> str:
+        """The number that heads are named by."""
+        return "weight" if self.seed is not None else "share"
 
     def arrays(self) -> dict[str, np.ndarray]:
         """A row for each head of every call `[N]`, a column for each kind `[N, K]`."""

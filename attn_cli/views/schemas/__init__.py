@@ -3,7 +3,7 @@
     envelope.json          fields that every output has: source, warnings
     inputs.json            what an output says about the text that was read, by kind of command
     shared.json            pieces that several outputs have in common, such as layers and their rule
-    statistics, kinds      per-head statistics and kinds of heads, as their lists in the summaries describe them
+    statistics             per-head statistics, as their list in the summaries describes them
     fragments/NAME.json    what `attn.NAME/1` adds: title, description, and the parts of its result
 
 A fragment is found by its file's name: a new output needs no entry anywhere else. Wherever `{"$include": "FILE#A/B"}`
@@ -142,27 +142,7 @@ def _statistics() -> dict[str, Any]:
     return {"names": list(properties), "properties": properties}
 
 
-def _kinds() -> dict[str, Any]:
-    """The kinds of heads as a fragment: the names of their columns, a property for each, and what a head may be."""
-    from attn_cli.summaries.reducers.kinds import KINDS
-
-    properties = {
-        f"{kind.name}_{number}": {
-            "type": ["number", "null"],
-            "description": f"{number}, with these targets: {kind.meaning}",
-        }
-        for kind in KINDS
-        for number in ("weight", "share", "baseline")
-    }
-    names = [kind.name for kind in KINDS]
-    kind = {
-        "enum": [*names, "none", "not judged"],
-        "description": "not judged: too few queries have a target of any kind",
-    }
-    return {"names": list(properties), "properties": properties, "kind": kind}
-
-
-_LISTS = {"statistics": _statistics, "kinds": _kinds}
+_LISTS = {"statistics": _statistics}
 
 
 def _merged(base: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:

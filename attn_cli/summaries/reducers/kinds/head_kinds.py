@@ -13,6 +13,8 @@ from attn_cli.kernel.definition.mask import Intervals, intervals
 from attn_cli.kernel.stats.wanted import ColumnSums, RowStats, Wanted
 from attn_cli.prompt import Token
 from attn_cli.recording import RecordedLayer
+from attn_cli.summaries.call_fields import HEAD, KV_HEAD, LAYER
+from attn_cli.summaries.fields import NUMBER, POSITIVE, Field
 from attn_cli.summaries.median import median
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.kinds import DELIMITER, FIRST, KINDS, PLACE, UNIFORM
@@ -30,6 +32,24 @@ from attn_cli.summaries.reducers.kinds.row_factors import RowFactors, factors_of
 from attn_cli.summaries.reducers.kinds.targets import Distances, Targets, cross_targets, targets_of
 from attn_cli.summaries.sight import IntervalSight, MaskSight
 from attn_cli.summaries.sinks import LONG_RESIDUAL, SHORT_VALUE, expected_sinks
+
+KIND_NAMES = {NOTHING: "none", NOT_JUDGED: "not judged"} | {at: kind.name for at, kind in enumerate(KINDS)}
+HEAD_ROW = (
+    LAYER,
+    HEAD,
+    KV_HEAD,
+    Field("kind", {"enum": [*(kind.name for kind in KINDS), "none", "not judged"]},
+          "not judged: too few queries have a target of any kind"),
+    Field("weight", POSITIVE,
+          "mean weight on the targets of its kind, over the queries with one; of uniform: entropy over that of uniform "
+          "attention"),
+    Field("share", NUMBER, "the same as a share of non-sink attention; of first, delimiter and uniform the weight"),
+    Field("baseline", POSITIVE, "what uniform attention would give these targets"),
+    Field("control", NUMBER,
+          "of induction and duplicate: weight on other keys at the same distances, in the unit of named_by"),
+    *(Field(f"{kind.name}_{number}", NUMBER, f"{number}, with these targets: {kind.meaning}")
+      for kind in KINDS for number in ("weight", "share", "baseline")),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,17 +88,11 @@ class HeadKinds(Part):
         numbers, place = self.judged, summary.place
         for at, (head, group) in enumerate(zip(place.heads, place.groups, strict=True)):
             named = int(numbers.kind[at])
-            row = {"layer": place.layer, "head": head, "kv_head": group, "kind": KIND_NAMES[named]}
-            row |= {name: float(values[named, at]) if named >= 0 else None for name, values in (
-                ("weight", numbers.weight), ("share", numbers.share),
-                ("baseline", np.broadcast_to(numbers.baseline[:, None], numbers.weight.shape)),
-                ("control", numbers.control),
-            )}  # fmt: skip
-            for number, kind in enumerate(KINDS):
-                row[f"{kind.name}_weight"] = float(numbers.weight[number, at])
-                row[f"{kind.name}_share"] = float(numbers.share[number, at])
-                row[f"{kind.name}_baseline"] = float(numbers.baseline[number])
-            yield row
+            of_head = (numbers.weight[:, at], numbers.share[:, at], numbers.baseline)
+            of_kind = (float(x[named]) if named >= 0 else None for x in (*of_head, numbers.control[:, at]))
+            of_kinds = (float(x[number]) for number in range(len(KINDS)) for x in of_head)
+            row = (place.layer, head, group, KIND_NAMES[named], *of_kind, *of_kinds)
+            yield {one.name: value for one, value in zip(HEAD_ROW, row, strict=True)}
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The kind's name of each head `[h]`, and weight, share `[h, K]` and baseline `[h, K]` of all kinds."""
@@ -91,9 +105,6 @@ class HeadKinds(Part):
     def labels(self) -> dict[str, np.ndarray]:
         """The names of the K kinds."""
         return {"kinds": np.array([kind.name for kind in KINDS])}
-
-
-KIND_NAMES = {NOTHING: "none", NOT_JUDGED: "not judged"} | {at: kind.name for at, kind in enumerate(KINDS)}
 
 
 class KindTexts:
