@@ -35,6 +35,8 @@ PAGES = {"README": README} | {topic.name: topic.file for topic in topics()}
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 DOTS = "...\n"
+LOAD = "attn_cli.sources.huggingface.load.checkpoint.load"
+READERS = ("cut", "head", "jq", "tail")
 NOTES = """Notes from the harbour office.
 The lamp on the north pier is green.
 The ferry to Bergen leaves at seven.
@@ -87,8 +89,8 @@ SCREEN = {"COLUMNS": "80", "NO_COLOR": "1", "LC_ALL": "C.UTF-8", "HF_HUB_OFFLINE
 def run(command: str, folder: Path) -> str:
     """The command's output on both streams, as on a screen of 80 columns without colour.
 
-    A line of `attn`, alone or before one pipe into jq or cut, runs in this process, where each model is loaded once for
-    all pages; others in a shell.
+    A line of `attn`, alone or before a pipe into one of `READERS`, runs in this process, where each model is loaded
+    once for all pages; others in a shell.
     """
     first, pipe, reader = command.partition(" | ")
     words = list(shlex.shlex(first, posix=True, punctuation_chars=True))
@@ -96,7 +98,7 @@ def run(command: str, folder: Path) -> str:
         words[0] == "attn"
         and not set("$`*~{") & set(first)
         and not any(set(word) <= set("|<>;&()") for word in words)
-        and (not pipe or reader.split()[0] in ("jq", "cut"))
+        and (not pipe or reader.split()[0] in READERS)
     ):
         printed, errors = _in_process(shlex.split(first), folder, apart=bool(pipe))
         return errors.decode() + _in_shell(reader, folder, printed) if pipe else printed.decode()
@@ -121,7 +123,7 @@ def _in_process(words: list[str], folder: Path, *, apart: bool) -> tuple[bytes, 
     with (
         mock.patch.multiple(sys, argv=words, stdin=Stream(), stdout=output, stderr=errors),
         mock.patch.dict(os.environ, environment(**SCREEN), clear=True),
-        mock.patch("attn_cli.sources.huggingface.load.checkpoint.load", load_once),
+        mock.patch(LOAD, load_once),
         contextlib.chdir(folder),
         contextlib.suppress(SystemExit),
     ):
@@ -204,6 +206,7 @@ PYTHON = [(page, block) for page in PAGES for block in blocks(page, "python")]
 @pytest.mark.parametrize(("page", "block"), PYTHON)
 def test_the_python_of_a_page(page: str, block: str, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folders[page])
+    monkeypatch.setattr(LOAD, load_once)
     test = doctest.DocTestParser().get_doctest(block, {}, page, PAGES[page].name, 0)
     assert test.examples
     assert doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test).failed == 0
