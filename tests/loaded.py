@@ -6,6 +6,7 @@ from pathlib import Path
 from attn_cli.selection import ALL
 from attn_cli.sources.huggingface.load.checkpoint import Check, LoadedModel, load
 from attn_cli.sources.huggingface.load.checks import check_chosen_heads, check_chosen_layers
+from attn_cli.sources.huggingface.load.model_classes import model_class
 from attn_cli.sources.huggingface.load.origin import Origin
 
 _loaded: dict[object, LoadedModel] = {}
@@ -15,9 +16,17 @@ def load_once(origin: Origin, *, generates: bool = False, check: Check | None = 
     """As `load`, by the files that a name leads to; files that were read once must not change."""
     chosen = origin.options.chosen
     options = replace(origin.options, known_texts=(), chosen=ALL)
-    key = (Path(origin.path, origin.gguf or "").resolve(), options, generates)
+    file = Path(origin.path, origin.gguf or "").resolve()
+    # With its LM head a model is the same, whether it generates or predicts.
+    with_head = (file, replace(options, predicts=True), True)
+    key = with_head if generates or (options.predicts and with_head in _loaded) else (file, options, False)
+    if key not in _loaded and with_head in _loaded and not options.predicts:
+        whole = _loaded[with_head]  # whose stack is what is loaded without the head
+        if type(whole.model) is model_class(whole.model.config):
+            _loaded[key] = replace(whole, generating=None)
     if key not in _loaded:
-        _loaded[key] = load(replace(origin, options=options), generates=generates, check=check)
+        kept = load(replace(origin, options=options), generates=generates, check=check)
+        _loaded[with_head if kept.generating is not None else key] = _loaded[key] = kept
     kept = _loaded[key]
     check_chosen_layers(chosen.layers or (), kept.model.config, origin.name)
     check_chosen_heads(chosen, kept.model.config)
