@@ -10,6 +10,7 @@ from attn_cli.mixing import MixedLayer
 from attn_cli.model_blocks import Block, BlockVectors
 from attn_cli.prompt import Prompt
 from attn_cli.selection import PlannedLayer, Selection
+from attn_cli.stations import Reference
 
 
 class Source(Protocol):
@@ -124,3 +125,14 @@ class Mixing(Protocol):
 
     def mixed_layers(self, prompt: Prompt) -> list[MixedLayer]:
         """The layers, in their order; LoadError for a model that is no encoder."""
+
+
+@runtime_checkable
+class Referring(Source, Protocol):
+    """A source whose model other engines' numbers can be held against."""
+
+    def reference(self) -> Reference:
+        """The model's pass, station by station; InputError for one of an encoder and a decoder."""
+
+    def labels(self, ids: Sequence[int]) -> list[str]:
+        """The text of each token by itself, else its name in the vocabulary."""

@@ -34,6 +34,7 @@ class Reading(TypedDict, total=False):
     audio: str | None
     chat: Sequence[Mapping[str, str]] | None
     known_texts: Sequence[str]
+    reads_text: bool
 
 
 class Loading(TypedDict, total=False):
@@ -46,6 +47,7 @@ class Loading(TypedDict, total=False):
     trust_remote_code: bool
     offline: bool
     predicts: bool
+    reads_text: bool
     known_texts: Sequence[str]
     chosen: Selection
 
@@ -74,7 +76,8 @@ def open_source(
     loading       how a model is loaded: revision, device, device_map, dtype, trust_remote_code, offline; and
                   whether a model is loaded with its language-model head, because it predicts; and texts that will be
                   read, layers and heads that will be looked at, as far as they are known: a model without positions
-                  for one, or without such a layer or head, isn't loaded
+                  for one, or without such a layer or head, isn't loaded; and whether
+                  texts will be read at all, without which a model may have no tokenizer
 
     Raises InputError for an option that is not for such a source, LoadError for a model or file that can't be read.
     """
@@ -98,7 +101,9 @@ def open_source(
     from attn_cli.sources.huggingface.load.origin import OriginOptions, find
     from attn_cli.sources.huggingface.read.media import read_media
 
-    origin = find(model, OriginOptions(**loading, reads_text=inputs is None and image is None and audio is None))
+    if inputs is not None or image is not None or audio is not None:
+        loading["reads_text"] = False
+    origin = find(model, OriginOptions(**loading))
     from attn_cli.sources.huggingface.load.hub import check_hub
 
     media = read_media(image, audio)

@@ -83,6 +83,28 @@ def read_npz(raw: Raw, name: str) -> tuple[Matrix, str]:
     return read_npy(data, name, label), label
 
 
+def npy_header(data: Bytes, label: str) -> NpyHeader:
+    """The header of a .npy file. Errors: InputError for a broken one, one that promises too much, and a pickle."""
+    header = _header(data, label)
+    if header.dtype.hasobject:
+        raise pickle_error(label)
+    if data.size - header.offset < header.promised_bytes:
+        raise _promises(header, data.size, label)
+    return header
+
+
+def npz_header(archive: zipfile.ZipFile, entry: str, label: str) -> NpyHeader:
+    """The header of a .npy file in an archive, of which nothing more is unpacked. Errors: as `npy_header`."""
+    size = archive.getinfo(entry).file_size
+    with archive.open(entry) as member:
+        header = _header(np.frombuffer(member.read(min(size, _LONGEST_HEADER)), np.uint8), label)
+    if header.dtype.hasobject:
+        raise pickle_error(label)
+    if size - header.offset < header.promised_bytes:
+        raise _promises(header, size, label)
+    return header
+
+
 @contextmanager
 def npz_archive(raw: Raw) -> Iterator[zipfile.ZipFile]:
     """Context manager: the zip file in `raw`. Errors: InputError for all that zipfile finds wrong in the block."""

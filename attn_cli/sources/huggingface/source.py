@@ -59,6 +59,7 @@ from attn_cli.sources.huggingface.residual.mixed_layers import mixed_layers
 from attn_cli.sources.huggingface.residual.output_projection import Projections
 from attn_cli.sources.huggingface.residual.projection_search import find_projections
 from attn_cli.sources.huggingface.residual.score_writers import ReadModel, written_rows
+from attn_cli.sources.huggingface.stations.reference import ModelReference
 
 _ENOUGH_TOKENS = 8  # to see which module is given what
 
@@ -341,6 +342,14 @@ class ModelSource:
         with self._translating_errors(arguments, unfit=isinstance(prompt, ArrayPrompt)):
             found, places = self._projected_places(arguments)
             return mixed_layers(self.loaded, prompt, arguments, found, places)
+
+    def reference(self) -> ModelReference:
+        """As for `attn_cli.source.Referring`."""
+
+        def arguments(ids: Sequence[int]) -> dict[str, Any]:
+            return self._without_cache(self.reader.padded_batch([np.array(ids)]))
+
+        return ModelReference(self.loaded, arguments)
 
     @property
     def positions(self) -> int | None:

@@ -16,19 +16,26 @@ def axis_mistakes(problem: Problem) -> Iterator[Mistake]:
     rule = problem.rule
     if not rule.softmax:
         return
-    all_scores = problem.right.scores
     yield problem.mixed("softmax-over-queries", "the softmax runs over the queries instead of the keys",
-                        _softmax_over(all_scores, -2))  # fmt: skip
+                        lambda: _softmax_over(problem.right.scores, -2))  # fmt: skip
     if len(problem.q) > 1:
         yield problem.mixed("softmax-over-heads", "the softmax runs over the heads instead of the keys",
-                            _softmax_over(all_scores, 0))  # fmt: skip
+                            lambda: _softmax_over(problem.right.scores, 0))  # fmt: skip
     if not isinstance(rule.mask, Open):
-        unmasked = softmax(scores(problem.q, problem.k, replace(rule, mask=Open())), rule.sink)
         yield problem.mixed("mask-after-softmax", "the mask was applied after the softmax: rows no longer add to 1",
-                            np.where(np.isneginf(all_scores), 0, unmasked))  # fmt: skip
-        zeroed = np.where(np.isneginf(all_scores), 0, unnormalised(all_scores))
+                            lambda: _masked_after(problem))  # fmt: skip
         yield problem.mixed("masked-scores-0", "blocked scores were set to 0 instead of -inf",
-                            softmax(zeroed, rule.sink))  # fmt: skip
+                            lambda: _masked_to_0(problem))  # fmt: skip
+
+
+def _masked_after(problem: Problem) -> np.ndarray:
+    unmasked = softmax(scores(problem.q, problem.k, replace(problem.rule, mask=Open())), problem.rule.sink)
+    return np.where(np.isneginf(problem.right.scores), 0, unmasked)
+
+
+def _masked_to_0(problem: Problem) -> np.ndarray:
+    right = problem.right.scores
+    return np.asarray(softmax(np.where(np.isneginf(right), 0, unnormalised(right)), problem.rule.sink))
 
 
 def _softmax_over(all_scores: np.ndarray, axis: int) -> np.ndarray:

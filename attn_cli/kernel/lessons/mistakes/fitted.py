@@ -8,6 +8,7 @@ import numpy as np
 
 from attn_cli.kernel.definition.dense import scores
 from attn_cli.kernel.definition.masks import Open
+from attn_cli.kernel.definition.softmax import softmax
 from attn_cli.kernel.lessons.mistakes.problem import Mistake, Problem
 
 _FAINT = -40.0  # a masked score below it shows in rows alone in which all keys are masked, whatever it is
@@ -62,8 +63,7 @@ class _Leak:
         return self._mixed("mask-added", words, np.where(self.masked, self.open + number, self.right))
 
     def _mixed(self, name: str, words: str, wrong: np.ndarray) -> Mistake:
-        powers = np.exp(wrong - wrong.max(axis=-1, keepdims=True))
-        return self.problem.mixed(name, words, powers / powers.sum(axis=-1, keepdims=True))
+        return self.problem.mixed(name, words, lambda: np.asarray(softmax(wrong)))
 
 
 def _round(number: float) -> str:

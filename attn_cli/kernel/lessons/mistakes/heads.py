@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from attn_cli.kernel.definition.dense import attend
 from attn_cli.kernel.definition.heads import join_heads, split_heads
 from attn_cli.kernel.lessons.mistakes.problem import Mistake, Problem, attended
 
@@ -20,22 +19,36 @@ def head_mistakes(problem: Problem) -> Iterator[Mistake]:
         yield attended("key-head-0", "every head read key head 0", q, k[:1], v[:1], rule)
     if h == 1:
         return
-    cut = attend(_recut(q), _recut(k), _recut(v), rule)
-    yield Mistake("heads-cut-by-reshape",
-                  "heads were cut by a reshape alone: [n, h * d] to [h, n, d] without moving the axis",
-                  cut.weights, cut.output)  # fmt: skip
-    n, e = problem.right.output.shape[-2:]
-    yield Mistake("heads-cut-and-joined-by-reshape",
-                  "heads were cut and joined by a reshape alone: a transpose is missing on both sides",
-                  cut.weights, np.asarray(split_heads(cut.output.reshape(n, h * e), h)))  # fmt: skip
-    right = problem.right
-    joined = np.asarray(split_heads(right.output.reshape(n, h * e), h))  # so that joining it gives that order
-    yield Mistake("heads-joined-by-reshape",
-                  "heads were joined by a reshape alone: [h, n, e] to [n, h * e] without moving the axis",
-                  right.weights, joined)  # fmt: skip
-    yield Mistake("output-reshaped",
-                  "the output's rows and heads were reshaped, [n, h, e] to [h, n, e], where they must be transposed",
-                  right.weights, _recut(right.output))  # fmt: skip
+    n, e = q.shape[-2], v.shape[-1]
+
+    def joined(output: np.ndarray) -> np.ndarray:
+        """The output so that joining it gives the numbers of heads joined by a reshape."""
+        return np.asarray(split_heads(output.reshape(n, h * e), h))
+
+    cut = _recut(q), _recut(k), _recut(v), rule
+    yield attended(
+        "heads-cut-by-reshape",
+        "heads were cut by a reshape alone: [n, h * d] to [h, n, d] without moving the axis",
+        *cut,
+    )
+    yield attended(
+        "heads-cut-and-joined-by-reshape",
+        "heads were cut and joined by a reshape alone: a transpose is missing on both sides",
+        *cut,
+        joined,
+    )
+    yield attended(
+        "heads-joined-by-reshape",
+        "heads were joined by a reshape alone: [h, n, e] to [n, h * e] without moving the axis",
+        q,
+        k,
+        v,
+        rule,
+        joined,
+    )
+    yield attended("output-reshaped",
+                   "the output's rows and heads were reshaped, [n, h, e] to [h, n, e], where they must be transposed",
+                   q, k, v, rule, _recut)  # fmt: skip
 
 
 def _recut(x: np.ndarray) -> np.ndarray:

@@ -1,5 +1,6 @@
 """The problem that a mistake is made in, and its result."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -8,16 +9,31 @@ import numpy as np
 
 from attn_cli.kernel.definition.dense import Attention, attend
 from attn_cli.kernel.definition.heads import expand_groups
-from attn_cli.kernel.definition.positions import Rotation
+from attn_cli.kernel.definition.positions import Rotation, Turning
 from attn_cli.kernel.definition.rule import Rule
+
+
+class OtherAngles(NamedTuple):
+    """Rotary positions as a mistake would make them.
+
+    frequencies  the angle of every pair at position 1 `[pairs]`
+    factor       on cos and sin
+    """
+
+    name: str
+    words: str
+    frequencies: np.ndarray
+    factor: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
     """One attention in float64: q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`.
 
-    width     the width of the model that the heads are cut from
-    rotation  the rotary positions of q and k; None: not rotated
+    width         the width of the model that the heads are cut from
+    rotation      the rotary positions of q and k; None: not rotated, or as `turning` says
+    turning       the pairs and angles by which a model turned q and k; None where that is not a model's
+    other_angles  what a model's settings say that its angles could be mistaken for
     """
 
     q: np.ndarray
@@ -26,6 +42,8 @@ class Problem:
     rule: Rule
     width: int
     rotation: Rotation | None = None
+    turning: Turning | None = None
+    other_angles: Sequence[OtherAngles] = ()
 
     @cached_property
     def right(self) -> Attention:
@@ -41,26 +59,83 @@ class Problem:
         """The same by another rule."""
         return attended(name, words, self.q, self.k, self.v, rule)
 
-    def mixed(self, name: str, words: str, weights: np.ndarray) -> "Mistake":
+    def mixed(self, name: str, words: str, weights: Callable[[], np.ndarray]) -> "Mistake":
         """The values mixed by other weights `[h, n, m]`."""
-        return Mistake(name, words, weights, weights @ self.values)
+
+        def make() -> Made:
+            made = weights()
+            return Made(made, made @ self.values)
+
+        return Mistake(name, words, make)
 
 
-class Mistake(NamedTuple):
-    """A mistake and what it leads to.
+class Made(NamedTuple):
+    """What a mistake leads to: weights `[h, n, m]` and the output `[h, n, e]`."""
 
-    name     in a word or two, with hyphens; "a+b" for two at once
-    words    as a sentence that goes on after "likely cause:"
-    weights  `[h, n, m]`, and the output `[h, n, e]`
-    """
-
-    name: str
-    words: str
     weights: np.ndarray
     output: np.ndarray
 
 
-def attended(name: str, words: str, q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule) -> Mistake:
-    """The mistake that leads to the attention of q, k and v by a rule."""
-    attention = attend(q, k, v, rule)
-    return Mistake(name, words, attention.weights, attention.output)
+class Operands(NamedTuple):
+    """The attention that a mistake computes in place of the right one; `after` changes its output `[h, n, e]`."""
+
+    q: np.ndarray
+    k: np.ndarray
+    v: np.ndarray
+    rule: Rule
+    after: Callable[[np.ndarray], np.ndarray] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Mistake:
+    """A mistake and what it leads to, which is computed when asked for.
+
+    name      in a word or two, with hyphens; "a+b" for two at once
+    words     as a sentence that goes on after "likely cause:"
+    make      computes its weights and output
+    operands  what it attends to, for those who compute that without a matrix of weights; None where it needs one
+    """
+
+    name: str
+    words: str
+    make: Callable[[], Made]
+    operands: Callable[[], Operands] | None = None
+
+    @cached_property
+    def made(self) -> Made:
+        """Weights and output."""
+        return self.make()
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Its weights `[h, n, m]`."""
+        return self.made.weights
+
+    @property
+    def output(self) -> np.ndarray:
+        """Its output `[h, n, e]`."""
+        return self.made.output
+
+
+def attended(
+    name: str,
+    words: str,
+    q: np.ndarray,
+    k: np.ndarray,
+    v: np.ndarray,
+    rule: Rule,
+    after: Callable[[np.ndarray], np.ndarray] | None = None,
+) -> Mistake:
+    """The mistake that leads to the attention of q, k and v by a rule; `after` changes the output."""
+    return attending(name, words, lambda: Operands(q, k, v, rule, after))
+
+
+def attending(name: str, words: str, operands: Callable[[], Operands]) -> Mistake:
+    """The mistake that leads to the attention of these operands, which are made when asked for."""
+
+    def make() -> Made:
+        q, k, v, rule, after = operands()
+        attention = attend(q, k, v, rule)
+        return Made(attention.weights, attention.output if after is None else after(attention.output))
+
+    return Mistake(name, words, make, operands)

@@ -1,16 +1,19 @@
 """The usual mistakes with rotary positions, made on purpose: each rotates q and k in another way than the right one."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import product
+from typing import Any
 
 import numpy as np
 
 from attn_cli.kernel.definition.positions import BASE, Rotation
-from attn_cli.kernel.lessons.mistakes.problem import Mistake, Problem, attended
+from attn_cli.kernel.lessons.mistakes.problem import Mistake, Operands, Problem, attending
+from attn_cli.kernel.lessons.mistakes.turned import turned_mistakes
 
 _BASES = (BASE, 500_000.0, 1_000_000.0)  # of the paper and most models; of Llama 3; of Qwen 2 and later
 
-WrongOperands = tuple[str, str, np.ndarray, np.ndarray]  # name and words of the mistake, q, k
+_Pair = Callable[[], tuple[np.ndarray, np.ndarray]]  # makes q and k
 
 
 def rotary_mistakes(problem: Problem) -> Iterator[Mistake]:
@@ -18,41 +21,53 @@ def rotary_mistakes(problem: Problem) -> Iterator[Mistake]:
     q, k, rotation = problem.q, problem.k, problem.rotation
     if q.shape[-1] % 2:
         return
-    pairs = _superfluous(q, k) if rotation is None else _wrong(q, k, rotation)
-    for name, words, wrong_q, wrong_k in pairs:
-        yield attended(name, words, wrong_q, wrong_k, problem.v, problem.rule)
+    if problem.turning is not None:
+        found = turned_mistakes(problem, problem.turning)
+    else:
+        found = _superfluous(q, k) if rotation is None else _wrong(q, k, rotation)
+    for name, words, pair in found:
+        yield attending(name, words, partial(_operands, problem, pair))
 
 
-def _superfluous(q: np.ndarray, k: np.ndarray) -> Iterator[WrongOperands]:
+def _operands(problem: Problem, pair: _Pair) -> Operands:
+    return Operands(*pair(), problem.v, problem.rule)
+
+
+def _superfluous(q: np.ndarray, k: np.ndarray) -> Iterator[tuple[str, str, _Pair]]:
     """Rotations where there should be none."""
     past = k.shape[-2] - q.shape[-2]
     for interleaved in (False, True)[: 1 + (q.shape[-1] > 2)]:
         for offset in sorted({0, max(past, 0)}):
             turn = Rotation(BASE, interleaved, offset)
             words = f"rotary positions were applied without being requested ({_layout(turn)}, base {BASE:,.0f})"
-            yield "rotary-uninvited", words, turn.turn(q, offset), turn.turn(k)
+            yield "rotary-uninvited", words, partial(_turned, turn, q, k, offset)
 
 
-def _wrong(q: np.ndarray, k: np.ndarray, right: Rotation) -> Iterator[WrongOperands]:
+def _turned(turn: Rotation, q: np.ndarray, k: np.ndarray, q_from: int, k_from: int = 0) -> tuple[Any, Any]:
+    return turn.turn(q, q_from), turn.turn(k, k_from)
+
+
+def _wrong(q: np.ndarray, k: np.ndarray, right: Rotation) -> Iterator[tuple[str, str, _Pair]]:
     """Another rotation than the right one, or none."""
     offset = right.offset
     plain_q, plain_k = right.turn(q, offset, times=-1), right.turn(k, times=-1)
-    yield "rotary-missing", "q and k were not rotated: rotary positions are missing", plain_q, plain_k
-    yield "rotary-of-queries-alone", "k was not rotated", q, plain_k
-    yield "rotary-of-keys-alone", "q was not rotated", plain_q, k
-    yield "rotary-twice", "q and k were rotated twice", right.turn(q, offset), right.turn(k)
+    yield "rotary-missing", "q and k were not rotated: rotary positions are missing", lambda: (plain_q, plain_k)
+    yield "rotary-of-queries-alone", "k was not rotated", lambda: (q, plain_k)
+    yield "rotary-of-keys-alone", "q was not rotated", lambda: (plain_q, k)
+    yield "rotary-twice", "q and k were rotated twice", partial(_turned, right, q, k, offset)
     backwards = "q and k were rotated the other way: the sine has the wrong sign"
-    yield "rotary-backwards", backwards, right.turn(plain_q, offset, times=-1), right.turn(plain_k, times=-1)
+    yield "rotary-backwards", backwards, lambda: (right.turn(plain_q, offset, times=-1),
+                                                  right.turn(plain_k, times=-1))  # fmt: skip
     if offset:
         words = f"the first query was put at position 0, not {offset}"
-        yield "rotary-queries-from-0", words, right.turn(plain_q), k
+        yield "rotary-queries-from-0", words, lambda: (right.turn(plain_q), k)
     elif k.shape[-2] > q.shape[-2]:
         last = k.shape[-2] - q.shape[-2]
         words = f"the first query was put at position {last}, not 0"
-        yield "rotary-queries-from-past", words, right.turn(plain_q, last), k
+        yield "rotary-queries-from-past", words, lambda: (right.turn(plain_q, last), k)
     for step, side in ((1, "further on"), (-1, "further back")):
         words = f"keys are rotated one place {side} than queries: key {max(-step, 0)} as at position {max(step, 0)}"
-        yield f"rotary-keys{step:+}", words, q, right.turn(plain_k, step)
+        yield f"rotary-keys{step:+}", words, partial(lambda by: (q, right.turn(plain_k, by)), step)
     layouts = (right.interleaved, not right.interleaved)[: 1 + (q.shape[-1] > 2)]  # of two columns there is one pair
     for interleaved, base in product(layouts, dict.fromkeys((right.base, *_BASES))):
         other = right._replace(interleaved=interleaved, base=base)
@@ -65,7 +80,7 @@ def _wrong(q: np.ndarray, k: np.ndarray, right: Rotation) -> Iterator[WrongOpera
         if other.base != right.base:
             names.append("rotary-base")
             parts.append(f"the base of rotary positions is {other.base:,.0f}, {right.base:,.0f} was asked for")
-        yield "+".join(names), "; and ".join(parts), other.turn(plain_q, offset), other.turn(plain_k)
+        yield "+".join(names), "; and ".join(parts), partial(_turned, other, plain_q, plain_k, offset)
 
 
 def _layout(rotation: Rotation) -> str:

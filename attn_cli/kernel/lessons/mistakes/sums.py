@@ -1,11 +1,12 @@
 """Sums over keys that are kept in the precision of the numbers instead of float32: each addition is rounded."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import product
 
 import numpy as np
 
-from attn_cli.kernel.lessons.mistakes.problem import Mistake, Problem
+from attn_cli.kernel.lessons.mistakes.problem import Made, Mistake, Problem
 from attn_cli.kernel.lessons.precision import PRECISIONS, Precision
 
 _PRECISIONS = (PRECISIONS["bfloat16"], PRECISIONS["float16"])
@@ -25,8 +26,12 @@ def sum_mistakes(problem: Problem) -> Iterator[Mistake]:
         if tile < m:
             for which, kept in _KEPT.items():
                 words = f"the sums{which} were kept in {precision.name}, they need float32"
-                output = _added(problem, precision, tile, online=online, kept=kept)
-                yield Mistake("sums-rounded", words, problem.right.weights, output)
+                output = partial(_added, problem, precision, tile, online=online, kept=kept)
+                yield Mistake("sums-rounded", words, partial(_made, problem, output))
+
+
+def _made(problem: Problem, output: Callable[[], np.ndarray]) -> Made:
+    return Made(problem.right.weights, output())
 
 
 def _added(problem: Problem, precision: Precision, tile: int, *, online: bool, kept: tuple[bool, bool]) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Mistakes of kernels that walk through the keys in tiles, with a maximum and a sum that follow (flash attention)."""
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import numpy as np
 
@@ -27,38 +28,73 @@ def tile_mistakes(problem: Problem) -> Iterator[Mistake]:
 
 def _not_rescaled(problem: Problem, tile: int) -> Iterator[Mistake]:
     """Sums that keep the maximum of the tile in which they were added."""
-    scores = problem.right.scores
-    so_far = np.maximum.accumulate(np.maximum.reduceat(scores, np.arange(0, scores.shape[-1], tile), axis=-1), axis=-1)
-    so_far = np.where(np.isfinite(so_far), so_far, 0.0)
-    early = np.exp(scores - np.repeat(so_far, tile, axis=-1)[..., : scores.shape[-1]])  # as added, tile by tile
-    late = np.exp(scores - so_far[..., -1:])
-    sums = {name: _not_zero(parts.sum(axis=-1, keepdims=True)) for name, parts in (("early", early), ("late", late))}
+    parts = _Parts(problem, tile)
     when = f"when the maximum rises (tiles of {tile} keys)"
-    yield problem.mixed("accumulator-not-rescaled", f"the accumulator is not rescaled {when}", early / sums["late"])
-    yield problem.mixed("nothing-rescaled", f"neither the accumulator nor the sum is rescaled {when}",
-                        early / sums["early"])  # fmt: skip
-    yield problem.mixed("sum-not-rescaled", f"the sum of the softmax is not rescaled {when}", late / sums["early"])
+    yield problem.mixed(
+        "accumulator-not-rescaled", f"the accumulator is not rescaled {when}", lambda: parts.early / _sum(parts.late)
+    )
+    yield problem.mixed(
+        "nothing-rescaled",
+        f"neither the accumulator nor the sum is rescaled {when}",
+        lambda: parts.early / _sum(parts.early),
+    )
+    yield problem.mixed("sum-not-rescaled", f"the sum of the softmax is not rescaled {when}",
+                        lambda: parts.late / _sum(parts.early))  # fmt: skip
+
+
+class _Parts:
+    """The exponentials of scores less the maximum: of the tiles so far (`early`), or of all (`late`) `[h, n, m]`."""
+
+    def __init__(self, problem: Problem, tile: int) -> None:
+        self.problem, self.tile = problem, tile
+
+    @cached_property
+    def so_far(self) -> np.ndarray:
+        """The maximum of the scores up to each tile `[h, n, tiles]`."""
+        scores = self.problem.right.scores
+        of_tiles = np.maximum.reduceat(scores, np.arange(0, scores.shape[-1], self.tile), axis=-1)
+        so_far = np.maximum.accumulate(of_tiles, axis=-1)
+        return np.where(np.isfinite(so_far), so_far, 0.0)
+
+    @cached_property
+    def early(self) -> np.ndarray:
+        """As they are added, tile by tile."""
+        scores = self.problem.right.scores
+        return np.exp(scores - np.repeat(self.so_far, self.tile, axis=-1)[..., : scores.shape[-1]])
+
+    @cached_property
+    def late(self) -> np.ndarray:
+        """With the maximum of the row."""
+        return np.exp(self.problem.right.scores - self.so_far[..., -1:])
 
 
 def _left_out(problem: Problem, left: int) -> Iterator[Mistake]:
     """The last keys are not there, or their products are not."""
-    scores, weights = problem.right.scores, problem.right.weights
-    kept = np.arange(scores.shape[-1]) < scores.shape[-1] - left
+    m = problem.k.shape[-2]
+    kept = np.arange(m) < m - left
     words = "the last key was" if left == 1 else f"the last {left} keys, a tile, were"
-    yield problem.mixed("last-keys-left-out", f"{words} left out", softmax(np.where(kept, scores, -np.inf)))
+    yield problem.mixed(
+        "last-keys-left-out",
+        f"{words} left out",
+        lambda: np.asarray(softmax(np.where(kept, problem.right.scores, -np.inf))),
+    )
     yield problem.mixed("last-values-left-out", f"{words} counted in the softmax, but not added to the output",
-                        np.where(kept, weights, 0.0))  # fmt: skip
+                        lambda: np.where(kept, problem.right.weights, 0.0))  # fmt: skip
 
 
 def _padded(problem: Problem, pads: int) -> Mistake:
     """Zeros that fill the last tile of keys take part in the softmax."""
-    scores = problem.right.scores
-    top = np.maximum(scores.max(axis=-1, keepdims=True), 0.0)
-    powers = np.exp(scores - top)
-    weights = powers / (powers.sum(axis=-1, keepdims=True) + pads * np.exp(-top))
+
+    def weights() -> np.ndarray:
+        scores = problem.right.scores
+        top = np.maximum(scores.max(axis=-1, keepdims=True), 0.0)
+        powers = np.exp(scores - top)
+        return np.asarray(powers / (powers.sum(axis=-1, keepdims=True) + pads * np.exp(-top)))
+
     words = "the zero key" if pads == 1 else f"the {pads} zero keys"
     return problem.mixed("padding-not-masked", f"{words} that fill the last tile took part in the softmax", weights)
 
 
-def _not_zero(sums: np.ndarray) -> np.ndarray:
+def _sum(parts: np.ndarray) -> np.ndarray:
+    sums = parts.sum(axis=-1, keepdims=True)
     return np.where(sums > 0, sums, 1.0)

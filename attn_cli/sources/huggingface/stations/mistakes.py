@@ -1,0 +1,72 @@
+"""The mistakes that a model can be run with: those of the register of attention, and those of its other modules."""
+
+from collections.abc import Collection, Iterator
+
+import numpy as np
+import torch
+from torch import nn
+from transformers import PreTrainedConfig
+
+from attn_cli.arrays import to_numpy
+from attn_cli.kernel.definition.positions import Turning
+from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.lessons.mistakes import REGISTER, Problem
+from attn_cli.kernel.lessons.mistakes.axes import axis_mistakes
+from attn_cli.kernel.lessons.mistakes.rotary import rotary_mistakes
+from attn_cli.kernel.lessons.mistakes.tiles import tile_mistakes
+from attn_cli.sources.huggingface.capture.attend import Products
+from attn_cli.sources.huggingface.stations.attention import output_by_rule
+from attn_cli.sources.huggingface.stations.other_angles import other_angles
+from attn_cli.stations import PlantedMistake
+
+_WHOLE = 512  # tokens up to which mistakes are made that need a whole matrix of weights
+
+
+def problem_of(config: PreTrainedConfig, layer: int, qkv: Products, rule: Rule, turning: Turning) -> Problem:
+    """The problem of one text's products `[h, n, d]`."""
+    q, k, v = (to_numpy(x) for x in qkv)
+    angles = other_angles(config, layer, len(turning.first), q.shape[-1])
+    return Problem(q, k, v, rule, q.shape[0] * q.shape[-1], None, turning, angles)
+
+
+def attention_mistakes(problem: Problem) -> Iterator[PlantedMistake]:
+    """The mistakes of the register that are possible in an attention."""
+    for family in REGISTER:
+        if family is tile_mistakes or (family is axis_mistakes and problem.q.shape[-2] > _WHOLE):
+            continue
+        for mistake in family(problem):
+            kind = "q_rotated" if family is rotary_mistakes else "heads"
+            yield PlantedMistake(mistake.name, mistake.words, kind)
+
+
+class KernelMistake:
+    """A mistake of the register, made in every attention call of some layers; None: in all."""
+
+    def __init__(self, config: PreTrainedConfig, planted: PlantedMistake, layers: Collection[int] | None) -> None:
+        self.config, self.planted, self.layers = config, planted, layers
+
+    def output(
+        self, layer: int, module: nn.Module, qkv: Products, rule: Rule, turning: Turning
+    ) -> tuple[Products, torch.Tensor] | None:
+        """As `WrongAttention` says; None where the layer has no such mistake."""
+        if self.layers is not None and layer not in self.layers:
+            return None
+        problem = problem_of(self.config, layer, qkv, rule, turning)
+        found = [mistake for family in REGISTER for mistake in family(problem) if mistake.name == self.planted.name]
+        if not found:
+            return None
+        mistake = next((each for each in found if each.words == self.planted.words), found[0])
+        like = qkv[0]
+        if mistake.operands is None:
+            return qkv, _tensor(mistake.output, like)
+        q, k, v, wrong_rule, after = mistake.operands()
+        tensors = _tensor(q, like), _tensor(k, like), _tensor(v, like)
+        output = output_by_rule(*tensors, wrong_rule)
+        if after is not None:
+            output = _tensor(after(to_numpy(output)), like)
+        return (tensors if self.planted.kind == "q_rotated" else qkv), output
+
+
+def _tensor(x: np.ndarray, like: torch.Tensor) -> torch.Tensor:
+    """The numbers as a tensor in the precision and on the device of another."""
+    return torch.from_numpy(np.ascontiguousarray(x)).to(like)

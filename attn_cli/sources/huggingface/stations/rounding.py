@@ -1,0 +1,104 @@
+"""A pass as if it were computed in another precision: weights and every module's output are rounded to it."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from attn_cli.sources.huggingface.anatomy.hooks import hooked
+
+_BLOCK = 32  # numbers of a 4-bit block that share a scale
+_JITTER = 2.0**-22  # of the root mean square of a row: what another order of float32 sums changes
+
+Rounded = Callable[[torch.Tensor], torch.Tensor]
+
+
+def rounding_to(precision: str) -> Rounded:
+    """The rounding of activations.
+
+    Of float32 it is noise of a seed, since no number has fewer digits; with 4-bit weights activations have 8 bits, as
+    engines compute them.
+    """
+    if precision in ("bfloat16", "float16"):
+        dtype = getattr(torch, precision)
+        return lambda x: x.to(dtype).to(x.dtype)
+    generator = torch.Generator().manual_seed(0)
+
+    def jittered(x: torch.Tensor) -> torch.Tensor:
+        size = x.float().square().mean(-1, keepdim=True).sqrt()
+        return x + torch.randn(x.shape, generator=generator, dtype=x.dtype) * (size * _JITTER).to(x.dtype)
+
+    return jittered
+
+
+@contextmanager
+def rounded(model: nn.Module, precision: str) -> Iterator[Rounded]:
+    """Context manager: in passes of `model` weights and outputs of modules are rounded; yields the rounding.
+
+    A module's weights are rounded while it runs, so that no second model is held.
+    """
+    rounding = rounding_to(precision)
+    weights = _of_weights(precision)
+    kept: dict[nn.Module, list[tuple[nn.Parameter, torch.Tensor]]] = {}
+
+    def enter(module: nn.Module, args: Any) -> None:
+        if weights is None:
+            return
+        own = [p for p in module.parameters(recurse=False) if p.is_floating_point()]
+        kept[module] = [(p, p.data) for p in own]
+        for p in own:
+            p.data = weights(p.data)
+
+    def leave(module: nn.Module, args: Any, output: Any) -> Any:
+        for p, data in kept.pop(module, ()):
+            p.data = data
+        return _each(output, rounding)
+
+    own_weights = [module for module in model.modules() if next(module.parameters(recurse=False), None) is not None]
+    inner = [module for module in model.modules() if not any(True for _ in module.children())]
+    handles = []
+    for module in dict.fromkeys([*own_weights, *inner]):
+        handles.append(module.register_forward_pre_hook(enter))
+        handles.append(module.register_forward_hook(leave, always_call=True))
+    try:
+        with hooked(*handles):
+            yield rounding
+    finally:
+        for pairs in kept.values():
+            for p, data in pairs:
+                p.data = data
+
+
+def round_output(rounding: Rounded) -> Callable[[nn.Module, Any, Any], Any]:
+    """A forward hook that rounds what a module returns."""
+    return lambda module, args, output: _each(output, rounding)
+
+
+def _each(output: Any, rounding: Rounded) -> Any:
+    if isinstance(output, torch.Tensor):
+        return rounding(output) if output.is_floating_point() and output.ndim > 1 else output
+    if type(output) is tuple and output and isinstance(output[0], torch.Tensor):
+        return (_each(output[0], rounding), *output[1:])
+    return output
+
+
+def _of_weights(precision: str) -> Rounded | None:
+    """The rounding of weights; None for those that stay as they are."""
+    if precision == "4-bit":
+        return four_bits
+    if precision in ("bfloat16", "float16"):
+        return rounding_to(precision)
+    return None
+
+
+def four_bits(x: torch.Tensor) -> torch.Tensor:
+    """Matrices in 16 steps per block of 32 numbers, from the least to the largest of them; vectors as they are."""
+    if x.ndim < 2:
+        return x
+    size = _BLOCK if x.shape[-1] % _BLOCK == 0 else x.shape[-1]
+    blocks = x.reshape(-1, size)
+    low, high = blocks.amin(-1, keepdim=True), blocks.amax(-1, keepdim=True)
+    step = ((high - low) / 15).clamp(min=1e-30)
+    return (((blocks - low) / step).round() * step + low).reshape(x.shape)

@@ -1,0 +1,203 @@
+"""attn bisect: the first station at which a dump differs from the reference, where in it, and the likely cause."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from attn_cli.dump import Dump
+from attn_cli.errors import InputError
+from attn_cli.kernel.lessons.precision import precision_of
+from attn_cli.stations import Reference
+from attn_cli.summaries.bisect.causes import Cause, cause_of
+from attn_cli.summaries.bisect.comparison import Compared, Comparison
+from attn_cli.summaries.bisect.names import NameMap
+from attn_cli.summaries.bisect.placing import Placed, Placing, Unplaced
+from attn_cli.summaries.bisect.tokens import DifferingTokens
+from attn_cli.summaries.bisect.where import where_wrong
+from attn_cli.summaries.fields import COUNT, FLAG, NUMBER, TEXT, Field, Object, Rows, each, or_none
+from attn_cli.summaries.report import Answer
+from attn_cli.text import excerpt, listed
+
+PRECISIONS = ("float32", "bfloat16", "float16", "4-bit")
+_SAMPLED = 2**16  # numbers of an array that tell its precision
+
+
+def _layer(one: Compared) -> int | None:
+    return one.placed.at.layer if one.placed.at.is_of_layer else None
+
+
+_TOKENS = (
+    Field("position", COUNT, "of the first token that differs"),
+    Field("dump", or_none(COUNT), "its id in the dump; null behind its last"),
+    Field("text", or_none(COUNT), "its id in the text; null likewise"),
+    Field("words", TEXT, "what is different, in words"),
+)
+_ARRAY = (
+    Field("name", TEXT, "of the array in the dump", "placed.array.name"),
+    Field("layer", or_none(COUNT), "null for a station of the whole model", _layer),
+    Field("station", TEXT, "where in the layer its numbers stand", "placed.at.kind"),
+    Field("layout", TEXT, "its axes", lambda one: one.placed.layout.words(one.placed.shape)),
+    Field("first_position", COUNT, "of its first row", "placed.layout.start"),
+    Field("positions", COUNT, "how many rows it has", "placed.layout.rows"),
+    Field("placed_by", {"enum": ["name", "map", "numbers"]}, "what says so", "placed.by"),
+    Field("wrong", FLAG, "whether it differs by more than precision explains", "is_wrong"),
+    Field("error", NUMBER, "relative, at the position and head where it is furthest beyond the noise"),
+    Field("noise", NUMBER, "the honest difference there, in the dump's precision"),
+)
+_FIRST = (
+    Field("name", TEXT, "of the array", "placed.array.name"),
+    Field("layer", or_none(COUNT), "null for a station of the whole model", _layer),
+    Field("station", TEXT, "where in the layer", "placed.at.kind"),
+    Field("where", TEXT, "positions and heads in words", lambda one: where_wrong(one.errors, one.over)),
+    Field("error", NUMBER, "relative, where it is furthest beyond the noise"),
+    Field("noise", NUMBER, "the honest difference there"),
+)
+_MISTAKE = (
+    Field("name", TEXT, "of the mistake in the register"),
+    Field("words", TEXT, "as a sentence"),
+)
+_NEAREST = (
+    Field("name", TEXT, "of the mistake", "mistake.name"),
+    Field("words", TEXT, "as a sentence", "mistake.words"),
+    Field("error", NUMBER, "relative, what it leaves at the first wrong station"),
+)
+_UNPLACED = (
+    Field("name", TEXT, "of the array", "array.name"),
+    Field("shape", each(COUNT), "its sizes", lambda one: list(one.array.shape)),
+    Field("why", TEXT, "why it has no place"),
+)
+
+
+FIELDS = (
+    Field("verdict", {"enum": ["equal", "wrong"]}, "equal: within what the precision explains",
+          lambda answer: "equal" if answer.is_equal else "wrong"),
+    Field("dump", TEXT, "its file or folder", "dump.label"),
+    Field("precision", TEXT, "in which the noise was measured"),
+    Field("tokens", COUNT, "of the text"),
+    Field("tokens_differ", Object(_TOKENS, nullable=True), "where the dump's tokens are not the text's; null where "
+          "they are, or one of both is not given", "differing"),
+    Field("first", Object(_FIRST, nullable=True), "the first wrong station; null where all are equal"),
+    Field("mistakes", Rows(_MISTAKE), "made together they give the dump's numbers; none where none do",
+          lambda answer: answer.cause.mistakes if answer.cause else ()),
+    Field("mistaken_layers", or_none({"type": "array", "items": COUNT}),
+          "the layers that have the mistake; null for all",
+          lambda answer: answer.cause and answer.cause.layers and list(answer.cause.layers)),
+    Field("explains_all", or_none(FLAG), "whether every array is within the noise with it; null without a mistake",
+          lambda answer: answer.cause.explains_all if answer.cause and answer.cause.mistakes else None),
+    Field("still_wrong", Object(_FIRST, nullable=True), "the first station that is wrong with the mistake, too"),
+    Field("nearest", Rows(_NEAREST), "where no mistake fits: the nearest ones",
+          lambda answer: answer.cause.nearest if answer.cause else ()),
+    Field("arrays", Rows(_ARRAY), "every placed array, in the order of the pass", "judged"),
+    Field("unplaced", Rows(_UNPLACED), "arrays without a place"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Bisected(Answer):
+    """The verdict on a dump.
+
+    precision  in which the dump was computed, by which the noise was measured
+    judged     its placed arrays, in the order of the pass
+    cause      of the first wrong one; None where none is wrong
+    differing  the first token that is not the text's
+    """
+
+    name: ClassVar[str] = "bisect"
+    fields: ClassVar[Sequence[Field]] = FIELDS
+    table: ClassVar[str] = "arrays"
+
+    dump: Dump
+    precision: str
+    tokens: int
+    judged: tuple[Compared, ...]
+    unplaced: tuple[Unplaced, ...]
+    cause: Cause | None = None
+    differing: DifferingTokens | None = None
+
+    @property
+    def is_equal(self) -> bool:
+        """True where no array is wrong, and the tokens are those of the text."""
+        return self.first is None and self.differing is None
+
+    @property
+    def first(self) -> Compared | None:
+        """The first wrong array; None where all are equal."""
+        return next((one for one in self.judged if one.is_wrong), None)
+
+    @property
+    def still_wrong(self) -> Compared | None:
+        """The first array that is wrong with the mistakes made, too."""
+        if self.cause is None or not self.cause.mistakes:
+            return None
+        return next((one for one in self.cause.after if one.is_wrong), None)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """A column for every field of the placed arrays."""
+        rows = list(self.records())
+        return {name: np.array(["" if row[name] is None else row[name] for row in rows]) for name in rows[0]}
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked of a dump.
+
+    precision  in which it was computed; None for what its numbers say
+    names      the user's own words for arrays
+    until      the last layer that is compared; None for all
+    differing  where its tokens are not the text's
+    """
+
+    precision: str | None = None
+    names: NameMap = field(default_factory=NameMap)
+    until: int | None = None
+    differing: DifferingTokens | None = None
+
+
+def bisect(
+    reference: Reference, ids: Sequence[int], dump: Dump, request: Request, step: Callable[[str], None]
+) -> Bisected:
+    """The verdict on a dump of a pass over `ids`; `step` is told what is being done.
+
+    Raises InputError where no array has a place.
+    """
+    step("the reference's pass")
+    placing = Placing(
+        dump, reference.shapes(ids), len(ids), reference.logit_rows(len(ids)), request.names, request.until
+    )
+    reference.run(ids, placing.wanted, placing.arrive)
+    found, unplaced = placing.result()
+    if not found:
+        raise InputError(_nothing(dump, placing, unplaced), "is it this model's, and of this text? --map NAME=STATION")
+    placed = {name: one for name, (one, _) in found.items()}
+    comparison = Comparison(reference, ids, placed, placing.kept)
+    precision = request.precision or _precision(placed)
+    step(f"the same in {precision}")
+    comparison.measure_noise(precision)
+    judged = tuple(comparison.judged({name: errors for name, (_, errors) in found.items()}))
+    cause = cause_of(comparison, judged, step) if any(one.is_wrong for one in judged) else None
+    return Bisected(dump, precision, len(ids), judged, tuple(unplaced), cause, request.differing)
+
+
+def _nothing(dump: Dump, placing: Placing, unplaced: Sequence[Unplaced]) -> str:
+    first = dump.arrays[0]
+    shape = " x ".join(map(str, first.shape))
+    widths = {one.heads * one.width if one.heads else one.width for one in placing.shapes.values()}
+    expected = f"{placing.tokens} tokens by {listed(map(str, sorted(widths)), 6)}"
+    named = f"{excerpt(first.name, 60)} is {shape}"
+    return f"no array of {dump.label} fits the model: {named}, expected were {expected}"
+
+
+def _precision(placed: dict[str, Placed]) -> str:
+    """The lowest precision of the placed arrays, by their dtype or by the numbers that they hold."""
+    found: set[str] = set()
+    for one in placed.values():
+        name = one.array.precision
+        if name in ("float32", "float64") and len(found) < len(PRECISIONS):
+            name = precision_of(np.asarray(one.array.read()).reshape(-1)[:_SAMPLED]).name
+        found.add(name)
+    for name in ("bfloat16", "float16"):
+        if name in found or (name == "bfloat16" and any(each.startswith("float8") for each in found)):
+            return name
+    return "float32"

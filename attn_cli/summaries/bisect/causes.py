@@ -1,0 +1,140 @@
+"""The cause of the first wrong station: the mistake that gives the dump's numbers when it is made on purpose."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from attn_cli.stations import KINDS, PlantedMistake
+from attn_cli.summaries.bisect.comparison import Compared, Comparison
+
+_MOST_AT_ONCE = 2
+_SLACK = 3.0  # what is allowed of a mistake's numbers: it may make scores larger, and with them the noise
+_BETTER = 10.0  # times that it must then be nearer
+_NEARLY = 0.95  # of positions and heads: rows that a mistake masks whole may hold anything
+_NEAREST = 3
+
+_RANK = {kind: rank for rank, kind in enumerate(KINDS)}
+
+
+class Tried(NamedTuple):
+    """A mistake that was made in a layer: how far the first wrong station's numbers are from the dump's then.
+
+    typical  root mean square in units of what is allowed
+    worst    the largest
+    nearly_all  what 95 % of positions and heads are below
+    error    the median relative to the size of the numbers
+    """
+
+    mistake: PlantedMistake
+    typical: float
+    worst: float
+    nearly_all: float
+    error: float
+
+
+@dataclass(frozen=True, eq=False)
+class Cause:
+    """The mistakes that give the dump's numbers; none where none does.
+
+    layers   in which they are made; None for all
+    after    all arrays against the pass with the mistakes
+    nearest  where there is no cause: the nearest mistakes
+    """
+
+    mistakes: tuple[PlantedMistake, ...]
+    layers: tuple[int, ...] | None
+    after: tuple[Compared, ...]
+    nearest: tuple[Tried, ...] = ()
+
+    @property
+    def explains_all(self) -> bool:
+        """True where no array is wrong with it."""
+        return bool(self.mistakes) and not any(one.is_wrong for one in self.after)
+
+
+Step = Callable[[str], None]
+
+
+def cause_of(comparison: Comparison, judged: Sequence[Compared], step: Step) -> Cause:
+    """The cause of the first wrong array; `step` is told what is tried."""
+    found: tuple[PlantedMistake, ...] = ()
+    layers: tuple[int, ...] | None = None
+    after = tuple(judged)
+    nearest: tuple[Tried, ...] = ()
+    while len(found) < _MOST_AT_ONCE and any(one.is_wrong for one in after):
+        tried = _tried(comparison, after, found, layers, step)
+        fits = [one for one in tried if _fits(one, _first(after))]
+        if not fits:
+            nearest = tuple(sorted(tried, key=lambda one: one.typical)[:_NEAREST])
+            break
+        best = min(fits, key=lambda one: one.typical)
+        equal = next(one for one in fits if one.typical <= best.typical * 1.02 + 1e-9)
+        found = (*found, equal.mistake)
+        step("the pass with it")
+        layers, after = _whole(comparison, found, _first(after).placed.at.layer, step)
+    return Cause(found, layers, after, nearest if not found else ())
+
+
+def _first(judged: Sequence[Compared]) -> Compared:
+    return next(one for one in judged if one.is_wrong)
+
+
+def _fits(tried: Tried, wrong: Compared) -> bool:
+    return tried.worst <= 1 or (tried.nearly_all <= _SLACK and tried.nearly_all * _BETTER <= wrong.worst)
+
+
+def _tried(
+    comparison: Comparison,
+    judged: Sequence[Compared],
+    found: tuple[PlantedMistake, ...],
+    layers: Collection[int] | None,
+    step: Step,
+) -> list[Tried]:
+    """Every possible mistake, made in the layer of the first wrong array, or in all up to it where none was right."""
+    first = _first(judged)
+    at = first.placed.at
+    layer = at.layer if at.is_of_layer else max((x.layer for x in comparison.kept if x.is_of_layer), default=0)
+    before = [one for one in judged if one.placed.at.layer < layer or one.placed.at.kind == "residual_in"]
+    checked = any(one.placed.at.order < at.order for one in before)
+    names = [
+        one.placed.array.name for one in judged if at.order <= one.placed.at.order and one.placed.at.layer == at.layer
+    ]
+    right = {one.placed.at.kind for one in judged if one.placed.at.layer == layer and not one.is_wrong}
+    tried = []
+    for mistake in comparison.reference.mistakes(layer):
+        if mistake in found or (at.is_of_layer and _RANK[mistake.kind] > _RANK[at.kind]):
+            continue
+        if mistake.kind in right and mistake.kind not in ("q_rotated", "k_rotated"):
+            continue
+        step(mistake.name)
+        where = layers if found else ([layer] if checked else None)
+        made = comparison.run(names, [*found, mistake], where)
+        if made:
+            of_first = [one for one in made if one.placed.at == at]
+            tried.append(
+                Tried(
+                    mistake,
+                    max(one.typical for one in of_first),
+                    max(one.worst for one in of_first),
+                    max(float(np.quantile(one.over, _NEARLY)) for one in of_first),
+                    of_first[0].errors.typical,
+                )
+            )
+    return tried
+
+
+def _whole(
+    comparison: Comparison, mistakes: tuple[PlantedMistake, ...], layer: int, step: Step
+) -> tuple[tuple[int, ...] | None, tuple[Compared, ...]]:
+    """All arrays against the pass with the mistakes in every layer, or in that layer alone if that explains more."""
+    everywhere = tuple(comparison.run(comparison.placed, mistakes, None))
+    wrong = sum(one.is_wrong for one in everywhere)
+    if not wrong:
+        return None, everywhere
+    step("in that layer alone")
+    there = tuple(comparison.run(comparison.placed, mistakes, [layer]))
+    if sum(one.is_wrong for one in there) < wrong:
+        return (layer,), there
+    return None, everywhere

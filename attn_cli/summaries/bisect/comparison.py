@@ -1,0 +1,105 @@
+"""A dump against the reference: the errors of its placed arrays, the noise of its precision, and what is wrong."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from attn_cli.stations import PlantedMistake, Reference, Station
+from attn_cli.summaries.bisect.errors import UNITS, Errors, Noise, errors_of, kept_rows, root_mean_squares
+from attn_cli.summaries.bisect.placing import Placed
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """One array's errors, and these in units of what is allowed `[p, heads]`: above 1 is wrong."""
+
+    placed: Placed
+    errors: Errors
+    over: np.ndarray
+
+    @property
+    def worst(self) -> float:
+        """The largest of `over`."""
+        return float(self.over.max(initial=0.0))
+
+    @property
+    def is_wrong(self) -> bool:
+        """True where any position is off by more than what is allowed."""
+        return self.worst > 1
+
+    @property
+    def typical(self) -> float:
+        """The root mean square of `over`, each counted as 100 at most."""
+        return float(np.sqrt(np.mean(np.minimum(self.over, 100.0) ** 2)))
+
+    @property
+    def at_worst(self) -> tuple[int, int]:
+        """The row and the head of the largest."""
+        row, head = np.unravel_index(int(self.over.argmax()), self.over.shape)
+        return int(row), int(head)
+
+    @property
+    def error(self) -> float:
+        """The error at the worst place, relative to the size of the numbers there."""
+        place = self.at_worst
+        return float(self.errors.error[place] / max(self.errors.size[place], 1e-30))
+
+    @property
+    def noise(self) -> float:
+        """The honest difference there, relative likewise."""
+        over = float(self.over[self.at_worst])
+        return self.error / over / 4 if over > 0 and np.isfinite(over) else 0.0
+
+
+@dataclass(eq=False)
+class Comparison:
+    """The placed arrays of a dump, held against passes of a reference over `ids`.
+
+    kept   the reference's numbers of every station at the rows where noise is measured
+    noise  of every station in the dump's precision
+    """
+
+    reference: Reference
+    ids: Sequence[int]
+    placed: Mapping[str, Placed]
+    kept: Mapping[Station, np.ndarray]
+    noise: dict[Station, Noise] = field(default_factory=dict)
+
+    def measure_noise(self, precision: str) -> None:
+        """Run the reference in a precision, and keep how far its stations are from the plain pass."""
+        noise: dict[Station, Noise] = {}
+
+        def arrive(at: Station, x: np.ndarray) -> None:
+            rows = kept_rows(len(x))
+            noise[at] = Noise(rows, root_mean_squares(x[rows] - self.kept[at]), UNITS[precision])
+
+        self.reference.run(self.ids, {placed.at for placed in self.placed.values()}, arrive, precision=precision)
+        self.noise = noise
+
+    def judged(self, errors: Mapping[str, Errors]) -> list[Compared]:
+        """The errors of arrays held against the noise, in the order of the pass."""
+        found = [
+            Compared(self.placed[name], of, of.over(self.noise[self.placed[name].at])) for name, of in errors.items()
+        ]
+        return sorted(found, key=lambda one: one.placed.at.order)
+
+    def run(
+        self,
+        names: Collection[str],
+        mistakes: Sequence[PlantedMistake],
+        layers: Collection[int] | None,
+    ) -> list[Compared]:
+        """These arrays against a pass with mistakes."""
+        errors: dict[str, Errors] = {}
+        at_station: dict[Station, list[Placed]] = {}
+        for name in names:
+            at_station.setdefault(self.placed[name].at, []).append(self.placed[name])
+
+        def arrive(at: Station, x: np.ndarray) -> None:
+            for placed in at_station[at]:
+                if placed.layout.rows + placed.layout.start <= len(x):
+                    errors[placed.array.name] = errors_of(placed.values(), x, placed.layout.start)
+
+        self.reference.run(self.ids, at_station.keys(), arrive, mistakes=mistakes, layers=layers)
+        return self.judged(errors)

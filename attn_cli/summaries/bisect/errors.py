@@ -1,0 +1,74 @@
+"""The error of an array at a station, position by position and head by head, and the noise that it is held against."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+FACTOR = 4.0  # times the noise that an honest difference stays below
+_KEPT = 256  # positions at which noise is measured; in between by the nearest
+
+UNITS = {"float64": 2.0**-23, "float32": 2.0**-23, "bfloat16": 2.0**-8, "float16": 2.0**-11, "4-bit": 2.0**-5}
+"""What one rounding changes at most, relative to the number; of float64, too, since the reference has float32."""
+
+
+def kept_rows(n: int) -> np.ndarray:
+    """The positions of n at which noise is measured: all, or evenly spaced ones with the first and last."""
+    return np.unique(np.linspace(0, n - 1, min(n, _KEPT)).round().astype(int))
+
+
+def root_mean_squares(x: np.ndarray) -> np.ndarray:
+    """Over the columns: `[n, heads]` of `[n, heads, width]`, `[n, 1]` of `[n, width]`; NaN and Inf give infinity."""
+    x = x if x.ndim == 3 else x[:, None]
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = np.einsum("nhd,nhd->nh", x, x, dtype=np.float64) / x.shape[-1]
+    return np.where(np.isfinite(squares), np.sqrt(squares), np.inf)
+
+
+@dataclass(eq=False)
+class Errors:
+    """The errors of one array at its station.
+
+    start  the position of its first row
+    error  root mean square over columns `[p, heads]`, heads 1 for a vector per token
+    size   of the reference's numbers `[p, heads]`
+    """
+
+    start: int
+    error: np.ndarray
+    size: np.ndarray
+
+    @property
+    def typical(self) -> float:
+        """The median over positions and heads of the error relative to the size."""
+        return float(np.median(self.error / np.maximum(self.size, 1e-30)))
+
+    def over(self, noise: "Noise | None") -> np.ndarray:
+        """The errors in units of what is allowed `[p, heads]`: above 1 is wrong."""
+        allowed = FACTOR * noise.at(self.start, self.error.shape[0], self.size) if noise is not None else self.size
+        return self.error / np.maximum(allowed, 1e-30)
+
+
+@dataclass(eq=False)
+class Noise:
+    """The honest difference of a station in a precision, at `rows` of the text `[r, heads]`."""
+
+    rows: np.ndarray
+    difference: np.ndarray
+    unit: float
+
+    def at(self, start: int, count: int, size: np.ndarray) -> np.ndarray:
+        """At `count` positions from `start` on `[p, heads]`: there or typically, whichever is more."""
+        positions = np.arange(start, start + count)
+        nearest = np.searchsorted(self.rows, positions).clip(0, len(self.rows) - 1)
+        before = (nearest - 1).clip(0)
+        here = np.maximum(self.difference[nearest], self.difference[before])
+        typical = np.median(self.difference, axis=0, keepdims=True)
+        return np.maximum(np.maximum(here, typical), self.unit * size)
+
+
+def errors_of(values: np.ndarray, right: np.ndarray, start: int) -> Errors:
+    """The errors of values `[p, ...]` against the reference's at all positions `[n, ...]`."""
+    part = right[start : start + len(values)]
+    with np.errstate(over="ignore", invalid="ignore"):
+        difference = values.astype(np.float32) - part
+    return Errors(start, root_mean_squares(difference), root_mean_squares(part))

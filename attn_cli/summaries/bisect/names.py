@@ -1,0 +1,108 @@
+"""What the name of a dumped array says: its layer, and the stations that it can be; numbers decide among these."""
+
+import re
+from typing import NamedTuple
+
+from attn_cli.errors import InputError
+from attn_cli.stations import KINDS
+from attn_cli.text import excerpt, listed
+
+LAYER = "{layer}"
+_ANCHORED = re.compile(r"(?:^|[^a-z])(?:layers?|blocks?|blk|h|l|resid|decoder|encoder)[._/\[\- ]*(\d+)", re.IGNORECASE)
+_LAST = re.compile(r"-(\d+)(?=$|[^\w])")
+_NUMBER = re.compile(r"\d+")
+
+# The first that fits: what a name has in it, and the stations that it can mean, the likeliest first.
+_WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (r"ffn_inp", ("residual_mid",)),
+    (r"result_output|lm_?head|logits|output_logits", ("logits",)),
+    (r"result_norm|final_?(layer_?)?norm|ln_f|norm_f|^(model\.|transformer\.)?norm(\.out(put)?)?$", ("final_norm",)),
+    (r"inp_embd|embed_tokens|tok_?emb|wte|^embd?$|embeddings?$|inputs_embeds", ("embedding", "residual_in")),
+    (
+        r"(post_attention|pre_?(mlp|ffn|feedforward)|ffn|mlp|ln_?2)_?(layer)?_?norm|ln_2|norm_?2|mlp_(in|input)\b",
+        ("mlp_normed", "residual_mid"),
+    ),
+    (r"(input|attn|pre_attention|self_attn|ln_?1)_?(layer)?_?norm|ln_1|norm_?1|attn_(in|input)\b", ("normed",)),
+    (r"q_?(rot|rope)|rot\w*_?q|rope_?q|quer(y|ies)_?(rot|rope)|q_after|q_roped", ("q_rotated",)),
+    (r"k_?(rot|rope)|rot\w*_?k|rope_?k|keys?_?(rot|rope)|k_after|k_roped", ("k_rotated",)),
+    (r"q_(proj|lin)\b|wq\b|query_proj|q_before|q_pre", ("q", "q_rotated")),
+    (r"k_(proj|lin)\b|wk\b|key_proj|k_before|k_pre", ("k", "k_rotated")),
+    (r"v_(proj|lin)\b|wv\b|value_proj", ("v",)),
+    (r"qcur|quer(y|ies)|query_states|(^|[^a-z])q($|[^a-z])", ("q_rotated", "q")),
+    (r"kcur|(^|[^a-z])keys?($|[^a-z])|key_states|(^|[^a-z])k($|[^a-z])|k_cache", ("k_rotated", "k")),
+    (r"vcur|values?|(^|[^a-z])v($|[^a-z])|v_cache", ("v",)),
+    (r"kqv_out|kqv|context|attn_heads|heads|z$|before_o|pre_o", ("heads", "attention")),
+    (r"o_proj|wo\b|c_proj|out_proj|attn_out_proj|after_o", ("attention", "heads")),
+    (r"(self_)?att(n|ention)?(_?out(put)?)?", ("attention", "heads")),
+    (r"ffn_out|mlp|feed_?forward|moe|ffn", ("mlp",)),
+    (r"resid\w*_?(mid|attn)|h_mid", ("residual_mid",)),
+    (r"resid\w*_?(in|pre)|layer_in(put)?", ("residual_in",)),
+    (r"l_out|layer_out(put)?|block_out(put)?|resid\w*_?(out|post)", ("residual",)),
+    (r"hidden(_?states?)?|resid|residual|^x$|layers?|blocks?|blk", ("residual_in", "residual")),
+)
+_COMPILED = tuple((re.compile(pattern, re.IGNORECASE), kinds) for pattern, kinds in _WORDS)
+
+
+class Hint(NamedTuple):
+    """What a name says.
+
+    layer     its layer; None where it names none
+    kinds     the stations that it can be, the likeliest first; none where it says nothing
+    template  the name with `{layer}` in place of its layer's number: what is placed alike
+    chosen    whether the user said so with --map
+    """
+
+    layer: int | None
+    kinds: tuple[str, ...]
+    template: str
+    chosen: bool = False
+
+
+class NameMap:
+    """The user's own names, such as `blk{layer}.q=q_rotated`.
+
+    Raises InputError for a station that there is none of.
+    """
+
+    def __init__(self, lines: tuple[str, ...] = ()) -> None:
+        self.of: list[tuple[re.Pattern[str], str]] = []
+        for line in lines:
+            template, equal, kind = line.rpartition("=")
+            if not equal or kind not in KINDS:
+                raise InputError(f"--map {excerpt(line, 60)} names no station",
+                                 f"NAME=STATION, such as blk{LAYER}.q=q_rotated, of {listed(KINDS, 20)}")  # fmt: skip
+            pattern = re.escape(template).replace(re.escape(LAYER), r"(?P<layer>\d+)", 1)
+            self.of.append((re.compile(pattern), kind))
+
+    def hint(self, name: str) -> Hint | None:
+        """What the user said of a name; None for nothing."""
+        for pattern, kind in self.of:
+            if match := pattern.fullmatch(name):
+                number = match.groupdict().get("layer")
+                return Hint(None if number is None else int(number), (kind,), pattern.pattern, True)
+        return None
+
+
+def hint_of(name: str) -> Hint:
+    """What a name says of itself.
+
+    >>> hint_of("model.layers.3.self_attn.q_proj")[:2], hint_of("Kcur-12")[:2], hint_of("arr_0")[:2]
+    ((3, ('q', 'q_rotated')), (12, ('k_rotated', 'k')), (None, ()))
+    """
+    match = _ANCHORED.search(name) or _LAST.search(name)
+    if match is None:
+        numbers = list(_NUMBER.finditer(name))
+        match = numbers[0] if len(numbers) == 1 and not name.startswith("arr_") else None
+    if match is None:
+        rest, template, layer = name, name, None
+    else:
+        start, stop = match.span(1 if match.re.groups else 0)
+        layer = int(name[start:stop]) if stop - start < 7 else None
+        template = f"{name[:start]}{LAYER}{name[stop:]}"
+        rest = template.replace(LAYER, "")
+    below = re.sub(r"^.*?(layers?|blocks?|blk)[._/\[\]\- ]+", "", rest, flags=re.IGNORECASE) or rest
+    for text in (below, rest):
+        for pattern, kinds in _COMPILED:
+            if pattern.search(text):
+                return Hint(layer, kinds, template)
+    return Hint(layer, (), template)

@@ -1,0 +1,204 @@
+"""Where the arrays of a dump belong: by what names hint at, by sizes, and by the numbers of the reference's pass."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from attn_cli.dump import Dump, DumpArray
+from attn_cli.stations import AFTER_LAYERS, Shape, Station, station
+from attn_cli.summaries.bisect.errors import Errors, errors_of, kept_rows
+from attn_cli.summaries.bisect.layouts import Layout, layouts
+from attn_cli.summaries.bisect.names import Hint, NameMap, hint_of
+
+_ALIKE = 0.1  # relative error up to which numbers alone place an array
+_CLEARLY = 0.3  # of the second best place's error, up to which the best is clearly the best
+_EXACT = 1e-6  # relative error below which nothing tells places apart
+
+_ROTATED = ("q", "k", "q_rotated", "k_rotated")
+
+
+class Placed(NamedTuple):
+    """One array at its station."""
+
+    array: DumpArray
+    at: Station
+    layout: Layout
+    shape: Shape
+    by: str
+
+    def values(self) -> np.ndarray:
+        """Its numbers in the axes of the station."""
+        return self.layout.read(self.array.read(), self.shape)
+
+
+class Unplaced(NamedTuple):
+    """An array that was placed nowhere, and why."""
+
+    array: DumpArray
+    why: str
+
+
+@dataclass(eq=False)
+class _Try:
+    """One array at one station in one layout."""
+
+    array: DumpArray
+    hint: Hint
+    at: Station
+    shape: Shape
+    layout: Layout
+    errors: Errors | None = None
+
+
+@dataclass(eq=False)
+class Placing:
+    """Collects, while a reference's pass goes by, how well every array fits wherever it can be.
+
+    kept  of every station that an array can be at, the reference's numbers at the rows where noise is measured
+    """
+
+    dump: Dump
+    shapes: Mapping[Station, Shape]
+    tokens: int
+    logit_rows: np.ndarray
+    names: NameMap
+    until: int | None = None
+    kept: dict[Station, np.ndarray] = field(default_factory=dict)
+    _tries: dict[Station, list[_Try]] = field(default_factory=dict)
+    _cached: tuple[str, np.ndarray] | None = None
+
+    def __post_init__(self) -> None:
+        for array in self.dump.arrays:
+            hint = self.names.hint(array.name) or hint_of(array.name)
+            for at in self._stations(hint):
+                shape = self.shapes[at]
+                n = len(self.logit_rows) if at.kind == "logits" else self.tokens
+                for layout in layouts(array.shape, shape, n, self.dump.positions, pairs=at.kind in _ROTATED):
+                    self._tries.setdefault(at, []).append(_Try(array, hint, at, shape, layout))
+
+    @property
+    def wanted(self) -> Collection[Station]:
+        """The stations that any array can be at."""
+        return self._tries.keys()
+
+    def arrive(self, at: Station, right: np.ndarray) -> None:
+        """Take in the reference's numbers of a station."""
+        self.kept[at] = right[kept_rows(len(right))].copy()
+        for one in self._tries[at]:
+            values = one.layout.read(self._numbers(one.array), one.shape)
+            one.errors = errors_of(values, right, one.layout.start)
+
+    def _numbers(self, array: DumpArray) -> np.ndarray:
+        if self._cached is None or self._cached[0] != array.name:
+            self._cached = (array.name, array.read())
+        return self._cached[1]
+
+    def _stations(self, hint: Hint) -> Iterator[Station]:
+        """The stations that a name allows, of those that the model has."""
+        layers = {at.layer for at in self.shapes if at.is_of_layer}
+        for kind in hint.kinds:
+            at = station(kind, -1 if hint.layer is None else hint.layer)
+            if at in self.shapes:
+                if self._is_compared(at):
+                    yield at
+            elif (
+                kind == "residual_in"
+                and hint.layer == len(layers)
+                and Station(AFTER_LAYERS, "final_norm") in self.shapes
+            ):
+                yield Station(AFTER_LAYERS, "final_norm")
+            elif kind == "embedding" and Station(0, "residual_in") in self.shapes:
+                yield Station(0, "residual_in")
+        if hint.kinds and hint.layer is not None:
+            return
+        for at in self.shapes:
+            is_named = (not hint.kinds or at.kind in hint.kinds) and hint.layer in (None, at.layer)
+            if at.is_of_layer and is_named and self._is_compared(at):
+                yield at
+
+    def _is_compared(self, at: Station) -> bool:
+        return self.until is None or at.layer <= self.until
+
+    def result(self) -> tuple[dict[str, tuple[Placed, Errors]], list[Unplaced]]:
+        """Every array at its place with its errors, by name in the order of the pass; and those without a place."""
+        tries: dict[str, list[_Try]] = {}
+        for of_station in self._tries.values():
+            for one in of_station:
+                if one.errors is not None:
+                    tries.setdefault(one.array.name, []).append(one)
+        chosen = self._of_templates(tries)
+        placed: dict[str, tuple[Placed, Errors]] = {}
+        unplaced: list[Unplaced] = []
+        for array in self.dump.arrays:
+            best, why, by = self._best(tries.get(array.name, []), chosen)
+            if best is None:
+                unplaced.append(Unplaced(array, why))
+            else:
+                assert best.errors is not None
+                placed[array.name] = (Placed(array, best.at, best.layout, best.shape, by), best.errors)
+        return dict(sorted(placed.items(), key=lambda item: item[1][0].at.order)), unplaced
+
+    def _of_templates(self, tries: Mapping[str, list[_Try]]) -> dict[str, tuple[str, tuple[int, ...], bool]]:
+        """By template the kind and layout that fit its arrays best, all layers together."""
+        sums: dict[str, dict[tuple[str, tuple[int, ...], bool], list[float]]] = {}
+        for of_array in tries.values():
+            for one in of_array:
+                if one.hint.kinds and one.errors is not None:
+                    key = (one.at.kind, one.layout.order, one.layout.paired)
+                    sums.setdefault(one.hint.template, {}).setdefault(key, []).append(_likeness(one.errors))
+        hints = {one.hint.template: one.hint.kinds for of_array in tries.values() for one in of_array}
+        best = {}
+        for template, by_key in sums.items():
+            means = {key: float(np.exp(np.mean(np.log(np.maximum(values, _EXACT))))) for key, values in by_key.items()}
+            least = min(means.values())
+            likely = sorted(means, key=lambda key: hints[template].index(key[0]) if key[0] in hints[template] else 99)
+            best[template] = next(key for key in likely if means[key] * _CLEARLY <= least)
+        return best
+
+    def _best(
+        self, tries: list[_Try], chosen: Mapping[str, tuple[str, tuple[int, ...], bool]]
+    ) -> tuple[_Try | None, str, str]:
+        if not tries:
+            return None, "no station of the model has its name and size", ""
+        hint = tries[0].hint
+        ranked = sorted(tries, key=lambda one: _likeness(one.errors))
+        if hint.kinds and hint.layer is not None:
+            key = chosen[hint.template]
+            own = [one for one in ranked if (one.at.kind, one.layout.order, one.layout.paired) == key] or ranked
+            return own[0], "", "map" if hint.chosen else "name"
+        if not ranked[0].at.is_of_layer and hint.kinds:
+            return ranked[0], "", "map" if hint.chosen else "name"
+        best, second = _likeness(ranked[0].errors), next(
+            (_likeness(one.errors) for one in ranked[1:] if one.at != ranked[0].at), np.inf
+        )  # fmt: skip
+        if best <= _ALIKE and (best <= _CLEARLY * second or _same(ranked[0].at, ranked, best)):
+            return ranked[0], "", "numbers"
+        if best > _ALIKE:
+            return None, f"its name says no layer, and no station has its numbers (nearest: {_said(ranked[0].at)})", ""
+        others = list(dict.fromkeys(_said(one.at) for one in ranked if _likeness(one.errors) <= best / _CLEARLY))
+        return None, f"it could be {' or '.join(others[:2])}: --map says which", ""
+
+
+def _same(at: Station, ranked: list[_Try], best: float) -> bool:
+    """True where the places that fit as well are the same numbers: a layer's end and the next one's beginning."""
+    near = {one.at for one in ranked if _likeness(one.errors) * _CLEARLY < best}
+    ends = {
+        (one.layer + 1 if one.kind == "residual" else one.layer, one.kind in ("residual", "residual_in"))
+        for one in near
+    }
+    return len(ends) == 1 and next(iter(ends))[1]
+
+
+def _said(at: Station) -> str:
+    return f"{at.words} of layer {at.layer}" if at.is_of_layer else at.words
+
+
+def _likeness(errors: Errors | None) -> float:
+    """How far an array is from a station: the median relative error of its rows; infinite where there are none."""
+    if errors is None or errors.error.size == 0:
+        return float("inf")
+    with np.errstate(invalid="ignore"):
+        relative = errors.error / np.maximum(errors.size, 1e-30)
+    return float(np.median(relative))

@@ -1,0 +1,118 @@
+"""The verdict on a dump: what it holds, the first station that is wrong and where in it, and the likely cause."""
+
+from collections.abc import Iterator, Sequence
+from textwrap import wrap
+
+from rich.style import Style
+from rich.text import Text
+
+from attn_cli.selection import ranges
+from attn_cli.stations import KINDS
+from attn_cli.summaries.bisect.answer import Bisected
+from attn_cli.summaries.bisect.comparison import Compared
+from attn_cli.summaries.bisect.where import where_wrong
+from attn_cli.summaries.report import Report
+from attn_cli.text import counted, listed, visible
+from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
+from attn_cli.views.invocation import Invocation
+
+_MOST_UNPLACED = 6
+
+
+def draw(answer: Bisected, report: Report, screen: Screen) -> Iterator[Text | str]:
+    """The dump, what it was compared with, the verdict, the cause, and what was not placed."""
+    yield ""
+    yield from _lines(" · ".join([_held(answer.judged), answer.precision]), screen)
+    if answer.differing is not None:
+        tokens = answer.differing
+        ids = f"{_id(tokens.dump)} in the dump, {_id(tokens.text)} in the text"
+        said = f"tokens differ from position {tokens.position} on: {ids}"
+        yield ""
+        yield from _lines(said, screen, BOLD)
+        yield from _lines(tokens.words, screen)
+    yield ""
+    if answer.first is None:
+        worst = max(answer.judged, key=lambda one: one.worst)
+        yield from _lines("equal: every array is within what the precision explains", screen, BOLD)
+        yield from _lines(f"nearest to its limit: {_place(worst)}, {_numbers(worst)}", screen)
+    else:
+        yield from _lines(_finding(answer.first), screen, BOLD)
+        yield from _neighbours(answer, answer.first, screen)
+        yield ""
+        yield from _cause(answer, screen)
+    if answer.unplaced:
+        yield ""
+        shown = answer.unplaced[:_MOST_UNPLACED]
+        yield from _lines(f"{counted(len(answer.unplaced), 'array')} not placed:", screen, DIM)
+        for one in shown:
+            shape = " x ".join(map(str, one.array.shape))
+            yield from _lines(f"  {visible(one.array.name)} [{shape}]: {one.why}", screen, DIM)
+        if len(shown) < len(answer.unplaced):
+            yield Text(f"  and {len(answer.unplaced) - len(shown)} more: --json has all", DIM)
+
+
+def next_words(report: Report, invocation: Invocation) -> list[str] | None:
+    """None: what is next is a change in the other engine."""
+    return None
+
+
+def _lines(text: str, screen: Screen, style: Style = PLAIN) -> Iterator[Text]:
+    yield from (Text(line, style) for line in wrap(text, screen.width, subsequent_indent="  "))
+
+
+def _id(number: int | None) -> str:
+    return "none" if number is None else f"id {number}"
+
+
+def _held(judged: Sequence[Compared]) -> str:
+    """`96 arrays: q after rotary, k after rotary of layers 0-31`."""
+    kinds = [kind for kind in KINDS if any(one.placed.at.kind == kind for one in judged)]
+    layers = sorted({one.placed.at.layer for one in judged if one.placed.at.is_of_layer})
+    of_layers = f" of layer{'s' if len(layers) > 1 else ''} {ranges(layers)}" if layers else ""
+    return f"{counted(len(judged), 'array')}: {listed((KINDS[kind] for kind in kinds), 6)}{of_layers}"
+
+
+def _place(one: Compared) -> str:
+    return f"layer {one.placed.at.layer} {one.placed.at.words}" if one.placed.at.is_of_layer else one.placed.at.words
+
+
+def _numbers(one: Compared) -> str:
+    return f"error {_short(one.error)}, noise {_short(one.noise)}"
+
+
+def _short(number: float) -> str:
+    return f"{number:.2g}"
+
+
+def _finding(one: Compared) -> str:
+    return f"{_place(one)} {where_wrong(one.errors, one.over)} · {_numbers(one)}"
+
+
+def _neighbours(answer: Bisected, first: Compared, screen: Screen) -> Iterator[Text]:
+    """What is right before it, and how much is wrong after it."""
+    before = [one for one in answer.judged if one.placed.at.order < first.placed.at.order]
+    wrong = sum(one.is_wrong for one in answer.judged)
+    last = f"right before it: {_place(before[-1])}" if before else "no array before it in the file"
+    more = f"{counted(wrong - 1, 'array')} after it {'is' if wrong == 2 else 'are'} wrong, too" if wrong > 1 else ""
+    yield from _lines(" · ".join(x for x in (last, more) if x), screen)
+
+
+def _cause(answer: Bisected, screen: Screen) -> Iterator[Text]:
+    cause = answer.cause
+    if cause is None:
+        return
+    if not cause.mistakes:
+        yield from _lines("cause unknown: no usual mistake gives these numbers", screen, BOLD)
+        for one in cause.nearest:
+            yield from _lines(f"  nearest: {one.mistake.words} (leaves {_short(one.error)})", screen)
+        return
+    where = "" if cause.layers is None else f" in layer {ranges(list(cause.layers))} alone"
+    words = "; and ".join(mistake.words for mistake in cause.mistakes)
+    yield from _lines(f"likely cause{where}: {words}", screen, BOLD)
+    left = answer.still_wrong
+    if left is None:
+        worst = max(cause.after, key=lambda one: one.worst)
+        yield from _lines(f"with it every array is within the noise: {_short(worst.error)} at most beside it", screen)
+    else:
+        yield from _lines(f"with it, still wrong: {_finding(left)}", screen)
