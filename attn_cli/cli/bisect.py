@@ -17,7 +17,7 @@ from attn_cli.prompt import Prompt, Token
 from attn_cli.source import Referring, Source
 from attn_cli.sources import is_recording, is_table
 from attn_cli.sources.dumps import TOKENS, open_dump
-from attn_cli.summaries.bisect.answer import Request
+from attn_cli.summaries.bisect.answer import BisectRequest
 from attn_cli.summaries.bisect.answer import bisect as bisected
 from attn_cli.summaries.bisect.names import NameMap
 from attn_cli.summaries.bisect.tokens import DifferingTokens, differing_tokens
@@ -79,7 +79,9 @@ def bisect(
         ids = [token.id or 0 for token in prompt.tokens]
         print_notes(prompt.warnings, quiet=output.quiet)
         with StatusLine(quiet=output.quiet) as line:
-            answer = bisected(source.reference(), ids, found, Request(precision, names, until, differing), line.set)
+            answer = bisected(
+                source.reference(), ids, found, BisectRequest(precision, names, until, differing), line.set
+            )
         view.show(Report("bisect", source.about, (prompt,), warnings=prompt.warnings, answer=answer))
     return ExitCode.DONE if answer.is_equal else ExitCode.NEGATIVE
 

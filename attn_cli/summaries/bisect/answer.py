@@ -10,8 +10,8 @@ from attn_cli.dump import Dump
 from attn_cli.errors import InputError
 from attn_cli.kernel.lessons.precision import precision_of
 from attn_cli.stations import Reference
-from attn_cli.summaries.bisect.causes import Cause, cause_of
-from attn_cli.summaries.bisect.comparison import Compared, Comparison
+from attn_cli.summaries.bisect.causes import FoundCause, cause_of
+from attn_cli.summaries.bisect.comparison import Compared, HeldAgainst
 from attn_cli.summaries.bisect.names import NameMap
 from attn_cli.summaries.bisect.placing import Placed, Placing, Unplaced
 from attn_cli.summaries.bisect.tokens import DifferingTokens
@@ -113,7 +113,7 @@ class Bisected(Answer):
     tokens: int
     judged: tuple[Compared, ...]
     unplaced: tuple[Unplaced, ...]
-    cause: Cause | None = None
+    cause: FoundCause | None = None
     differing: DifferingTokens | None = None
 
     @property
@@ -140,7 +140,7 @@ class Bisected(Answer):
 
 
 @dataclass(frozen=True)
-class Request:
+class BisectRequest:
     """What is asked of a dump.
 
     precision  in which it was computed; None for what its numbers say
@@ -156,7 +156,7 @@ class Request:
 
 
 def bisect(
-    reference: Reference, ids: Sequence[int], dump: Dump, request: Request, step: Callable[[str], None]
+    reference: Reference, ids: Sequence[int], dump: Dump, request: BisectRequest, step: Callable[[str], None]
 ) -> Bisected:
     """The verdict on a dump of a pass over `ids`; `step` is told what is being done.
 
@@ -171,7 +171,7 @@ def bisect(
     if not found:
         raise InputError(_nothing(dump, placing, unplaced), "is it this model's, and of this text? --map NAME=STATION")
     placed = {name: one for name, (one, _) in found.items()}
-    comparison = Comparison(reference, ids, placed, placing.kept)
+    comparison = HeldAgainst(reference, ids, placed, placing.kept)
     precision = request.precision or _precision(placed)
     step(f"the same in {precision}")
     comparison.measure_noise(precision)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attn_cli.stations import KINDS, PlantedMistake
-from attn_cli.summaries.bisect.comparison import Compared, Comparison
+from attn_cli.summaries.bisect.comparison import Compared, HeldAgainst
 
 _MOST_AT_ONCE = 2
 _SLACK = 3.0  # what is allowed of a mistake's numbers: it may make scores larger, and with them the noise
@@ -35,7 +35,7 @@ class Tried(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Cause:
+class FoundCause:
     """The mistakes that give the dump's numbers; none where none does.
 
     layers   in which they are made; None for all
@@ -57,7 +57,7 @@ class Cause:
 Step = Callable[[str], None]
 
 
-def cause_of(comparison: Comparison, judged: Sequence[Compared], step: Step) -> Cause:
+def cause_of(comparison: HeldAgainst, judged: Sequence[Compared], step: Step) -> FoundCause:
     """The cause of the first wrong array; `step` is told what is tried."""
     found: tuple[PlantedMistake, ...] = ()
     layers: tuple[int, ...] | None = None
@@ -74,7 +74,7 @@ def cause_of(comparison: Comparison, judged: Sequence[Compared], step: Step) -> 
         found = (*found, equal.mistake)
         step("the pass with it")
         layers, after = _whole(comparison, found, _first(after).placed.at.layer, step)
-    return Cause(found, layers, after, nearest if not found else ())
+    return FoundCause(found, layers, after, nearest if not found else ())
 
 
 def _first(judged: Sequence[Compared]) -> Compared:
@@ -86,7 +86,7 @@ def _fits(tried: Tried, wrong: Compared) -> bool:
 
 
 def _tried(
-    comparison: Comparison,
+    comparison: HeldAgainst,
     judged: Sequence[Compared],
     found: tuple[PlantedMistake, ...],
     layers: Collection[int] | None,
@@ -126,7 +126,7 @@ def _tried(
 
 
 def _whole(
-    comparison: Comparison, mistakes: tuple[PlantedMistake, ...], layer: int, step: Step
+    comparison: HeldAgainst, mistakes: tuple[PlantedMistake, ...], layer: int, step: Step
 ) -> tuple[tuple[int, ...] | None, tuple[Compared, ...]]:
     """All arrays against the pass with the mistakes in every layer, or in that layer alone if that explains more."""
     everywhere = tuple(comparison.run(comparison.placed, mistakes, None))

@@ -53,7 +53,7 @@ class Compared:
 
 
 @dataclass(eq=False)
-class Comparison:
+class HeldAgainst:
     """The placed arrays of a dump, held against passes of a reference over `ids`.
 
     kept   the reference's numbers of every station at the rows where noise is measured

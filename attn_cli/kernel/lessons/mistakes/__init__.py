@@ -9,7 +9,7 @@ from attn_cli.kernel.lessons.mistakes.axes import axis_mistakes
 from attn_cli.kernel.lessons.mistakes.fitted import Fitted, fitted_mistakes
 from attn_cli.kernel.lessons.mistakes.heads import head_mistakes
 from attn_cli.kernel.lessons.mistakes.keys import key_mistakes
-from attn_cli.kernel.lessons.mistakes.problem import Mistake, Operands, OtherAngles, Problem
+from attn_cli.kernel.lessons.mistakes.problem import AttendedTo, Mistake, OtherAngles, Problem
 from attn_cli.kernel.lessons.mistakes.rotary import rotary_mistakes
 from attn_cli.kernel.lessons.mistakes.rules import rule_mistakes
 from attn_cli.kernel.lessons.mistakes.sums import sum_mistakes
@@ -17,9 +17,9 @@ from attn_cli.kernel.lessons.mistakes.tiles import tile_mistakes
 
 __all__ = [
     "REGISTER",
+    "AttendedTo",
     "Fitted",
     "Mistake",
-    "Operands",
     "OtherAngles",
     "Problem",
     "fitted_mistakes",

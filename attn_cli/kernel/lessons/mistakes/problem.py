@@ -76,7 +76,7 @@ class Made(NamedTuple):
     output: np.ndarray
 
 
-class Operands(NamedTuple):
+class AttendedTo(NamedTuple):
     """The attention that a mistake computes in place of the right one; `after` changes its output `[h, n, e]`."""
 
     q: np.ndarray
@@ -99,7 +99,7 @@ class Mistake:
     name: str
     words: str
     make: Callable[[], Made]
-    operands: Callable[[], Operands] | None = None
+    operands: Callable[[], AttendedTo] | None = None
 
     @cached_property
     def made(self) -> Made:
@@ -127,10 +127,10 @@ def attended(
     after: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Mistake:
     """The mistake that leads to the attention of q, k and v by a rule; `after` changes the output."""
-    return attending(name, words, lambda: Operands(q, k, v, rule, after))
+    return attending(name, words, lambda: AttendedTo(q, k, v, rule, after))
 
 
-def attending(name: str, words: str, operands: Callable[[], Operands]) -> Mistake:
+def attending(name: str, words: str, operands: Callable[[], AttendedTo]) -> Mistake:
     """The mistake that leads to the attention of these operands, which are made when asked for."""
 
     def make() -> Made:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from attn_cli.kernel.definition.positions import BASE, Rotation
-from attn_cli.kernel.lessons.mistakes.problem import Mistake, Operands, Problem, attending
+from attn_cli.kernel.lessons.mistakes.problem import AttendedTo, Mistake, Problem, attending
 from attn_cli.kernel.lessons.mistakes.turned import turned_mistakes
 
 _BASES = (BASE, 500_000.0, 1_000_000.0)  # of the paper and most models; of Llama 3; of Qwen 2 and later
@@ -29,8 +29,8 @@ def rotary_mistakes(problem: Problem) -> Iterator[Mistake]:
         yield attending(name, words, partial(_operands, problem, pair))
 
 
-def _operands(problem: Problem, pair: _Pair) -> Operands:
-    return Operands(*pair(), problem.v, problem.rule)
+def _operands(problem: Problem, pair: _Pair) -> AttendedTo:
+    return AttendedTo(*pair(), problem.v, problem.rule)
 
 
 def _superfluous(q: np.ndarray, k: np.ndarray) -> Iterator[tuple[str, str, _Pair]]:
