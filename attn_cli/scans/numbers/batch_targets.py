@@ -57,8 +57,8 @@ class BatchTargets:
         self.rows, self.learned_sink, self.seed = rows, learned_sink, seed
         self.sight = IntervalSight(span, len(rows.real))
         self.seen = np.where(rows.real, self.sight.count, 0).astype(np.float64)  # [R]
-        starts = np.arange(rows.count) * rows.length
-        self.looks_back = bool((span.last[starts] <= starts + 1).all())
+        after = np.maximum(np.arange(len(rows.real)) + 1, self.sight.first)  # each row's first key that is ahead
+        self.is_causal = bool((self.sight.last <= after).all())
         self.live = self.seen > 0
         self.judged = have_choice(self.seen)
         self.even = np.divide(1.0, self.seen, out=np.zeros_like(self.seen), where=self.live)
@@ -66,12 +66,12 @@ class BatchTargets:
     @cached_property
     def sinks(self) -> np.ndarray:
         """Whether a sink is expected at each key `[R]`: a text's first, special tokens where keys ahead are seen."""
-        return self.rows.real & (self.rows.place == 0) if self.looks_back else self.rows.special
+        return self.rows.real & (self.rows.place == 0) if self.is_causal else self.rows.special
 
     @cached_property
     def stretches(self) -> slice:
         """The stretches of keys, of all in `STEP_EDGES`, that some row may see."""
-        return slice(0, OWN + 1 if self.looks_back else len(STEP_EDGES) - 1)
+        return slice(0, OWN + 1 if self.is_causal else len(STEP_EDGES) - 1)
 
     @cached_property
     def wanted(self) -> Wanted:
@@ -93,7 +93,7 @@ class BatchTargets:
         """The means that head statistics are; rows without a key to see are known by the mask."""
         rows = self.rows
         made = HeadMeans.of([
-            Alignment(rows.length, rows.length, tokens, 0, same_tokens=True, is_causal=self.looks_back,
+            Alignment(rows.length, rows.length, tokens, 0, same_tokens=True, is_causal=self.is_causal,
                       has_sink=self.learned_sink, hides=False)
             for tokens in rows.tokens
         ])  # fmt: skip
@@ -107,7 +107,7 @@ class BatchTargets:
 
     @cached_property
     def _repeats(self) -> dict[Kind, np.ndarray]:
-        return content_lists(self.rows.names, looks_back=self.looks_back)
+        return content_lists(self.rows.names, is_causal=self.is_causal)
 
     @cached_property
     def content(self) -> dict[Kind, ContentTargets]:
@@ -150,11 +150,11 @@ class BatchTargets:
     @cached_property
     def ahead(self) -> int:
         """How many places the window reaches beyond the query."""
-        return 0 if self.looks_back else REACH
+        return 0 if self.is_causal else REACH
 
     @cached_property
     def _window(self) -> np.ndarray:
-        return window_keys(len(self.rows.real), looks_back=self.looks_back)
+        return window_keys(len(self.rows.real), is_causal=self.is_causal)
 
     @cached_property
     def window_seen(self) -> np.ndarray:

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from attn_cli.sources.huggingface.capture.layer_rule import rule_of_layer
 from attn_cli.sources.huggingface.capture.registry import in_registry
+from attn_cli.sources.huggingface.capture.registry_rule import rule_of_layer
 from attn_cli.sources.huggingface.compat import eager_function
 
 _TOLERANCE = {torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 5e-2}  # of the largest number, for rounding

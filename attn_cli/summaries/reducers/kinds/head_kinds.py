@@ -123,19 +123,19 @@ class KindTexts:
 
     def targets(self, call: Call) -> Targets:
         """The targets of a call, made once for calls of the same tokens."""
-        looks_back = call.is_causal
-        key = (id(call.keys), call.n, looks_back, call.place.stream == "cross")
+        is_causal = call.is_causal
+        key = (id(call.keys), call.n, is_causal, call.place.stream == "cross")
         if key not in self._targets:
-            self._targets[key] = call.keys, self._make(call, looks_back=looks_back)
+            self._targets[key] = call.keys, self._make(call, is_causal=is_causal)
         return self._targets[key][1]
 
-    def _make(self, call: Call, *, looks_back: bool) -> Targets:
+    def _make(self, call: Call, *, is_causal: bool) -> Targets:
         sinks = expected_sinks(call)
         if call.place.stream == "cross" or call.n > call.m:
             return cross_targets(call.keys, call.n, sinks)
-        if looks_back not in self._distances:
-            self._distances[looks_back] = Distances(self.texts, looks_back=looks_back)
-        return targets_of(call.keys, call.n, sinks, self._distances[looks_back], looks_back=looks_back, seed=self.seed)
+        if is_causal not in self._distances:
+            self._distances[is_causal] = Distances(self.texts, is_causal=is_causal)
+        return targets_of(call.keys, call.n, sinks, self._distances[is_causal], is_causal=is_causal, seed=self.seed)
 
     def factors(self, call: Call, targets: Targets, seen: Intervals | None) -> RowFactors:
         """The factors of a call's rows, made once for calls of the same tokens and mask."""

@@ -52,26 +52,26 @@ class Targets:
 class Distances:
     """How far targets of induction and duplicate are from their queries: query less key, of all texts looked at.
 
-    looks_back  whether a text's queries see no key after themselves
+    is_causal  whether a text's queries see no key after themselves
     """
 
-    def __init__(self, texts: Sequence[Sequence[Token]], *, looks_back: bool) -> None:
-        lists = [content_lists(names_of(tokens), looks_back=looks_back) for tokens in texts]
+    def __init__(self, texts: Sequence[Sequence[Token]], *, is_causal: bool) -> None:
+        lists = [content_lists(names_of(tokens), is_causal=is_causal) for tokens in texts]
         self.of = {kind: np.concatenate([_distances(each[kind]) for each in lists]) if lists else np.empty(0, np.int64)
                    for kind in (INDUCTION, DUPLICATE)}  # fmt: skip
 
 
 def targets_of(
-    keys: Sequence[Token], n: int, sinks: np.ndarray, distances: Distances, *, looks_back: bool, seed: int
+    keys: Sequence[Token], n: int, sinks: np.ndarray, distances: Distances, *, is_causal: bool, seed: int
 ) -> Targets:
     """The targets of n queries that stand at the last n of `keys`, with `seed` for the control's draws."""
     m = len(keys)
     names = names_of(keys)
-    lists = content_lists(names, looks_back=looks_back)
-    placed = (PREVIOUS, *([] if looks_back else [NEXT]), SELF, *BACK)
+    lists = content_lists(names, is_causal=is_causal)
+    placed = (PREVIOUS, *([] if is_causal else [NEXT]), SELF, *BACK)
     lists |= {kind: keys[:, None] for kind, keys in zip(placed, _inside(placed_keys(placed, m), m).T, strict=True)}
     lists[FIRST] = np.zeros((m, 1), dtype=np.int64)
-    lists[WINDOW] = _inside(window_keys(m, looks_back=looks_back), m)
+    lists[WINDOW] = _inside(window_keys(m, is_causal=is_causal), m)
     controls = {kind: _control(kind, lists[kind], keys, sinks, distances.of[kind], seed)
                 for kind in (INDUCTION, DUPLICATE)}  # fmt: skip
     on_sinks = {kind: np.where(np.isin(places, sinks), places, -1) for kind, places in lists.items()
@@ -105,10 +105,10 @@ def names_of(tokens: Sequence[Token]) -> np.ndarray:
          for at, token in enumerate(tokens)], dtype=np.int64)  # fmt: skip
 
 
-def content_lists(names: np.ndarray, *, looks_back: bool) -> dict[Kind, np.ndarray]:
+def content_lists(names: np.ndarray, *, is_causal: bool) -> dict[Kind, np.ndarray]:
     """The targets `[m, c]` of induction and duplicate, for a query at each of m places.
 
-    >>> lists = content_lists(np.array([0, 1, 0, 0]), looks_back=True)
+    >>> lists = content_lists(np.array([0, 1, 0, 0]), is_causal=True)
     >>> lists[INDUCTION].tolist(), lists[DUPLICATE].tolist()
     ([[-1, -1], [-1, -1], [1, -1], [3, 1]], [[-1, -1], [-1, -1], [0, -1], [2, 0]])
     """
@@ -123,7 +123,7 @@ def content_lists(names: np.ndarray, *, looks_back: bool) -> dict[Kind, np.ndarr
     later = np.where(after < bounds[run + 1][:, None], order[np.minimum(after, len(names) - 1)], -1)
     earlier_of, later_of = np.empty_like(earlier), np.empty_like(later)
     earlier_of[order], later_of[order] = earlier, later
-    others = earlier_of if looks_back else np.concatenate([earlier_of, later_of], axis=1)
+    others = earlier_of if is_causal else np.concatenate([earlier_of, later_of], axis=1)
     return {INDUCTION: compact(np.where(earlier_of >= 0, earlier_of + 1, -1)), DUPLICATE: compact(others)}
 
 
@@ -132,9 +132,9 @@ def placed_keys(kinds: Sequence[Kind], m: int) -> np.ndarray:
     return np.arange(m)[:, None] - np.array([kind.back for kind in kinds])
 
 
-def window_keys(m: int, *, looks_back: bool) -> np.ndarray:
+def window_keys(m: int, *, is_causal: bool) -> np.ndarray:
     """The keys of the window around each of m places `[m, c]`; some lie beyond the ends."""
-    return np.arange(m)[:, None] + np.arange(-REACH, 1 if looks_back else REACH + 1)
+    return np.arange(m)[:, None] + np.arange(-REACH, 1 if is_causal else REACH + 1)
 
 
 def delimiters(tokens: Sequence[Token]) -> np.ndarray:

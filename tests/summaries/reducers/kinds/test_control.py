@@ -12,15 +12,15 @@ from attn_cli.summaries.reducers.kinds.targets import Distances, Targets, target
 TEXTS = st.lists(st.integers(0, 4), min_size=3, max_size=40)
 
 
-def targets(ids: list[int], sinks: list[int], *, looks_back: bool, seed: int = 0) -> Targets:
+def targets(ids: list[int], sinks: list[int], *, is_causal: bool, seed: int = 0) -> Targets:
     tokens = [Token(at, str(number), number) for at, number in enumerate(ids)]
-    distances = Distances([tokens], looks_back=looks_back)
-    return targets_of(tokens, len(tokens), np.array(sinks, np.int64), distances, looks_back=looks_back, seed=seed)
+    distances = Distances([tokens], is_causal=is_causal)
+    return targets_of(tokens, len(tokens), np.array(sinks, np.int64), distances, is_causal=is_causal, seed=seed)
 
 
 @given(TEXTS, st.booleans())
-def test_keys_are_as_far_away_as_targets_and_neither_target_nor_sink(ids: list[int], looks_back: bool) -> None:
-    found = targets(ids, [0], looks_back=looks_back)
+def test_keys_are_as_far_away_as_targets_and_neither_target_nor_sink(ids: list[int], is_causal: bool) -> None:
+    found = targets(ids, [0], is_causal=is_causal)
     for kind in (INDUCTION, DUPLICATE):
         lists, control = found.lists[kind], found.controls[kind]
         far = {query - key for query, keys in enumerate(lists.tolist()) for key in keys if key >= 0}
@@ -33,7 +33,7 @@ def test_keys_are_as_far_away_as_targets_and_neither_target_nor_sink(ids: list[i
 
 
 def test_many_queries_have_as_many_as_are_asked_for() -> None:
-    found = targets(np.random.default_rng(0).integers(0, 50, 300).tolist(), [0], looks_back=True)
+    found = targets(np.random.default_rng(0).integers(0, 50, 300).tolist(), [0], is_causal=True)
     for kind in (INDUCTION, DUPLICATE):
         some = found.lists[kind][:, 0] >= 0
         late = some & (np.arange(300) > 200)
