@@ -127,10 +127,15 @@ def _model(origin: Origin, config: PreTrainedConfig) -> tuple[PreTrainedModel, d
     """The model, and transformers' report on the weights of its checkpoint.
 
     If files and stack don't have the same weights, the class from which the checkpoint was saved is tried: some stacks
-    can be loaded only as part of it.
+    can be loaded only as part of it, as can weights that torchao packed.
     """
-    model, report = _load_class(model_class(config), origin, config)
     saved = saved_class(config)
+    try:
+        model, report = _load_class(model_class(config), origin, config)
+    except RuntimeError:
+        if saved is None or getattr(config, "quantization_config", None) is None:
+            raise
+        return _load_class(saved, origin, config)
     if saved in (None, type(model)) or not (loses_stack(model, report) or missing_weights(report)):
         return model, report
     whole, whole_report = _load_class(saved, origin, config)
