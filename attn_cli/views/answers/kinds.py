@@ -335,7 +335,7 @@ def ranked_heads(
     for summary, part in of_stream:
         judged = part.judged
         values = judged.measured[number]
-        is_so = judged.kind == number if named else judged.is_high(judged.measured)[number]
+        is_so = judged.kind == number if named else judged.high[number]
         heads += [(f"{summary.place.layer}.{head}", float(values[at])) for at, head in enumerate(summary.place.heads)
                   if is_so[at]]  # fmt: skip
     return sorted(heads, key=lambda head: -head[1])

@@ -32,9 +32,12 @@ class KeptRun:
     folder: KeptFolder
     names: tuple[str, ...]
 
-    def source(self) -> KeptSource | None:
-        """The run as a source; None where it isn't kept. A file that is none is removed."""
-        for name in self.names:
+    def source(self, *, tells: bool = False) -> KeptSource | None:
+        """The run as a source; None where it isn't kept. A file that is none is removed.
+
+        tells  whether it must have been of exactly these heads, of which something is told
+        """
+        for name in self.names[-1:] if tells else self.names:
             path = self.folder.find(name)
             if path is not None:
                 try:
@@ -44,7 +47,11 @@ class KeptRun:
         return None
 
     def keep(self, recording: Recording) -> str:
-        """Keep a run; a note on why it can't be, "" where it is."""
+        """Keep a run, with what was told of it before; a note on why it can't be, "" where it is."""
+        older = self.source(tells=True)
+        if older is not None and older.recording.told:
+            told = {**older.recording.told, **(recording.told or {})}
+            recording = Recording(recording.about, recording.prompt, recording.layers, told)
         try:
             content = list(chunks(recording))
             whole = all(layer.q is not None or layer.seen is not None for layer in recording.layers)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from attn_cli.call import Look
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
@@ -14,10 +15,12 @@ from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.errors import InputError
 from attn_cli.intervention import Experiment
 from attn_cli.recording import Recording
-from attn_cli.source import Source
+from attn_cli.source import Predicting, Source
 from attn_cli.sources.batches import batches_by_length
+from attn_cli.sources.kept_source import KeptSource
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.told.deciding_rows import DecidingRows
+from attn_cli.summaries.told.kept_story import told_document, told_story
 from attn_cli.summaries.told.story import tell
 from attn_cli.views.view import View
 
@@ -51,11 +54,17 @@ class TextAnswers:
                 self._pass([results[at] for at in batch], progress)
             count += len(batch)
         for result in results:
-            recording = Recording(self.source.about, result.text.prompt, tuple(result.recorded))
+            recording = Recording(self.source.about, result.text.prompt, tuple(result.recorded), self._told(result))
             yield self._report(result), recording if result.recorded or self.records else None
 
     def _pass(self, results: Sequence[TextResult], progress: Progress) -> None:
-        """Run these texts through the source together, and collect what is seen of each."""
+        """Run these texts through the source together, and collect what is seen of each.
+
+        Raises LoadError for a run that is kept and has another story than is to be told.
+        """
+        if isinstance(self.source, KeptSource) and self.plan.tells:
+            for result in results:
+                result.story = told_story(self.source.recording.told or {}, result.deciding)
         visit = TextsVisit(self.plan, results, progress, records=self.records, keeps=self.keeps)
         experiment = self._experiment(results, visit)
         if experiment is None or not experiment.visited:
@@ -73,10 +82,21 @@ class TextAnswers:
     def _experiment(self, results: Sequence[TextResult], visit: TextsVisit) -> Experiment | None:
         """The run of a single text of which a story is told; None where none is told, or can be."""
         result, *others = results
-        if not self.plan.tells or others or self.options.lines or len(result.text.rows or (0,)) != 1:
+        if others or not self._has_story(result):
             return None
         look = Look(self.options.selection, visit)
         return experiment_on(self.source, result.text.prompt, result.deciding, look, quiet=self.options.quiet)
+
+    def _has_story(self, result: TextResult) -> bool:
+        """True if the story of one row is to be told, of a model that writes."""
+        one = self.plan.tells and not self.options.lines and len(result.text.rows or (0,)) == 1
+        return one and isinstance(self.source, Predicting) and self.source.has_lm_head
+
+    def _told(self, result: TextResult) -> dict[str, Any] | None:
+        """What a kept run tells beside its attention; None where nothing is told, or could not be this time."""
+        if not (self.plan.tells and self.keeps) or (result.story is None and self._has_story(result)):
+            return None
+        return told_document(result.story, result.deciding)
 
     def _report(self, result: TextResult) -> Report:
         """The report of a text. InputError where no chosen layer has the picked query."""

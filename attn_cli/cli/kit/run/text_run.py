@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
-from attn_cli.cli.kit.run.kept_run import KeptRun, kept_run
+from attn_cli.cli.kit.run.kept_run import kept_run
 from attn_cli.cli.kit.run.loop import Answer, answer, answer_each
 from attn_cli.cli.kit.run.plan import CommandPlan
 from attn_cli.cli.kit.run.read_text import ReadText, TextReader, texts_and_reading
@@ -12,6 +12,7 @@ from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.errors import AttnError, ExitCode, LoadError
 from attn_cli.source import Source
 from attn_cli.sources import Reading, is_recording, is_table
+from attn_cli.sources.kept_source import KeptSource
 from attn_cli.sources.memory import free_memory
 from attn_cli.summaries.reducers.record import MemoryBudget, Record, left_out_note
 from attn_cli.summaries.report import Report
@@ -32,8 +33,8 @@ def run(
     texts, reading = texts_and_reading(options)
     kept = kept_run(options, reading)
     with options.view(settings) as view:
-        if kept is not None and view.format == "terminal" and not (options.fresh or settings.predicts):
-            code = _answered_again(kept, options, reading, command, plan, view)
+        if kept is not None and view.format == "terminal" and not options.fresh:
+            code = _answered_again(kept.source(tells=settings.predicts), options, reading, command, plan, view)
             if code is not None:
                 return code
         source = _opened(options, reading, predicts=settings.predicts and not options.lines)
@@ -65,15 +66,17 @@ class _NotAnswered(Exception):
 
 
 def _answered_again(
-    kept: KeptRun,
+    source: KeptSource | None,
     options: TextCommandOptions,
     reading: Reading,
     command: str,
     plan: Callable[[View, Source], CommandPlan],
     view: View,
 ) -> ExitCode | None:
-    """Answer from a run that is kept; None where none is, or where it doesn't say what is asked."""
-    source = kept.source()
+    """Answer from a run that is kept; None where none is, or where it doesn't say what is asked.
+
+    source  the run that is kept; None where none is
+    """
     if source is None:
         return None
     try:

@@ -106,6 +106,11 @@ class JudgedKinds:
         order = np.where(high, -100.0 * ranks + np.nan_to_num(number), -np.inf)
         return np.where(high.any(axis=0), order.argmax(axis=0), NOTHING)
 
+    @cached_property
+    def high(self) -> np.ndarray:
+        """Whether a head gets a kind's number high enough for a name, on however few rows `[K, h]`."""
+        return self.is_high(self.measured)
+
     def is_high(self, number: np.ndarray) -> np.ndarray:
         """Whether each number `[K, h]` is high enough for a name; never where it is NaN."""
         high = self.agrees.copy()

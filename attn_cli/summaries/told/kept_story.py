@@ -1,0 +1,63 @@
+"""A story as an object of JSON, and back: what a second look at the same text tells without the model."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, get_args, get_origin, get_type_hints
+
+from attn_cli.errors import LoadError
+from attn_cli.summaries.told.story import Story
+
+
+def told_document(story: Story | None, rows: Sequence[int]) -> dict[str, Any]:
+    """What is told of these rows of a text, a story or nothing, as a recording holds it."""
+    return {_name(rows): None if story is None else _document(story)}
+
+
+def told_story(document: Mapping[str, Any], rows: Sequence[int]) -> Story | None:
+    """What was told of these rows; LoadError where nothing was asked, or by a program of another make."""
+    try:
+        return _value(Story | None, document[_name(rows)])  # type: ignore[no-any-return]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise LoadError(f"what was told of this text can't be read: {error}", "--fresh runs it again") from None
+
+
+def _name(rows: Sequence[int]) -> str:
+    return ",".join(map(str, rows))
+
+
+def _document(value: Any) -> Any:
+    if is_dataclass(value):
+        return {name: _document(getattr(value, name)) for name in _types(type(value))}
+    return [_document(each) for each in value] if isinstance(value, tuple) else value
+
+
+def _value(kind: Any, document: Any) -> Any:
+    """The value of a type that `document` stands for; ValueError or TypeError where it stands for none."""
+    if isinstance(kind, UnionType):
+        (other,) = (each for each in get_args(kind) if each is not NoneType)
+        return None if document is None else _value(other, document)
+    if is_dataclass(kind):
+        types = _types(kind)
+        if document.keys() != types.keys():
+            raise ValueError(f"{', '.join(document)} are not the fields of {kind}")
+        return kind(**{name: _value(each, document[name]) for name, each in types.items()})  # type: ignore[operator]
+    if get_origin(kind) is tuple:
+        first, *others = get_args(kind)
+        kinds = [first] * len(document) if others == [Ellipsis] else [first, *others]
+        return tuple(_value(each, item) for each, item in zip(kinds, document, strict=True))
+    if isinstance(kind, type) and issubclass(kind, tuple):  # a named one
+        return kind(*(_value(each, item) for each, item in zip(_types(kind).values(), document, strict=True)))
+    if type(document) is int and kind is float:
+        return float(document)
+    if type(document) is not kind:
+        raise ValueError(f"{document!r} is no {kind}")
+    return document
+
+
+@cache
+def _types(kind: Any) -> dict[str, Any]:
+    """The types of the fields that make a value what it is: those that count where two are compared."""
+    hints = get_type_hints(kind)
+    return {each.name: hints[each.name] for each in fields(kind) if each.compare} if is_dataclass(kind) else hints
