@@ -1,4 +1,7 @@
-"""Whole processes in processor time: commands on tables, --help, completion, recordings, and a model's own share."""
+"""Whole processes in processor time: commands on tables, --help, completion, recordings, and a model's own share.
+
+Modules are compiled, as those of an installed program are: their byte code lies in a folder of its own.
+"""
 
 import os
 import resource
@@ -9,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
+from unittest.mock import patch
 
 from tests.benchmarks.timing import Row, compared
 
@@ -25,6 +29,12 @@ _TABLE, _HELP, _RECORDING, _OVER_MODEL = 2.0, 1.0, 0.3, 0.4  # the bars: two rat
 
 def rows(repeats: int, *, quick: bool) -> Iterator[Row]:
     """Fresh processes against the bare imports that they can't do without, side by side."""
+    with tempfile.TemporaryDirectory() as compiled, patch.dict(os.environ, {"PYTHONPYCACHEPREFIX": compiled}):
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        yield from _rows(repeats)
+
+
+def _rows(repeats: int) -> Iterator[Row]:
     attn = [str(Path(sys.executable).with_name("attn"))]
     python = [sys.executable, "-c"]
     completion = {"_ATTN_COMPLETE": "complete_bash", "COMP_WORDS": "attn ins", "COMP_CWORD": "1"}
@@ -43,6 +53,7 @@ def rows(repeats: int, *, quick: bool) -> Iterator[Row]:
         looks = {
             "attn heads -m RECORDING": _run([*attn, "heads", "-m", recording]),
             "attn heads, of a kept run": _run([*attn, "heads", "river bank", "-m", model], kept),
+            "attn inspect, of a kept run": _run([*attn, "inspect", "river bank", "-m", model], kept),
         }
         for name, look in looks.items():
             look()

@@ -18,7 +18,7 @@ def told_document(story: Story | None, rows: Sequence[int]) -> dict[str, Any]:
 def told_story(document: Mapping[str, Any], rows: Sequence[int]) -> Story | None:
     """What was told of these rows; LoadError where nothing was asked, or by a program of another make."""
     try:
-        return _value(Story | None, document[_name(rows)])  # type: ignore[no-any-return]
+        return _value(Story | None, document[_name(rows)])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise LoadError(f"what was told of this text can't be read: {error}", "--fresh runs it again") from None
 
@@ -28,8 +28,8 @@ def _name(rows: Sequence[int]) -> str:
 
 
 def _document(value: Any) -> Any:
-    if is_dataclass(value):
-        return {name: _document(getattr(value, name)) for name in _types(type(value))}
+    if _has_fields(value):
+        return {name: _document(getattr(value, name)) for name in _types(value.__class__)}
     return [_document(each) for each in value] if isinstance(value, tuple) else value
 
 
@@ -38,11 +38,11 @@ def _value(kind: Any, document: Any) -> Any:
     if isinstance(kind, UnionType):
         (other,) = (each for each in get_args(kind) if each is not NoneType)
         return None if document is None else _value(other, document)
-    if is_dataclass(kind):
+    if _has_fields(kind):
         types = _types(kind)
         if document.keys() != types.keys():
             raise ValueError(f"{', '.join(document)} are not the fields of {kind}")
-        return kind(**{name: _value(each, document[name]) for name, each in types.items()})  # type: ignore[operator]
+        return kind(**{name: _value(each, document[name]) for name, each in types.items()})
     if get_origin(kind) is tuple:
         first, *others = get_args(kind)
         kinds = [first] * len(document) if others == [Ellipsis] else [first, *others]
@@ -54,6 +54,10 @@ def _value(kind: Any, document: Any) -> Any:
     if type(document) is not kind:
         raise ValueError(f"{document!r} is no {kind}")
     return document
+
+
+def _has_fields(value: Any) -> bool:
+    return is_dataclass(value)
 
 
 @cache
