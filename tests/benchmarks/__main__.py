@@ -25,6 +25,7 @@ from tests.benchmarks import (
     scan_survival,
     startup,
     story,
+    writers,
 )
 from tests.benchmarks.timing import HEADER
 
@@ -53,6 +54,7 @@ def main() -> None:
             },
             "survival": lambda: scan_survival.lines(quick=options.quick),
             "used": parts_used.lines,
+            "writers": lambda: writers.lines(options.repeats, quick=options.quick),
             "explore": lambda: explore.lines(options.repeats, quick=options.quick),
         }
         if part in tables:

@@ -1,6 +1,8 @@
 """Scores as sums over writers, against dense matrices of float64 that are read from the modules by name."""
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -9,8 +11,10 @@ import torch
 from attn_cli.call import AttentionCall
 from attn_cli.prompt import Token
 from attn_cli.selection import Selection
+from attn_cli.sources.huggingface.load.origin import OriginOptions, find
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.answers.writers import KeyPicks, WrittenCell, writers_of
+from tests.loaded import load_once
 from tests.sources.huggingface.intervene.oracle import prompt_of, speaking_source
 from tests.sources.huggingface.residual.dense_writers import DenseWriters
 from tests.sources.huggingface.residual.writers_families import FAMILIES
@@ -55,30 +59,77 @@ def weights_of(source: ModelSource, layer: int) -> tuple[np.ndarray, float]:
     return found[0]
 
 
-@pytest.mark.parametrize("kind", FAMILIES)
-def test_pairs_are_those_of_dense_matrices(kind: str) -> None:
-    """Every pair, their sum, and the weight without each of the largest, against the mean key and against another."""
+class Distances(NamedTuple):
+    """The largest distances from the dense writers: of each pair, their sum from the score, weights without a pair."""
+
+    of_pairs: float
+    of_sum: float
+    of_weights: float
+
+
+def distances(kind: str) -> Distances:
+    """Those of a tiny model in float64, against the mean key and against another."""
     source = doubled(kind)
     assert source.loaded.generating is not None
     dense = DenseWriters(source.loaded.generating, source.reader.arguments([prompt_of()]), FAMILIES[kind], 1)
     products, scale = weights_of(source, 1)
-    for against in (None, 7):
-        cell = cell_of(source, against=against)
-        assert cell.pairs is not None
-        names = [writer.name for writer in cell.writers]
-        visible = np.flatnonzero(cell.row.visible).tolist()
-        base = visible if against is None else [against]
-        expected = dense.pairs(HEAD, ROW, KEY, base, scale)
-        assert {(a, b) for a in names for b in names} == set(expected)
-        found = {(a, b): cell.pairs[i, j] for i, a in enumerate(names) for j, b in enumerate(names)}
-        assert found == pytest.approx(expected, abs=1e-6)
-        score = scale * (products[ROW, KEY] - products[ROW, base].mean())
-        assert sum(expected.values()) == pytest.approx(score, abs=1e-5)
-        assert cell.pairs.sum() == pytest.approx(score, abs=1e-5)
-        for term in cell.terms[:5]:
-            assert term.query is not None and term.key is not None
-            row = torch.from_numpy(scale * products[ROW])
-            row[KEY] -= expected[term.query.name, term.key.name]
-            cap = cell.row.softcap
-            row = row if cap is None else cap * torch.tanh(row / cap)
-            assert term.without == pytest.approx(float(row[visible].softmax(0)[visible.index(KEY)]), abs=1e-5)
+    return _largest([_distances(cell_of(source, against=at), dense, HEAD, scale * products[ROW], scale)
+                     for at in (None, 7)])  # fmt: skip
+
+
+def distances_of_smollm(source: ModelSource) -> Distances:
+    """Those of two heads of SmolLM2 in float32, in a sentence of 14 tokens."""
+    prompt = source.read(["When Mary and John went to the store, John gave a drink to"])[0]
+    assert source.loaded.generating is not None
+    found = []
+    for layer, head in ((24, 4), (18, 6)):
+        selection, scores = Selection(pairs=((layer, head),)), []
+
+        def visit(call: AttentionCall, scores: list[np.ndarray] = scores) -> None:
+            scores.append((call.q[0, -1].double() @ call.k[0].double().T).numpy() * call.rule.scale)
+
+        source.each([prompt], selection, visit)  # type: ignore[arg-type]
+        dense = DenseWriters(source.loaded.generating, source.reader.arguments([prompt]), FAMILIES["llama"], layer)
+        (cell,) = writers_of(source, prompt, selection, lambda queries: [len(queries) - 1], KeyPicks(1)).cells
+        found.append(_distances(cell, dense, head, scores[0], 64**-0.5))
+    return _largest(found)
+
+
+def _largest(found: Sequence[Distances]) -> Distances:
+    return Distances(*(max(values) for values in zip(*found, strict=True)))
+
+
+def _distances(cell: WrittenCell, dense: DenseWriters, head: int, row: np.ndarray, scale: float) -> Distances:
+    """Those of a cell whose row has these scores before softcap."""
+    assert cell.pairs is not None
+    names = [writer.name for writer in cell.writers]
+    visible = np.flatnonzero(cell.row.visible).tolist()
+    base = visible if cell.against is None else [cell.against.index]
+    expected = dense.pairs(head, cell.query.index, cell.at, base, scale)
+    assert {(a, b) for a in names for b in names} == set(expected)
+    pairs = max(abs(cell.pairs[i, j] - expected[a, b]) for i, a in enumerate(names) for j, b in enumerate(names))
+    score = float(row[cell.at] - row[base].mean())
+    weights = []
+    for term in cell.terms[:8]:
+        assert term.query is not None and term.key is not None
+        changed = torch.from_numpy(row.copy())
+        changed[cell.at] -= expected[term.query.name, term.key.name]
+        cap = cell.row.softcap
+        changed = changed if cap is None else cap * torch.tanh(changed / cap)
+        weights.append(abs(term.without - float(changed[visible].softmax(0)[visible.index(cell.at)])))
+    sums = max(abs(float(cell.pairs.sum()) - score), abs(sum(expected.values()) - score))
+    return Distances(float(pairs), sums, max(weights))
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_pairs_are_those_of_dense_matrices(kind: str) -> None:
+    """Every pair, their sum, and the weight without each of the largest, against the mean key and against another."""
+    found = distances(kind)
+    assert found.of_pairs < 1e-6 and found.of_sum < 1e-5 and found.of_weights < 1e-5
+
+
+def test_those_of_a_real_model(smollm_file: Path) -> None:
+    found = distances_of_smollm(
+        ModelSource(load_once(find(str(smollm_file), OriginOptions(predicts=True)), generates=True))
+    )
+    assert found.of_pairs < 1e-4 and found.of_sum < 1e-4 and found.of_weights < 1e-5
