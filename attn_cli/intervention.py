@@ -25,6 +25,14 @@ class HeadPlace(NamedTuple):
     stream: str = "self"
 
 
+class HeadOutput(NamedTuple):
+    """What a head gives in one row, before W_O: e numbers."""
+
+    place: HeadPlace
+    row: int
+    output: tuple[float, ...]
+
+
 class AttentionLayer(NamedTuple):
     """One block's attention in a stream of `blocks`; `groups` has for every head the number of its key/value head.
 
@@ -57,6 +65,7 @@ class Intervention:
     """One variant of the baseline run; an untouched copy of it by default.
 
     ablated      heads whose output, before W_O, is 0 (or their mean, see `Experiment`)
+    replaced     outputs of heads that are these in place of their own
     hidden       tokens that are masked as keys: of the text, in an encoder-decoder of what the encoder reads. A row
                  still sees itself
     rows         the rows in which this holds; None for the experiment's rows. They are rows of the stack that answers;
@@ -66,6 +75,7 @@ class Intervention:
     """
 
     ablated: tuple[HeadPlace, ...] = ()
+    replaced: tuple[HeadOutput, ...] = ()
     hidden: tuple[int, ...] = ()
     rows: tuple[int, ...] | None = None
     hidden_from: Selection = ALL

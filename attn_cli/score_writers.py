@@ -85,6 +85,23 @@ class WrittenRow:
         return self.queries @ (self.keys[at] - self.base).T
 
 
+@dataclass(frozen=True, eq=False)
+class WrittenHead:
+    """One head's query in one row, and all its keys and values, as sums over W writers; norms are held.
+
+    call      the head's call
+    queries   `[W, d]`, times the scale of the scores
+    keys      `[m, W, d]`
+    values    `[m, W, e]`
+    """
+
+    call: AttentionCall
+    writers: tuple[Writer, ...]
+    queries: np.ndarray
+    keys: np.ndarray
+    values: np.ndarray
+
+
 @runtime_checkable
 class ReadsWriters(Protocol):
     """A source that knows who wrote its queries and keys."""
@@ -96,3 +113,6 @@ class ReadsWriters(Protocol):
 
         Raises LoadError for attention that shows no queries and keys.
         """
+
+    def written_head(self, prompt: Prompt, place: HeadPlace, row: int) -> WrittenHead:
+        """One head's query in `row`, its keys and values; LoadError, with the reason, where they are no such sums."""

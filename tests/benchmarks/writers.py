@@ -108,7 +108,7 @@ def _circuit(source: ModelSource, draws: int) -> Iterator[str]:
                           for head, writer in zip(circuit.induction, writers, strict=True))  # fmt: skip
         yield f"draw {draw}: {named} · {known} of {len(writers)} previous"
     share = len(circuit.previous) / len([*head_kinds(source).records()])
-    yield f"keys written by previous-token heads in {right} of {draws} draws, bar {DRAWS_BAR}; {share:.2f} of heads are such"
+    yield f"keys written by previous-token heads in {right} of {draws} draws, bar {DRAWS_BAR} (of heads {share:.2f})"
 
 
 def random_network(seed: int) -> ModelSource:

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from inspect import signature
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -14,13 +15,13 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from attn_cli.call import AttentionCall, Look
 from attn_cli.encoded_text import EncodedText
 from attn_cli.errors import InputError, LoadError
-from attn_cli.intervention import Target
+from attn_cli.intervention import HeadPlace, Target
 from attn_cli.logit_parts import LogitParts
 from attn_cli.mixing import MixedLayer
 from attn_cli.model_blocks import Block, BlockVectors
 from attn_cli.packed_call import PackedVisit
 from attn_cli.prompt import Prompt, Token
-from attn_cli.score_writers import RowChoice, WrittenRow
+from attn_cli.score_writers import RowChoice, WrittenHead, WrittenRow
 from attn_cli.selection import PlannedLayer, Selection
 from attn_cli.sources.huggingface.anatomy.configuration import number_of, text_configuration
 from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS, first_tokens, out_of_memory
@@ -58,8 +59,10 @@ from attn_cli.sources.huggingface.residual.logit_parts import logit_parts
 from attn_cli.sources.huggingface.residual.mixed_layers import mixed_layers
 from attn_cli.sources.huggingface.residual.output_projection import Projections
 from attn_cli.sources.huggingface.residual.projection_search import find_projections
-from attn_cli.sources.huggingface.residual.score_writers import ReadModel, written_rows
+from attn_cli.sources.huggingface.residual.score_writers import ReadModel, written_head, written_rows
 from attn_cli.sources.huggingface.stations.reference import ModelReference
+
+Of = TypeVar("Of")
 
 _ENOUGH_TOKENS = 8  # to see which module is given what
 
@@ -320,21 +323,32 @@ class ModelSource:
     ) -> list[WrittenRow]:
         """As for `attn_cli.score_writers.ReadsWriters`."""
         self._check_layers(selection)
+        return [
+            row
+            for place in self.places
+            if selection.has_layer(place.layer, place.blocks)
+            for row in self._written(prompt, place, selection, partial(written_rows, choose=choose))
+        ]
+
+    def written_head(self, prompt: Prompt, place: HeadPlace, row: int) -> WrittenHead:
+        """As for `attn_cli.score_writers.ReadsWriters`."""
+        selection = Selection(pairs=((place.layer, place.head),))
+        self._check_layers(selection)
+        modules = [x for x in self.places if (x.layer, x.stream) == (place.layer, place.stream)]
+        return self._written(prompt, modules[0], selection, partial(written_head, row=row))
+
+    def _written(self, prompt: Prompt, place: ModulePlace, selection: Selection, answer: Callable[..., Of]) -> Of:
+        """What `answer` says of the writers of one layer's attention."""
         model, arguments = self.loaded.model, self._without_cache(self.reader.arguments([prompt]))
-        blocks = max((place.blocks for place in self.places), default=0)
+        blocks = max((x.blocks for x in self.places), default=0)
         config = text_configuration(model.config)
         if type_of(model.config).repeats_blocks or blocks < (number_of(config, "num_hidden_layers") or 0):
             raise LoadError(f"{self.about['model']} runs its blocks several times, so none has writers of its own",
                             "without writers, --why explains a score by content and position")  # fmt: skip
         with self._translating_errors(arguments, unfit=isinstance(prompt, ArrayPrompt)):
-            found = self._projections(arguments)
-            read = ReadModel(model, self.module_places, found, model.get_input_embeddings())
+            read = ReadModel(model, self.module_places, self._projections(arguments), model.get_input_embeddings())
             labels = BatchLabels([prompt.tokens], [prompt.others], encoder_decoder=self.reader.has_decoder)
-            rows = []
-            for place in (x for x in self.places if selection.has_layer(x.layer, x.blocks)):
-                ledger = Ledger(model, selection, labels, self.module_places)
-                rows += written_rows(read, place, ledger, arguments, choose)
-            return rows
+            return answer(read, place, Ledger(model, selection, labels, self.module_places), arguments)
 
     def mixed_layers(self, prompt: Prompt) -> list[MixedLayer]:
         """The layers of an encoder as attention, residual stream and norm; LoadError for other models."""

@@ -12,56 +12,20 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from attn_cli.arrays import at_least_float32, to_numpy
 from attn_cli.call import AttentionCall
 from attn_cli.errors import InputError
 from attn_cli.intervention import HeadPlace
-from attn_cli.kernel.bands.masked_cells import lowest_of
 from attn_cli.kernel.stats.topk import heaviest
 from attn_cli.prompt import Prompt, Token
 from attn_cli.score_writers import ReadsWriters, RowChoice, Writer, WrittenRow
 from attn_cli.selection import Selection
+from attn_cli.summaries.answers.row_scores import RowScores, row_scores
 from attn_cli.summaries.fields import COUNT, INTEGER, NUMBER, SHARE, STREAM, TEXT, Field, Rows, made, or_none
 from attn_cli.summaries.report import Answer
 
 Side = Literal["pairs", "query", "key"]
 _LISTED = 64  # pairs of a cell in tables and JSON; arrays have all
 _TOLD = 64  # cells of one run
-
-
-@dataclass(frozen=True, eq=False)
-class RowScores:
-    """One row of a head, as the model has it.
-
-    products  `[m]`, the scaled q kᵀ: scores before softcap and bias
-    bias      `[m]`; None for none
-    softcap   None for none
-    sink      the score of a learned sink; None without one
-    weights   `[m]`
-    visible   `[m]`, whether the row may see the key
-    """
-
-    products: np.ndarray
-    bias: np.ndarray | None
-    softcap: float | None
-    sink: float | None
-    weights: np.ndarray
-    visible: np.ndarray
-
-    def scores(self, products: np.ndarray) -> np.ndarray:
-        """Scores after softcap and bias `[m]`."""
-        capped = products if self.softcap is None else np.tanh(products / self.softcap) * self.softcap
-        return capped if self.bias is None else capped + self.bias
-
-    def weight(self, key: int, product: float) -> float:
-        """The weight of a key if its product were this one, and all others were what they are."""
-        products = self.products.copy()
-        products[key] = product
-        scores = self.scores(products)[self.visible]
-        own = float(self.scores(products)[key])
-        most = max(float(scores.max()), -np.inf if self.sink is None else self.sink)
-        total = float(np.exp(scores - most).sum()) + (0.0 if self.sink is None else float(np.exp(self.sink - most)))
-        return float(np.exp(own - most)) / total
 
 
 class WriterTerm(NamedTuple):
@@ -350,7 +314,7 @@ def writers_of(
 
 def _chosen(call: AttentionCall, head: int, row: int, picks: KeyPicks) -> tuple[RowChoice, list[WrittenCell]]:
     """The keys that are chosen of one row, and their cells before their writers are known."""
-    scores = _row_scores(call, head, row)
+    scores = row_scores(call, head, row)
     at_base = None if picks.against is None else picks.against(call.keys)
     if picks.keys is not None:
         keys = [key for key in picks.keys(call.keys) if scores.visible[key]]
@@ -363,25 +327,3 @@ def _chosen(call: AttentionCall, head: int, row: int, picks: KeyPicks) -> tuple[
     against = None if at_base is None else call.keys[at_base]
     cells = [WrittenCell(place, call.queries[row], call.keys[key], against, scores, key, at_base) for key in keys]
     return RowChoice(head, row, tuple(keys), scores.visible, at_base), cells
-
-
-def _row_scores(call: AttentionCall, head: int, row: int) -> RowScores:
-    """One row of a call."""
-    rule, m = call.rule, call.m
-    weights, visible = np.zeros(m), np.zeros(m, dtype=bool)
-    for band in call.bands(rows=[row], want_scores=True):
-        if band.start <= row < band.stop and head in range(call.h)[band.heads]:
-            at, inside = list(range(call.h)[band.heads]).index(head), row - band.start
-            assert band.raw_scores is not None
-            scores = to_numpy(band.raw_scores[at, inside])
-            visible[band.first : band.last] = scores > lowest_of(scores)
-            weights[band.first : band.last] = to_numpy(band.weights[at, inside])
-    q = to_numpy(at_least_float32(call.q[head, row])).astype(np.float64)
-    k = to_numpy(at_least_float32(call.k[head * call.k.shape[0] // call.h])).astype(np.float64)
-    bias = rule.bias_of(row, row + 1, 0, m)
-    if bias is not None:
-        numbers = to_numpy(at_least_float32(bias)).astype(np.float64)
-        numbers = numbers.reshape((1,) * (3 - numbers.ndim) + numbers.shape)  # [h or 1, 1, m or 1]
-        bias = np.broadcast_to(numbers[head if numbers.shape[0] > 1 else 0, 0], (m,))
-    sink = None if rule.sink is None else float(to_numpy(rule.sink).reshape(-1)[head])
-    return RowScores(float(rule.scale) * (k @ q), bias, rule.softcap, sink, weights, visible)

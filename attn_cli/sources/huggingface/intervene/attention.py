@@ -80,6 +80,7 @@ class InterveningAttention:
             output = _output(qkv, rule, sink_per_query, hidden, changed)
         else:
             output = self._output_of_rows(number, past, qkv, hidden, changed)
+        output = self.batch.with_replaced(layer, stream, output)
         ablated = self.batch.ablated(layer, stream, h, n)
         if ablated is None:
             return output
@@ -159,6 +160,8 @@ class InterveningAttention:
             baseline.visited = False
             return
         layer, stream = baseline.where(number)
+        if any(x.replaced for x in batch.interventions):
+            raise unreachable(layer, place.name)
         ablated, cells = batch.ablated(layer, stream, h, n), batch.masks(baseline.layers[layer, stream], n, m)
         if batch.changed(baseline.layers[layer, stream], n, m) is not None:
             raise unreachable(layer, place.name)

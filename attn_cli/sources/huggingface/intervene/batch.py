@@ -45,6 +45,17 @@ class InterventionBatch:
                 ablated[at, heads] = self._in_rows(intervention, stream, n)
         return ablated if bool(ablated.any()) else None
 
+    def with_replaced(self, layer: int, stream: str, output: torch.Tensor) -> torch.Tensor:
+        """The output `[S, h, n, e]` of a layer with those of heads that are replaced."""
+        given = [(at, x) for at, intervention in enumerate(self.interventions) for x in intervention.replaced
+                 if (x.place.layer, x.place.stream) == (layer, stream)]  # fmt: skip
+        if not given:
+            return output
+        output = output.clone()
+        for at, x in given:
+            output[at, x.place.head, x.row - self.first] = torch.tensor(x.output, dtype=output.dtype)
+        return output
+
     def masks(self, at: AttentionLayer, n: int, m: int) -> list[Mask | None] | None:
         """The masks by which each intervention hides cells of a layer, of n rows that run and all m keys; None if none.
 

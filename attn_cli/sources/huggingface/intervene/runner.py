@@ -184,7 +184,7 @@ class Runner:
         """The number of calls of blocks before the first that an intervention of the batch changes."""
         numbers = [self.blocks]
         for intervention in batch.interventions:
-            for head in intervention.ablated:
+            for head in (*intervention.ablated, *(x.place for x in intervention.replaced)):
                 numbers.append(self.calls.first_block(head.layer, head.stream))
             for change in intervention.cache:
                 numbers.append(self.calls.first_block(change.layer, change.stream))

@@ -7,7 +7,6 @@ additions, constant factors and rotations, is the model's own code. No module is
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -17,14 +16,13 @@ from torch.utils.hooks import RemovableHandle
 from attn_cli.sources.huggingface.anatomy.forward_arguments import first_float_input
 from attn_cli.sources.huggingface.anatomy.hooks import block_hooks
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace, ModulePlaces
-from attn_cli.sources.huggingface.residual.frozen_norm import FrozenNorm, freeze_call
+from attn_cli.sources.huggingface.residual.held_modules import BiasHook, Constants, Held, of_tensor
 
 _BYTES = 2**26  # of gradients that are held at once
 _TOGETHER = 48  # vectors that are multiplied at once
 
 Gradients = Sequence[torch.Tensor | None]
 """Of a number, for each leaf; None for leaves that it doesn't depend on."""
-Function = Callable[[torch.Tensor], torch.Tensor]
 Split = Callable[[torch.Tensor], torch.Tensor]
 """The parts of what a module wrote in some rows, `[k, rows, width]`."""
 
@@ -40,17 +38,6 @@ class Leaf:
     module: nn.Module
     written: torch.Tensor
     given: tuple[torch.Tensor, ...]
-
-
-@dataclass
-class Constants:
-    """What constants, such as the biases of norms, add to the number whose gradient is being found."""
-
-    total: float = 0.0
-
-    def add(self, gradient: torch.Tensor, constant: torch.Tensor) -> None:
-        """Add a constant's part."""
-        self.total += float((gradient * constant).sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,11 +133,11 @@ class HeldPass:
         (x,) = tensors
         if output.data_ptr() == x.data_ptr():
             return output
-        function = _of_tensor(module, x, args, kwargs)
+        function = of_tensor(module, x, args, kwargs)
         if output.shape == x.shape and not isinstance(module, nn.Linear):
-            return _Held.apply(x, output.detach(), function, self.constants)  # type: ignore[no-untyped-call]
+            return Held.apply(x, output.detach(), function, self.constants)  # type: ignore[no-untyped-call]
         if output.requires_grad:
-            output.register_hook(_Bias(function, x.detach(), self.constants))  # type: ignore[no-untyped-call]
+            output.register_hook(BiasHook(function, x.detach(), self.constants))  # type: ignore[no-untyped-call]
         return output
 
     def parts(self, vector: torch.Tensor, split: Sequence[Split | None]) -> Parts:
@@ -169,6 +156,32 @@ class HeldPass:
             parts.append(self._products(gradients, split))
         of_leaves = [torch.cat(columns, dim=1) for columns in zip(*parts, strict=True)]
         return Parts(of_leaves, torch.tensor(constants, dtype=torch.float64))
+
+    def parts_by_row(self, matrix: torch.Tensor, split: Sequence[Split | None]) -> list[torch.Tensor] | None:
+        """The parts of every row of `matrix` `[n, d]`, of which each depends on the same row of what leaves wrote.
+
+        For each leaf `[k, n, d]`; None where a leaf wrote no vector per row. Constants are what is left.
+        """
+        n = len(matrix)
+        gradients_of, size = self._gradients_of(matrix.sum(0))
+        step = max(1, _BYTES // max(1, size))
+        parts: list[list[torch.Tensor]] = [[] for _ in self.leaves]
+        for start in range(0, matrix.shape[1], step):
+            gradients = [gradients_of(number) for number in matrix.sum(0)[start : start + step]]
+            for at, of_leaf in enumerate(zip(*gradients, strict=True)):
+                written = self.leaves[at].written.detach()
+                if all(x is None for x in of_leaf):
+                    parts[at].append(torch.zeros(1, n, len(of_leaf), dtype=torch.float64))
+                    continue
+                stack = torch.stack([torch.zeros_like(written) if x is None else x for x in of_leaf])
+                stack = stack.reshape(len(stack), -1, written.shape[-1])
+                if stack.shape[1] != n:
+                    return None
+                writes, rows = split[at], torch.arange(n, device=stack.device)
+                own = written.reshape(1, n, -1) if writes is None else writes(rows)  # [k, n, width]
+                products = own.transpose(0, 1) @ stack.permute(1, 2, 0)  # [n, k, width] @ [n, width, numbers]
+                parts[at].append(products.transpose(0, 1).double().cpu())
+        return [torch.cat(columns, dim=2) for columns in parts]
 
     def _gradients_of(self, vector: torch.Tensor) -> tuple[Callable[[torch.Tensor], Gradients], int]:
         """A function that gives the gradients of a number of `vector` for each leaf, and their size in bytes.
@@ -220,18 +233,6 @@ class HeldPass:
         return products
 
 
-def _of_tensor(module: nn.Module, x: torch.Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Function:
-    """A module as a function of the one tensor x that it is called with, beside other arguments."""
-
-    def function(y: torch.Tensor) -> torch.Tensor:
-        given = tuple(y if value is x else value for value in args)
-        named = {name: y if value is x else value for name, value in kwargs.items()}
-        output: torch.Tensor = module.forward(*given, **named)
-        return output
-
-    return function
-
-
 def _rows(gradient: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Gradients `[numbers, ..., width]` in the rows where any is not 0, `[numbers, rows * width]`, and these rows."""
     flat = gradient.detach().reshape(len(gradient), -1, gradient.shape[-1])
@@ -250,63 +251,3 @@ def is_matrix(module: nn.Module) -> bool:
 def _is_weight(x: torch.Tensor) -> bool:
     """True for numbers that can be weights, quantised ones too, and not places of tokens."""
     return x.dtype != torch.int64 and x.dtype != torch.bool
-
-
-class _Bias:
-    """Hook of a tensor: adds what the constant of the module that made it, its output for 0, adds."""
-
-    def __init__(self, module: Function, given: torch.Tensor, constants: Constants) -> None:
-        self.module, self.given, self.constants = module, given, constants
-
-    def __call__(self, gradient: torch.Tensor) -> None:
-        if self.constant is not None:
-            self.constants.add(gradient, self.constant)
-
-    @cached_property
-    def constant(self) -> torch.Tensor | None:
-        """The module's output for 0; None for one that is 0 everywhere."""
-        with torch.no_grad():
-            constant = self.module(torch.zeros_like(self.given))
-        return constant if bool(constant.any()) else None
-
-
-class _HeldModule:
-    """A module whose output is held as a linear function of its input; as it is, where it is no norm."""
-
-    def __init__(self, module: Function, x: torch.Tensor, constants: Constants) -> None:
-        self.module, self.x, self.constants = module, x, constants
-
-    @cached_property
-    def norm(self) -> FrozenNorm | None:
-        """The module frozen at its input, if it is a norm."""
-        with torch.no_grad():
-            held = freeze_call(self.module, self.x)
-        self.is_biased = held is not None and bool(held.bias.any())
-        return held
-
-    def gradient(self, of_output: torch.Tensor) -> torch.Tensor:
-        """The gradient of the input."""
-        if self.norm is None:
-            with torch.enable_grad():
-                x = self.x.requires_grad_()
-                (as_it_is,) = torch.autograd.grad(self.module(x), x, of_output)
-            return as_it_is
-        if self.is_biased:
-            self.constants.add(of_output, self.norm.bias)
-        of_input = of_output * self.norm.gain.to(of_output.dtype)
-        return of_input - of_input.mean(-1, keepdim=True) if self.norm.centred else of_input
-
-
-class _Held(torch.autograd.Function):
-    """The output of a module as the model computed it, whose gradient is that of the held module."""
-
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, output: torch.Tensor, module: Function, constants: Constants) -> Any:
-        """The output, in which the graph has this function alone."""
-        ctx.held = _HeldModule(module, x.detach(), constants)
-        return output.view_as(output)
-
-    @staticmethod
-    def backward(ctx: Any, *of_output: torch.Tensor) -> Any:
-        """The gradient of x; none of the others."""
-        return ctx.held.gradient(*of_output), None, None, None

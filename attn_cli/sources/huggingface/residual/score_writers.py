@@ -1,6 +1,6 @@
 """Queries and keys of an attention layer as sums over who wrote them: embeddings, heads, feed-forward, biases."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 from attn_cli.call import AttentionCall, Call
 from attn_cli.errors import LoadError
 from attn_cli.intervention import HeadPlace
-from attn_cli.score_writers import BIASES, RowChoice, Writer, WrittenRow
+from attn_cli.score_writers import BIASES, RowChoice, Writer, WrittenHead, WrittenRow
 from attn_cli.sources.huggingface.anatomy.hooks import hooked
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace, ModulePlaces
 from attn_cli.sources.huggingface.capture.attend import Products
@@ -22,7 +22,7 @@ from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.ledger import Ledger, SelectionDone
 from attn_cli.sources.huggingface.capture.observed import ObservedAttention
 from attn_cli.sources.huggingface.capture.session import attending
-from attn_cli.sources.huggingface.residual.held_pass import HeldPass, Leaf, Parts
+from attn_cli.sources.huggingface.residual.held_pass import HeldPass, Leaf
 from attn_cli.sources.huggingface.residual.output_projection import OutputProjection, Projections
 
 TOLERANCE = 1e-3  # tolerance: of the sum of all parts, relative to the largest number of a query or key
@@ -54,28 +54,53 @@ def written_rows(
     """
     choices: Sequence[RowChoice] = ()
     heads: Sequence[int] = ()
+    for written in _passes(read, target, ledger, arguments):
+        choices, heads = choices or choose(written.call), written.call.place.heads
+        rows = [written.row(choice) for choice in choices]
+        if all(row is not None for row in rows):
+            return [row for row in rows if row is not None]
+    nothing = np.zeros((0, 0))
+    return [
+        WrittenRow(HeadPlace(target.layer, heads[choice.head], target.stream), (), nothing,
+                   np.zeros((len(choice.keys), 0, 0)), nothing, _obstacle(target))
+        for choice in choices
+    ]  # fmt: skip
+
+
+def written_head(
+    read: ReadModel, target: ModulePlace, ledger: Ledger, arguments: Mapping[str, Any], row: int
+) -> WrittenHead:
+    """The query of `row`, and all keys and values, of the one head at `target` that `ledger` selects.
+
+    Raises LoadError where they are no sums of what was written.
+    """
+    for written in _passes(read, target, ledger, arguments):
+        head = written.head(row)
+        if head is not None:
+            return head
+    raise LoadError(_obstacle(target), "attn knock says what the head as a whole does")
+
+
+def _obstacle(target: ModulePlace) -> str:
+    return (
+        f"queries and keys of layer {target.layer} are no sum of what was written before; gates, norms of several "
+        "vectors or paths between tokens make them so"
+    )
+
+
+def _passes(
+    read: ReadModel, target: ModulePlace, ledger: Ledger, arguments: Mapping[str, Any]
+) -> Iterator["_WrittenPass"]:
+    """A pass whose leaves are all modules that write; then one in which the first block's input is one leaf."""
     for from_blocks in (False, True):
         graph = HeldPass(read.model, read.places, target, from_blocks=from_blocks)
         attention = _GraphAttention(ledger, target)
         with hooked(*graph.hooks()), attending(read.model, attention), torch.enable_grad(), suppress(SelectionDone):
             read.model(**arguments)
-        if attention.call is None:
+        if attention.call is None or attention.qkv is None:
             raise LoadError(f"layer {target.layer} ({target.path}) shows no q and k", _HINT)
-        choices, heads = choices or choose(attention.call), attention.call.place.heads
-        rows = _rows(read, target, graph, attention, choices)
-        if rows is not None:
-            return rows
+        yield _WrittenPass(read, target, graph, attention.call, attention.qkv)
         ledger.runs.clear()  # the second pass counts anew
-    obstacle = (
-        f"queries and keys of layer {target.layer} are no sum of what was written before; gates, norms of several "
-        "vectors or paths between tokens make them so"
-    )
-    nothing = np.zeros((0, 0))
-    return [
-        WrittenRow(HeadPlace(target.layer, heads[choice.head], target.stream), (), nothing,
-                   np.zeros((len(choice.keys), 0, 0)), nothing, obstacle)
-        for choice in choices
-    ]  # fmt: skip
 
 
 class _GraphAttention(ObservedAttention):
@@ -108,66 +133,97 @@ class _GraphAttention(ObservedAttention):
         raise SelectionDone
 
 
-def _rows(
-    read: ReadModel, target: ModulePlace, graph: HeldPass, attention: _GraphAttention, choices: Iterable[RowChoice]
-) -> list[WrittenRow] | None:
-    """The chosen rows; None where what the leaves add doesn't sum to them."""
-    call = attention.call
-    assert call is not None and attention.qkv is not None
-    splits = [_Split(read, leaf) for leaf in graph.leaves]
-    query, key, _ = attention.qkv
-    if not (torch.equal(query[0, list(call.place.heads)], call.q) and query.requires_grad and key.requires_grad):
-        return None
-    named = dict.fromkeys(writer for split in splits for writer in split.writers if writer != BIASES)
-    writers = (*named, BIASES)
-    index = {writer: at for at, writer in enumerate(writers)}
+class _WrittenPass:
+    """The queries, keys and values of one call as sums over what the leaves of its pass wrote."""
 
-    def summed(vector: torch.Tensor) -> np.ndarray | None:
-        parts = graph.parts(vector, [split.writes for split in splits])
-        return _summed(parts, splits, index, vector.detach())
+    def __init__(
+        self, read: ReadModel, target: ModulePlace, graph: HeldPass, call: AttentionCall, qkv: Products
+    ) -> None:
+        self.target, self.graph, self.call = target, graph, call
+        self.splits = [_Split(read, leaf) for leaf in graph.leaves]
+        self.query, self.key, self.value = qkv
+        named = dict.fromkeys(writer for split in self.splits for writer in split.writers if writer != BIASES)
+        self.writers = (*named, BIASES)
+        self.index = {writer: at for at, writer in enumerate(self.writers)}
+        self.has_graph = torch.equal(self.query[0, list(call.place.heads)], call.q) and all(
+            x.requires_grad for x in (self.query, self.key)
+        )
 
-    rows = []
-    for choice in choices:
-        head = call.place.heads[choice.head]
-        k = key[0, head // (query.shape[1] // key.shape[1])]
+    def row(self, choice: RowChoice) -> WrittenRow | None:
+        """The scores of one row; None where what the leaves add doesn't sum to its query and keys."""
+        if not self.has_graph:
+            return None
+        head = self.call.place.heads[choice.head]
+        k = self.key[0, self._group(head)]
         visible = torch.from_numpy(choice.visible).to(k)
         base = (visible / visible.sum()) @ k if choice.against is None else k[choice.against]
-        found = [
-            summed(query[0, head, choice.row] * call.rule.scale),
-            summed(base),
-            *(summed(k[x]) for x in choice.keys),
-        ]
+        found = [self._summed(x) for x in (self._query(head, choice.row), base, *(k[key] for key in choice.keys))]
         known = [x for x in found if x is not None]
         if len(known) < len(found):
             return None
         of_query, of_base, *of_keys = known
-        place = HeadPlace(target.layer, head, target.stream)
-        rows.append(_without_silent(WrittenRow(place, writers, of_query, np.stack(of_keys), of_base)))
-    return rows
+        place = HeadPlace(self.target.layer, head, self.target.stream)
+        kept = self._wrote(of_query, of_base, *of_keys)
+        writers = tuple(self.writers[at] for at in kept)
+        return WrittenRow(place, writers, of_query[kept], np.stack(of_keys)[:, kept], of_base[kept])
+
+    def head(self, row: int) -> WrittenHead | None:
+        """The query of one row of the call's one head, all keys and values; None where they are no such sums."""
+        if not (self.has_graph and self.value.requires_grad):
+            return None
+        (head,) = self.call.place.heads
+        group = self._group(head)
+        queries = self._summed(self._query(head, row))
+        keys, values = self._by_row(self.key[0, group]), self._by_row(self.value[0, group])
+        if queries is None or keys is None or values is None:
+            return None
+        kept = self._wrote(queries, *keys, *values)
+        writers = tuple(self.writers[at] for at in kept)
+        return WrittenHead(self.call, writers, queries[kept], keys[:, kept], values[:, kept])
+
+    def _wrote(self, *parts: np.ndarray) -> list[int]:
+        """The places of all writers but of modules, other than heads, that wrote nothing of these parts `[W, d]`."""
+        wrote = np.any([(part != 0).any(axis=1) for part in parts], axis=0)
+        return [at for at, writer in enumerate(self.writers) if wrote[at] or writer.kind in ("head", "biases")]
+
+    def _group(self, head: int) -> int:
+        return head // (self.query.shape[1] // self.key.shape[1])
+
+    def _query(self, head: int, row: int) -> torch.Tensor:
+        return self.query[0, head, row] * self.call.rule.scale
+
+    def _summed(self, vector: torch.Tensor) -> np.ndarray | None:
+        """What each writer adds to a vector, `[W, d]`; None where that is not the vector."""
+        parts = self.graph.parts(vector, [split.writes for split in self.splits])
+        total = np.zeros((len(self.writers), len(vector)))
+        for of_leaf, split in zip(parts.of_leaves, self.splits, strict=True):
+            for writer, part in zip(split.writers, of_leaf.numpy(), strict=False):
+                total[self.index[writer]] += part
+        total[self.index[BIASES]] += parts.constants.numpy()
+        expected = vector.detach().double().cpu().numpy()
+        return total if _agree(total.sum(axis=0), expected, expected, vector.dtype) else None
+
+    def _by_row(self, matrix: torch.Tensor) -> np.ndarray | None:
+        """What each writer adds to every row of a matrix, `[m, W, d]`; None where the mean row is not such a sum."""
+        mean = self._summed(matrix.mean(0))
+        found = self.graph.parts_by_row(matrix, [split.writes for split in self.splits])
+        if mean is None or found is None:
+            return None
+        total = np.zeros((len(self.writers), *matrix.shape))
+        for of_leaf, split in zip(found, self.splits, strict=True):
+            for writer, part in zip(split.writers, of_leaf.numpy(), strict=False):
+                total[self.index[writer]] += part
+        exact = matrix.detach().double().cpu().numpy()
+        total[self.index[BIASES]] += exact - total.sum(axis=0)  # what is left, which the mean row has to confirm
+        if not _agree(total.mean(axis=1), mean, exact.mean(axis=0), matrix.dtype):
+            return None
+        return total.transpose(1, 0, 2)
 
 
-def _without_silent(row: WrittenRow) -> WrittenRow:
-    """The row without modules, other than heads, that wrote nothing that queries or keys are made of."""
-    wrote = (row.queries != 0).any(1) | (row.keys != 0).any((0, 2)) | (row.base != 0).any(1)
-    kept = [at for at, writer in enumerate(row.writers) if wrote[at] or writer.kind in ("head", "biases")]
-    writers = tuple(row.writers[at] for at in kept)
-    return WrittenRow(row.place, writers, row.queries[kept], row.keys[:, kept], row.base[kept])
-
-
-def _summed(
-    parts: Parts, splits: Sequence["_Split"], index: Mapping[Writer, int], vector: torch.Tensor
-) -> np.ndarray | None:
-    """What each writer adds to a vector, `[W, d]`; None where that is not the vector."""
-    total = np.zeros((len(index), len(vector)))
-    for of_leaf, split in zip(parts.of_leaves, splits, strict=True):
-        for writer, part in zip(split.writers, of_leaf.numpy(), strict=False):
-            total[index[writer]] += part
-    total[index[BIASES]] += parts.constants.numpy()
-    expected = vector.double().cpu().numpy()
-    tolerance = max(TOLERANCE, 2 * torch.finfo(vector.dtype).eps)
-    if not np.abs(total.sum(axis=0) - expected).max() <= tolerance * np.abs(expected).max():
-        return None
-    return total
+def _agree(one: np.ndarray, other: np.ndarray, like: np.ndarray, dtype: torch.dtype) -> bool:
+    """True if numbers are the same as far as vectors like this one of that precision can be taken apart."""
+    tolerance = max(TOLERANCE, 2 * torch.finfo(dtype).eps)
+    return bool(np.abs(one - other).max() <= tolerance * np.abs(like).max())
 
 
 class _Split:

@@ -1,0 +1,168 @@
+"""attn knock --edges: which writers a head's effect on the answer rests on, one path at a time, with norms held.
+
+A writer is taken out of what the head reads, and of nothing else: of its query in the row that chooses the answer, of
+all its keys, or of all its values. The head's output in that row is computed again, put in place of its own, and the
+rest of the model runs as ever (path patching, Wang et al. 2022).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from attn_cli.arrays import at_least_float32, to_numpy
+from attn_cli.errors import InputError, LimitError
+from attn_cli.intervention import Experiment, HeadOutput, HeadPlace, Intervention, NoiseFloor, Outcome, Target
+from attn_cli.prompt import Prompt, Token
+from attn_cli.score_writers import ReadsWriters, Writer, WrittenHead
+from attn_cli.summaries.answers.row_scores import RowScores, row_scores
+from attn_cli.summaries.fields import COUNT, NUMBER, POSITIVE, SHARE, STREAM, TEXT, Field, Object, Rows, made, or_none
+from attn_cli.summaries.report import Answer
+
+Through = Literal["query", "keys", "values"]
+_MOST_BYTES = 2**30  # of all keys and values by writer
+
+
+class Edge(NamedTuple):
+    """One writer taken out of what the head reads through its query, its keys or its values."""
+
+    writer: Writer
+    through: Through
+    outcome: Outcome
+
+
+class _Row(NamedTuple):
+    edges: "Edges"
+    rank: int
+    edge: Edge
+
+
+_EDGE = (
+    Field("rank", COUNT, "0 for the one that the answer needs most"),
+    Field("writer", TEXT, "who wrote it", "edge.writer.name"),
+    Field("writer_kind", TEXT, "embedding, positions, head, attention, mlp, biases or the name of a module",
+          "edge.writer.kind"),
+    Field("writer_layer", or_none(COUNT), "the number of its block", "edge.writer.layer"),
+    Field("writer_head", or_none(COUNT), "its number, of a head", "edge.writer.head"),
+    Field("through", {"enum": ["query", "keys", "values"]}, "what of the head it was taken out of", "edge.through"),
+    Field("bits", NUMBER, "log2 p(target) with it taken out, minus log2 p(target); negative where it helped",
+          "edge.outcome.bits"),
+    Field("kl_bits", POSITIVE, "KL divergence of the whole distribution in that row", "edge.outcome.kl_bits"),
+)  # fmt: skip
+_HEAD = (
+    replace(STREAM, value=lambda edges: None if edges.place.stream == "self" else edges.place.stream),
+    Field("layer", COUNT, "the model's own block number", "place.layer"),
+    Field("head", COUNT, "the model's own head number", "place.head"),
+    Field("row", COUNT, "the row that chooses the answer, in which its output was replaced", "row.index"),
+    Field("row_token", TEXT, "its text", "row.text"),
+)
+FIELDS = (
+    *_HEAD,
+    Field("target", TEXT, "the answer", lambda edges: edges.target.tokens[0].text),
+    Field("probability", SHARE, "of the answer in the baseline run", "target.probability"),
+    Field("ablated_bits", NUMBER, "the same as bits with the whole head's output 0", "ablated.bits"),
+    Field("noise_floor", Object((Field("effect", POSITIVE), Field("kl_bits", POSITIVE))),
+          "the largest effects of untouched copies, one of them with the head's own output put in its place"),
+    Field("edges", Rows(_EDGE), "every writer through query, keys and values", "rows"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Edges(Answer):
+    """The writers that a head's effect rests on, those that the answer needs most first.
+
+    row      the token in whose row the head's output was replaced
+    ablated  the outcome with that output 0
+    shown    how many a screen names
+    """
+
+    name: ClassVar[str] = "edges"
+    fields: ClassVar[Sequence[Field]] = FIELDS
+    table: ClassVar[str] = "edges"
+
+    place: HeadPlace
+    row: Token
+    target: Target
+    edges: tuple[Edge, ...]
+    ablated: Outcome
+    noise_floor: NoiseFloor
+    shown: int
+
+    @property
+    def rows(self) -> list[_Row]:
+        """The edges with their ranks."""
+        return [_Row(self, rank, edge) for rank, edge in enumerate(self.edges)]
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """One row per edge."""
+        lead = made(_HEAD, self)
+        yield from ({**lead, **made(_EDGE, row)} for row in self.rows)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """`writers`, `through`, `bits` and `kl_bits` of every edge."""
+        return {
+            "writers": np.array([edge.writer.name for edge in self.edges], dtype=np.str_),
+            "through": np.array([edge.through for edge in self.edges], dtype=np.str_),
+            "bits": np.array([edge.outcome.bits for edge in self.edges], dtype=np.float64),
+            "kl_bits": np.array([edge.outcome.kl_bits for edge in self.edges], dtype=np.float64),
+        }
+
+
+def edges_of(
+    source: ReadsWriters, experiment: Experiment, prompt: Prompt, place: HeadPlace, shown: int,
+    step: Callable[[], None] = lambda: None,
+) -> Edges:  # fmt: skip
+    """The writers that the effect of the head at `place` rests on; `step` is called after the query, keys and values.
+
+    Raises InputError where more than one row chooses the answer, LoadError where the head can't be taken apart.
+    """
+    target = experiment.target
+    if target is None or len(experiment.rows) > 1 or len(target.tokens) > 1:
+        raise InputError("--edges takes a model that chooses one next token", "leave out --generate and --everywhere")
+    row = experiment.rows[0]
+    written = source.written_head(prompt, place, row)
+    if written.keys.nbytes + written.values.nbytes > _MOST_BYTES:
+        raise LimitError(f"keys and values of {len(written.keys):,} tokens by writer take more than 1 GB",
+                         "choose a shorter text")  # fmt: skip
+    head = _Head(written, row)
+    own = experiment.outcomes([_put(place, row, head.output()), Intervention((place,))])
+    untouched, ablated = next(own), next(own)
+    experiment.noise_floor.add(untouched)
+    edges: list[Edge] = []
+    sides: tuple[Through, ...] = ("query", "keys", "values")
+    for through in sides:
+        without = [_put(place, row, head.without(at, through)) for at in range(len(written.writers))]
+        outcomes = experiment.outcomes(without)
+        edges += [Edge(writer, through, outcome) for writer, outcome in zip(written.writers, outcomes, strict=True)]
+        step()
+    edges.sort(key=lambda edge: edge.outcome.effect)
+    return Edges(place, experiment.tokens[row], target, tuple(edges), ablated, experiment.noise_floor, shown)
+
+
+def _put(place: HeadPlace, row: int, output: np.ndarray) -> Intervention:
+    return Intervention(replaced=(HeadOutput(place, row, tuple(output.tolist())),))
+
+
+class _Head:
+    """One head in one row, and what it would give without a writer."""
+
+    def __init__(self, written: WrittenHead, row: int) -> None:
+        self.written = written
+        self.scores: RowScores = row_scores(written.call, 0, row)
+        self.values = to_numpy(at_least_float32(written.call.v[0])).astype(np.float64)  # [m, e]
+
+    def output(self) -> np.ndarray:
+        """What it gives `[e]`."""
+        return self.scores.softmax(self.scores.products) @ self.values
+
+    def without(self, writer: int, through: Through) -> np.ndarray:
+        """What it would give if it read nothing of this writer through its query, its keys or its values `[e]`."""
+        written, products = self.written, self.scores.products
+        if through == "values":
+            return self.scores.softmax(products) @ (self.values - written.values[:, writer])
+        query = written.queries.sum(axis=0)
+        if through == "keys":
+            return self.scores.softmax(products - written.keys[:, writer] @ query) @ self.values
+        keys = written.keys.sum(axis=1)
+        return self.scores.softmax(products - keys @ written.queries[writer]) @ self.values
