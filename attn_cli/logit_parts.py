@@ -1,7 +1,9 @@
 """The parts of a logit: what each head adds to it by itself, and what all the rest of a model does."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from attn_cli.intervention import HeadPlace
 
@@ -19,3 +21,4 @@ class LogitParts:
     heads: Mapping[HeadPlace, float]
     rest: float
     logit: float
+    directions: Mapping[HeadPlace, tuple[tuple[int, np.ndarray], ...]] = field(default_factory=dict)

@@ -10,6 +10,7 @@ from attn_cli.cli.kit.options.hiding import HidingOptions
 from attn_cli.cli.kit.options.ranking import change_ranking, ranking_of
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.against import AgainstCommand, AgainstOptions
+from attn_cli.cli.kit.run.by_logit import run_by_logit
 from attn_cli.cli.kit.run.plan import CommandPlan, PickedRows, ReducersFor
 from attn_cli.cli.kit.run.text_run import run
 from attn_cli.cli.kit.shell.signature import takes_options
@@ -54,7 +55,8 @@ def heads(
     files do, and as --sort, --layer and --head do.
     --kinds names induction heads, previous token heads, sinks and others, compared with uniform attention; without a
     TEXT the model reads repeated random tokens, on which induction heads show.
-    --sort orders the heads of all layers: by entropy the lowest first, by any other column the largest.
+    --sort orders the heads of all layers: by entropy the lowest first, by any other column the largest; by logit heads
+    by what they write to the logit of the answer.
     --against and --against-model show how much of each head's weight moves, most first: --sort change or last.
 
     \b
@@ -73,6 +75,9 @@ def heads(
             ranking=change_ranking(sort, top),
         )
         return against.run(options, comparison)
+    if sort in ("logit", "-logit"):
+        alone = {"--kinds": kinds, "--words": words} | hiding.given
+        return run_by_logit(options, "--sort logit", "heads", top, alone, turned=sort == "-logit")
     ranking = ranking_of(sort, top)
     if kinds:
         if ranking is not None:

@@ -11,6 +11,7 @@ from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.hiding import HidingOptions
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.against import AgainstCommand, AgainstOptions
+from attn_cli.cli.kit.run.by_logit import run_by_logit
 from attn_cli.cli.kit.run.plan import CommandPlan, PickedRows, ReducersFor, measure_of
 from attn_cli.cli.kit.run.text_run import each_report, run
 from attn_cli.cli.kit.shell.signature import takes_options
@@ -134,9 +135,9 @@ def top(
     ] = False,
     explanation: WhyOptions,
     by: Annotated[
-        Literal["weight", "value", "output", "through"],
-        typer.Option("--by", metavar="MEASURE", help="Rank by weight, value (weight x value norm), "
-                     "output (norm after W_O), or through (all layers of an encoder)."),
+        Literal["weight", "value", "output", "logit", "through"],
+        typer.Option("--by", metavar="MEASURE", help="Rank by weight, value (weight x value norm), output (norm after "
+                     "W_O), logit (to that of the answer), or through (all layers of an encoder)."),
     ] = "weight",
     mean: o.Mean = False,
     words: o.Words = False,
@@ -152,7 +153,8 @@ def top(
     writers says which heads, feed-forward blocks and embeddings wrote the query and the key.
     --against and --against-model list the keys whose weights change most: the other weight minus this one.
     --by value and --by output rank keys by their share of what a head reads or outputs, which is small for a small
-    value. --by through tells, for an encoder, which tokens each token is made of after all layers.
+    value; --by logit by what heads write from each key to the logit of the answer. --by through tells, for an encoder,
+    which tokens each token is made of after all layers.
 
     \b
     Examples:
@@ -185,6 +187,9 @@ def top(
                 words=merges,
             ),
         )
+    if by == "logit":
+        alone = {"--token": token is not None, "--overall": overall, "--mean": mean, "--words": words}
+        return run_by_logit(options, "--by logit", "keys", k, alone | hiding.given)
     if by == "through":
         return _through(options, k, mean=mean, token=token, overall=overall, words=merges, hiding=hiding)
     measure = measure_of(by, mean=mean, words=merges)

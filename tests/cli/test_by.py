@@ -70,6 +70,28 @@ def test_through_an_encoder(models: dict[str, Path], tmp_path: Path) -> None:
     assert "cat is made of" in screen.text and "through 2 layers" in screen.text
 
 
+def test_by_what_heads_write_to_the_logit(models: dict[str, Path], tmp_path: Path) -> None:
+    """Keys and heads are two sums of the same numbers."""
+    run = attn("top", TEXT, "-m", models["llama"], "--by", "logit", "--json")
+    hold(run, "logit_keys")
+    result = run.json["result"]
+    assert result["logit"] == pytest.approx(result["heads_logit"] + result["rest_logit"])
+    assert sum(key["direct_logit"] for key in result["keys"]) == pytest.approx(result["heads_logit"], abs=1e-4)
+    rows = attn("heads", TEXT, "-m", models["llama"], "--sort", "-logit", "-f", "csv").lines
+    assert rows[0] == "layer,head,direct_logit" and len(rows) == 1 + len(result["heads"])
+    least = result["heads"][-1]
+    assert rows[1].startswith(f"{least['layer']},{least['head']},")
+    assert attn("top", TEXT, "-m", models["llama"], "--by", "logit", "-o", tmp_path / "a.npz").code == 0
+    with np.load(tmp_path / "a.npz") as arrays:
+        assert arrays["direct_logit"].sum() == pytest.approx(result["heads_logit"], abs=1e-4)
+    for width in (40, 80, 200):
+        for ask in (["top", TEXT, "--by", "logit"], ["heads", TEXT, "--sort", "logit"]):
+            screen = attn(*ask, "-m", models["llama"], terminal=True, env={"COLUMNS": str(width), "NO_COLOR": "1"})
+            assert "later layers can undo it" in screen.text and screen.columns <= width
+    refused(attn("top", TEXT, "-m", models["llama"], "--by", "logit", "--mean"), 2, "--by logit and --mean at once")
+    refused(attn("top", TEXT, "--by", "logit"), 2, "has no logits")
+
+
 @pytest.mark.parametrize(
     ("kind", "arguments", "words"),
     [

@@ -19,7 +19,7 @@ from tests.test_rooms import modules_after
         ("attn schema he", ["heads"]),
         ("attn guide t", ["tour"]),
         ("attn matrix --color-scale l", ["linear", "log"]),
-        ("attn top --by ", ["weight", "value", "through"]),
+        ("attn top --by ", ["weight", "value", "logit", "through"]),
         ("attn knock --vector ", ["mean", "first"]),
     ],
 )

@@ -27,6 +27,11 @@ class FrozenNorm(NamedTuple):
         gain = self.gain.reshape(self.gain.shape[0], *[1] * (parts.ndim - 2), -1)
         return gain * (parts - parts.mean(-1, keepdim=True) if self.centred else parts)
 
+    def pulled_back(self, direction: torch.Tensor) -> torch.Tensor:
+        """The direction `[d]` before the norm of the one vector at which it is frozen, for one behind it."""
+        before = self.gain[0] * direction
+        return before - before.mean() if self.centred else before
+
 
 def freeze_norm(norm: nn.Module, x: torch.Tensor) -> FrozenNorm | None:
     """`norm` frozen at vectors x `[r, d]`, as `freeze_call` freezes it.

@@ -8,9 +8,11 @@ stands between the last block and the unembedding, gains by calling the norms.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
+from attn_cli.arrays import to_numpy
 from attn_cli.errors import LoadError
 from attn_cli.intervention import HeadPlace
 from attn_cli.logit_parts import LogitParts
@@ -19,7 +21,7 @@ from attn_cli.sources.huggingface.anatomy.hooks import hooked
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.residual.frozen_norm import FrozenNorm, freeze_norm
-from attn_cli.sources.huggingface.residual.output_projection import Projections
+from attn_cli.sources.huggingface.residual.output_projection import OutputProjection, Projections
 from attn_cli.sources.huggingface.residual.residual_stream import AttentionWrite, ResidualStream, blocks_around, equal
 
 TOLERANCE = 1e-3  # tolerance: of the sum of all parts, relative to the logit
@@ -90,8 +92,8 @@ def logit_parts(
         model(**arguments)
     with torch.no_grad():
         norm = _final_norm(stream, unembedding)
-        heads = {path: projections.found[path].heads for path in chosen}
-        return _added_up(stream, unembedding, norm, {path: (chosen[path], heads[path]) for path in chosen}, targets)
+        found = {path: (chosen[path], projections.found[path]) for path in chosen}
+        return _added_up(stream, unembedding, norm, found, targets)
 
 
 def _modules(projections: Projections, places: Mapping[str, ModulePlace]) -> dict[nn.Module, str]:
@@ -129,15 +131,16 @@ def _added_up(
     stream: ResidualStream,
     unembedding: _Unembedding,
     norm: FrozenNorm | None,
-    places: Mapping[str, tuple[ModulePlace, int]],
+    places: Mapping[str, tuple[ModulePlace, OutputProjection]],
     targets: Sequence[tuple[int, int]],
 ) -> LogitParts:
     """The parts of all targets; LoadError where they don't add up to the logit.
 
-    places  of attention modules by their paths, with their numbers of heads
+    places  of attention modules by their paths, with their W_O
     """
     assert unembedding.given is not None
     heads: dict[HeadPlace, float] = {}
+    directions: dict[HeadPlace, list[tuple[int, np.ndarray]]] = {}
     rest, logit = 0.0, 0.0
     for row, token in targets:
         at = stream.rows.index(row)
@@ -150,12 +153,15 @@ def _added_up(
             return (parts if row_norm is None else row_norm.of_parts(parts[None])[0]) @ direction
 
         parts = [along(stream.blocks[0].before[at : at + 1])]
-        for write, place, h in _writes(stream, places):
-            of_heads, constant = _of_heads(write, h, at)
-            direct = along(of_heads)
+        before_norm = direction if norm is None else norm._replace(gain=norm.gain[at : at + 1]).pulled_back(direction)
+        for write, place, w_o in _writes(stream, places):
+            of_heads, constant = _of_heads(write, w_o.heads, at)
+            direct, sent = along(of_heads), _sent_along(write, w_o, at, before_norm)
             for head, part in enumerate(direct.tolist()):
                 name = HeadPlace(place.layer, head, place.stream)
                 heads[name] = heads.get(name, 0.0) + part
+                if sent is not None:
+                    directions.setdefault(name, []).append((row, to_numpy(sent[head])))
             parts += [direct, along(constant[None])]
         parts += [along(block.others[at : at + 1]) for block in stream.blocks]
         _, bias = unembedding.direction(torch.zeros_like(direction), token)
@@ -165,13 +171,23 @@ def _added_up(
         if not abs(total - centred) <= tolerance * abs(centred):
             raise LoadError(f"the contributions to the logit sum to {total:.5g}, not to {centred:.5g}", _HINT)
     rest = logit - sum(heads.values())
-    return LogitParts(heads, rest, logit)
+    return LogitParts(heads, rest, logit, {name: tuple(rows) for name, rows in directions.items()})
+
+
+def _sent_along(write: AttentionWrite, w_o: OutputProjection, at: int, direction: torch.Tensor) -> torch.Tensor | None:
+    """The direction `[h, e]` of each head's output along which the stream moves in this one; None behind a gate."""
+    if w_o.how == "gate":
+        return None
+    if write.norm is not None:
+        direction = write.norm._replace(gain=write.norm.gain[at : at + 1]).pulled_back(direction)
+    matrix = w_o.matrix(range(w_o.heads), w_o.heads, write.heads.shape[-1] // w_o.heads)
+    return (matrix.to(direction) @ direction).reshape(w_o.heads, -1)
 
 
 def _writes(
-    stream: ResidualStream, places: Mapping[str, tuple[ModulePlace, int]]
-) -> Iterator[tuple[AttentionWrite, ModulePlace, int]]:
-    """Attention's output after W_O, block by block, with its place and its number of heads."""
+    stream: ResidualStream, places: Mapping[str, tuple[ModulePlace, OutputProjection]]
+) -> Iterator[tuple[AttentionWrite, ModulePlace, OutputProjection]]:
+    """Attention's output after W_O, block by block, with its place and W_O."""
     for block in stream.blocks:
         for write in block.writes:
             yield write, *places[write.path]

@@ -1,0 +1,45 @@
+"""The run of commands that rank keys or heads by what they write to the logit of the answer."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Literal
+
+from attn_cli.cli.kit.options.text_command import TextCommandOptions
+from attn_cli.cli.kit.run.text_run import each_report
+from attn_cli.errors import ExitCode, InputError
+from attn_cli.source import Predicting, Source
+from attn_cli.sources import is_recording, is_table
+from attn_cli.summaries.answers.logit_keys import logit_keys
+from attn_cli.summaries.report import Report
+from attn_cli.views.view import View
+
+
+def run_by_logit(
+    options: TextCommandOptions,
+    command: str,
+    of: Literal["keys", "heads"],
+    count: int | None,
+    others: Mapping[str, bool],
+    *,
+    turned: bool = False,
+) -> ExitCode:
+    """List keys or heads of each text.
+
+    command  the option that asks for it, as errors name it
+    count    how many; None for all
+    others   options that go with weights alone, true for those that are given
+    turned   whether the smallest come first
+    """
+    for option in (name for name, is_on in others.items() if is_on):
+        raise InputError(f"{command} and {option} at once", "it is of the rows that choose the answer")
+    if is_table(options.model) or is_recording(options.model):
+        what = "a recording" if is_recording(options.model) else "a table of word vectors"
+        raise InputError(f"{options.model} is {what}, and has no logits", "choose a model with --model")
+
+    def report(source: Source, view: View, text: str, number: int | None) -> Report:
+        assert isinstance(source, Predicting)
+        prompt = source.read([text], options.pair)[0]
+        answer = replace(logit_keys(source, prompt, options.selection), of=of, count=count, turned=turned)
+        return Report("logit_keys", source.about, (prompt,), warnings=prompt.warnings, answer=answer, index=number)
+
+    return each_report(options, report)

@@ -1,0 +1,194 @@
+"""What heads write from each key to the logit of the answer: weight times value, along the direction of the logit.
+
+It is the contribution of a key in the rows that choose the answer: w_ij v_j W_O^h along the direction in which the
+answer's logit grows over the mean logit, with the final norm held. Over its keys it adds up to the head's direct
+contribution, and over all heads, with what the rest of the model writes, to the logit.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from attn_cli.arrays import at_least_float32, to_numpy
+from attn_cli.call import AttentionCall, Call
+from attn_cli.errors import InputError, LoadError
+from attn_cli.intervention import HeadPlace, Target
+from attn_cli.logit_parts import LogitParts
+from attn_cli.prompt import Prompt, Token
+from attn_cli.selection import Selection
+from attn_cli.source import Predicting
+from attn_cli.summaries.fields import COUNT, NUMBER, SHARE, TEXT, Field, Rows, made
+from attn_cli.summaries.report import Answer
+
+_NAMED = 3  # heads of a key, and keys of a head, that JSON names
+
+
+class KeyLogit(NamedTuple):
+    """One key, and the heads that write most from it."""
+
+    token: Token
+    logit: float
+    heads: tuple[tuple[HeadPlace, float], ...]
+
+
+class HeadLogit(NamedTuple):
+    """One head, and the keys from which it writes most."""
+
+    place: HeadPlace
+    logit: float
+    keys: tuple[tuple[Token, float], ...]
+
+
+_DIRECT = "contribution to the logit of the answer, minus the mean logit"
+_OF_KEY = (
+    Field("key", COUNT, "its token index", "token.index"),
+    Field("key_token", TEXT, value="token.text"),
+    Field("direct_logit", NUMBER, _DIRECT, "logit"),
+)
+_OF_HEAD = (
+    Field("layer", COUNT, "the model's own block number", "place.layer"),
+    Field("head", COUNT, "the model's own head number", "place.head"),
+    Field("direct_logit", NUMBER, _DIRECT, "logit"),
+)
+_HEADS = Field("heads", Rows((
+    Field("layer", COUNT, value=lambda pair: pair[0].layer),
+    Field("head", COUNT, value=lambda pair: pair[0].head),
+    Field("direct_logit", NUMBER, value=lambda pair: pair[1]),
+)), "the heads that write most from it")  # fmt: skip
+_KEYS = Field("keys", Rows((
+    Field("key", COUNT, value=lambda pair: pair[0].index),
+    Field("key_token", TEXT, value=lambda pair: pair[0].text),
+    Field("direct_logit", NUMBER, value=lambda pair: pair[1]),
+)), "the keys from which it writes most")  # fmt: skip
+FIELDS = (
+    Field("target", TEXT, "the answer: the likeliest next token, or what was generated", "answer"),
+    Field("probability", SHARE, "of the answer", "target.probability"),
+    Field("logit", NUMBER, "of the answer, minus the mean logit; over several tokens added up", "parts.logit"),
+    Field("heads_logit", NUMBER, "what all heads of the model contribute", "of_all_heads"),
+    Field("rest_logit", NUMBER, "what embedding, MLPs and biases contribute", "parts.rest"),
+    Field("keys", Rows((*_OF_KEY, _HEADS)), "every key, with the chosen heads together, largest first", "by_key"),
+    Field("heads", Rows((*_OF_HEAD, _KEYS)), "every chosen head, largest first", "by_head"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class LogitKeys(Answer):
+    """What each chosen head writes from each key of a text to the logit of an answer: `values` `[heads, m]`.
+
+    of     whether tables and screens list keys, or heads
+    count  how many of them
+    turned whether the smallest come first
+    """
+
+    name: ClassVar[str] = "logit_keys"
+    fields: ClassVar[Sequence[Field]] = FIELDS
+
+    tokens: tuple[Token, ...]
+    heads: tuple[HeadPlace, ...]
+    values: np.ndarray
+    target: Target
+    parts: LogitParts
+    of: Literal["keys", "heads"] = "keys"
+    count: int | None = None
+    turned: bool = False
+
+    @property
+    def answer(self) -> str:
+        """The text of the answer."""
+        return "".join(token.text for token in self.target.tokens)
+
+    @property
+    def of_all_heads(self) -> float:
+        """What all heads of the model contribute."""
+        return float(sum(self.parts.heads.values()))
+
+    @property
+    def by_key(self) -> list[KeyLogit]:
+        """Every key, largest first."""
+        sums = self.values.sum(axis=0)
+        return [
+            KeyLogit(self.tokens[key], float(sums[key]),
+                     tuple((self.heads[at], float(self.values[at, key])) for at in _largest(self.values[:, key])))
+            for key in np.argsort(-sums, kind="stable").tolist()
+        ]  # fmt: skip
+
+    @property
+    def by_head(self) -> list[HeadLogit]:
+        """Every chosen head, largest first."""
+        sums = self.values.sum(axis=1)
+        return [
+            HeadLogit(self.heads[at], float(sums[at]),
+                      tuple((self.tokens[key], float(self.values[at, key])) for key in _largest(self.values[at])))
+            for at in np.argsort(-sums, kind="stable").tolist()
+        ]  # fmt: skip
+
+    @property
+    def listed(self) -> Sequence[KeyLogit | HeadLogit]:
+        """The keys or heads that are listed."""
+        rows: Sequence[KeyLogit | HeadLogit] = self.by_key if self.of == "keys" else self.by_head
+        return (rows[::-1] if self.turned else rows)[: self.count]
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """One row per listed key, or per head."""
+        fields = _OF_KEY if self.of == "keys" else _OF_HEAD
+        yield from (made(fields, row) for row in self.listed)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """`direct_logit` `[heads, m]`, whole, with `layers` and `heads`."""
+        return {
+            "direct_logit": self.values,
+            "layers": np.array([place.layer for place in self.heads]),
+            "heads": np.array([place.head for place in self.heads]),
+        }
+
+
+def _largest(values: np.ndarray) -> list[int]:
+    return [int(at) for at in np.argsort(-np.abs(values), kind="stable")[:_NAMED]]
+
+
+def logit_keys(source: Predicting, prompt: Prompt, selection: Selection) -> LogitKeys:
+    """What the selected heads write from each key of a text to the logit of its answer.
+
+    The answer is what was generated, else the likeliest next token. Raises InputError for a model without one, and
+    LoadError, with the check that failed, where the logit is no plain sum of what heads write.
+    """
+    target = source.experiment(prompt).target
+    if target is None:
+        raise InputError("this model predicts no token, so heads have no direct logit", "--by output needs none")
+    parts = source.logit_parts(prompt, target)
+    heads: list[HeadPlace] = []
+    values: list[np.ndarray] = []
+
+    def visit(call: Call) -> None:
+        if len(call.keys) != len(prompt.tokens) or call.place.stream not in ("self", "text", "cross"):
+            return
+        places = [HeadPlace(call.place.layer, head, call.place.stream) for head in call.place.heads]
+        directions = {at: parts.directions[place] for at, place in enumerate(places) if place in parts.directions}
+        heads.extend(places[at] for at in directions)
+        values.extend(_of_keys(call, directions))
+
+    source.each([prompt], selection, visit)
+    if not heads:
+        raise LoadError("no chosen head shows what it writes from each key", "attn knock says what heads do")
+    return LogitKeys(prompt.tokens, tuple(heads), np.stack(values), target, parts)
+
+
+def _of_keys(call: Call, directions: Mapping[int, Sequence[tuple[int, np.ndarray]]]) -> list[np.ndarray]:
+    """What heads write from each key along the directions of some rows, added up: `[m]` for each of these heads."""
+    if not isinstance(call, AttentionCall):
+        raise LoadError(f"layer {call.place.layer} ({call.place.name}) shows its weights alone, not its values",
+                        "attn knock says what its heads do")  # fmt: skip
+    v = to_numpy(at_least_float32(call.v)).astype(np.float64)  # [g, m, e]
+    totals = {head: np.zeros(call.m) for head in directions}
+    rows = sorted({row for of_head in directions.values() for row, _ in of_head})
+    for band in call.bands(rows=rows):  # once: a call counts the rows of its output
+        heads = list(range(call.h)[band.heads])
+        for head, of_head in directions.items():
+            for row, direction in of_head:
+                if head in heads and band.start <= row < band.stop:
+                    weights = to_numpy(band.weights[heads.index(head), row - band.start]).astype(np.float64)
+                    values = v[head * len(v) // call.h, band.first : band.last]
+                    totals[head][band.first : band.last] += weights * (values @ direction)
+    return list(totals.values())

@@ -1,0 +1,73 @@
+"""Keys, or heads, by what heads write from keys to the logit of the answer, with bars."""
+
+from collections.abc import Iterator
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from attn_cli.selection import ranges
+from attn_cli.summaries.answers.logit_keys import HeadLogit, KeyLogit, LogitKeys
+from attn_cli.summaries.report import Report
+from attn_cli.text import excerpt, visible
+from attn_cli.views.drawing.bars import signed_bar
+from attn_cli.views.drawing.cells import fit, packed, packed_text
+from attn_cli.views.drawing.labels import token_label
+from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.styles import BOLD, DIM
+from attn_cli.views.invocation import Invocation
+from attn_cli.views.same_input import on_same_input
+
+_LABEL = 20  # columns of a key at most
+_BAR = 12
+_LONGEST = 40  # characters of a generated answer
+_MANY = 12  # heads that a screen lists where no number was asked for
+
+
+def draw(answer: LogitKeys, report: Report, screen: Screen) -> Iterator[Text | str]:
+    """The answer and its logit as a sum, a line for each key or head, and what the numbers leave out."""
+    word = visible(excerpt(answer.answer.strip(), _LONGEST)) or "␣"
+    rest = f"rest {answer.parts.rest:+.2f}"
+    yield ""
+    yield packed_text(
+        [f"logit of {word}, minus the mean logit: {answer.parts.logit:+.2f}",
+         f"all heads {answer.of_all_heads:+.2f}", rest], screen, BOLD,
+    )  # fmt: skip
+    listed = answer.listed if answer.count is not None else answer.listed[:_MANY]
+    labels = [_label(row) for row in listed]
+    width = min(_LABEL, max(map(cell_len, labels), default=0))
+    longest = max((abs(row.logit) for row in listed), default=0.0)
+    bar = _BAR if screen.width >= 60 else 4
+    for label, row in zip(labels, listed, strict=True):
+        line = f"  {fit(label, width)} {row.logit:>+8.3f}  {signed_bar(row.logit, bar, longest):<{bar}}"
+        for piece in _pieces(row):
+            if cell_len(line) + cell_len(piece) + 2 > screen.width:
+                break
+            line += f"  {piece}"
+        yield Text(line.rstrip())
+    rows = sorted(set(answer.target.rows))
+    where = f"row {rows[0]}" if len(rows) == 1 else f"rows {ranges(rows)}"
+    what = "from a key" if answer.of == "keys" else "by itself"
+    captions = [
+        f"what {len(answer.heads)} heads write {what} in {where}, the final norm held",
+        "later layers can undo it",
+    ]
+    yield Text("\n".join(packed(captions, screen.width)), DIM)
+
+
+def next_words(report: Report, invocation: Invocation) -> list[str] | None:
+    """The next command: whether the head that writes most matters."""
+    assert isinstance(report.answer, LogitKeys)
+    place = report.answer.by_head[0].place
+    return on_same_input("knock", report, invocation, "-H", f"{place.layer}.{place.head}")
+
+
+def _label(row: KeyLogit | HeadLogit) -> str:
+    return token_label(row.token) if isinstance(row, KeyLogit) else f"{row.place.layer}.{row.place.head}"
+
+
+def _pieces(row: KeyLogit | HeadLogit) -> Iterator[str]:
+    """The heads that write most from a key, or the keys from which a head writes most."""
+    if isinstance(row, KeyLogit):
+        yield from (f"{place.layer}.{place.head} {logit:+.2f}" for place, logit in row.heads)
+    else:
+        yield from (f"{fit(token_label(token), 14).rstrip()} {logit:+.2f}" for token, logit in row.keys)
