@@ -1,5 +1,6 @@
 """Scores and weights as heat maps, or on an image as maps of its patches."""
 
+import re
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -120,12 +121,16 @@ def _without_masked(
 
 
 def _masked(values: np.ndarray, summary: Summary, matrix: Matrix, rows: Sequence[int]) -> np.ndarray:
-    """The values `[n, m]` with -inf above the diagonal of a causal mask, where 0 means masked."""
-    mask = str(summary.rule["mask"])
+    """The values `[n, m]` with -inf above the diagonal of a causal mask and before its window, where 0 means masked."""
+    first_word, *others = str(summary.rule["mask"]).split(", ")
     square = len(summary.keys) == len(summary.queries) and not matrix.keys
-    if not square or mask.partition(",")[0] != "causal" or "offset" in mask:
+    if not square or first_word != "causal" or any("offset" in word for word in others):
         return values
     height, width = matrix.block
+    top = np.array(rows[::height])
     last = np.array([rows[min(at + height, len(rows)) - 1] for at in range(0, len(rows), height)])
     first = np.arange(values.shape[1]) * width
-    return np.where((first > last[:, None]) & (values == 0), -np.inf, values)
+    masked = first > last[:, None]
+    for size in (int(found[1]) for word in others if (found := re.fullmatch(r"window (\d+)( on both sides)?", word))):
+        masked |= first + width - 1 <= top[:, None] - size
+    return np.where(masked & (values == 0), -np.inf, values)

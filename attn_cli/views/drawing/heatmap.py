@@ -236,8 +236,21 @@ class HeatMap:
         if number:
             return f"{value:{number}}".rjust(width)
         if self.screen.depth in ("16", "none"):
-            return shade(level, self._ramp, ascii_only=self.screen.ascii_only) * width
+            return self._shade(level) * width
         return " " * width
+
+    def _shade(self, level: float) -> str:
+        """The shade of a level; of weights the lowest is a mark, for a blank is a masked cell."""
+        drawn = shade(level, self._ramp, ascii_only=self.screen.ascii_only)
+        return self._lowest if drawn == " " and self._marks_lowest else drawn
+
+    @property
+    def _marks_lowest(self) -> bool:
+        return self.kind == "weights" and not self.image  # no patch of an image is masked
+
+    @property
+    def _lowest(self) -> str:
+        return "-" if self.screen.ascii_only else "·"  # in ASCII, a dot is a shade
 
     @property
     def _has_masked(self) -> bool:
@@ -311,7 +324,8 @@ class HeatMap:
         if self._cell[1]:
             return [Segment("  ", background(level, self._ramp, depth)) for level in middles]
         if not self._ramp.diverging:
-            shades = ASCII_SHADES if self.screen.ascii_only else SHADES
+            shades = (ASCII_SHADES if self.screen.ascii_only else SHADES)[1:]
+            shades = (self._lowest if self._marks_lowest else " ") + shades
             return [Segment(mark, foreground(level, self._ramp, depth))
                     for mark, level in zip(shades, middles, strict=True)]  # fmt: skip
         marks = NEGATIVE_SHADES[:0:-1] + (ASCII_SHADES if self.screen.ascii_only else SHADES)
