@@ -16,9 +16,9 @@ def test_a_cell_of_0_and_a_masked_one(n: int, ascii_only: bool, depth: str) -> N
     labels = [f"w{at}" for at in range(n)]
     screen = Screen(90, depth, ascii_only)
     lines = HeatMap(values, "weights", "weights", labels, labels, screen).lines()
-    row = next(line for line in lines if line[-1].text.strip() == f"{n - 2} w{n - 2}")
+    row = next(line for line in lines if line[-1].text.strip() == f"{n // 2} w{n // 2}")
     cells = [(segment.text, segment.style) for segment in row]
-    zero, masked = cells[n // 2], cells[n - 1]
+    zero, masked = cells[n // 4], cells[n - 1]
     assert zero != masked
     assert masked[0].strip() == ""
 
