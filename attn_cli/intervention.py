@@ -4,7 +4,7 @@ A head is ablated (its output is 0), or tokens are hidden (masked as keys), in c
 model's own. The rows that choose are those whose outputs decide the answer: row i chooses token i + 1.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
@@ -188,6 +188,12 @@ class Experiment(Protocol):
 
     def outcomes_from_cache(self, interventions: Sequence[Intervention]) -> list[Outcome] | None:
         """The outcomes from the last rows alone; None where these can't run alone, and whole runs would be needed."""
+
+    def estimated_effects(self) -> Mapping[HeadPlace, float]:
+        """For every head the bits that its ablation in the rows that run costs, to first order, by one derivative.
+
+        Empty where the last rows can't run alone, or an operation has no derivative.
+        """
 
     def likeliest(self, count: int) -> tuple[tuple[Token, float], ...]:
         """The likeliest tokens after the last row that chooses, with their probabilities; none without a target."""

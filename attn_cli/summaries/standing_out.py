@@ -125,8 +125,7 @@ def _kind(part: HeadKinds, at: int) -> tuple[int | None, bool]:
     judged, named = part.judged, int(part.judged.kind[at])
     if named >= 0 and KINDS[named].rank == CONTENT:
         return named, True
-    high = judged.high[:, at]
     for number, kind in enumerate(KINDS):
-        if kind.rank == CONTENT and high[number] and _FEW_ROWS <= judged.rows[number] < LEAST_ROWS:
+        if kind.rank == CONTENT and judged.high[number, at] and _FEW_ROWS <= judged.rows[number] < LEAST_ROWS:
             return number, False
     return (named, True) if named >= 0 and KINDS[named].rank == PLACE else (None, True)

@@ -4,7 +4,7 @@ Every effect is measured: a word is masked, or a head's output set to 0, in the 
 log2 p is compared. All of that is one run of these rows on the keys and values of the run before.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,7 @@ from attn_cli.summaries.told.deciding_rows import DecidingRows, resting_keys
 
 LEAST_BITS = 0.1  # of an effect that is told
 SHORT = 200  # tokens of a text that is told by its words; a longer one is told by its sentences or lines
-_WORDS, _HEADS, _FEWEST = 8, 12, 6  # tried at most; of both together at least so many
+_WORDS, _HEADS, _FEWEST = 8, 24, 6  # tried at most; of both together at least so many
 _MOST_ROWS = 64  # of a last part that reads; of a longer one the last row reads alone
 _LEAST_WEIGHT = 0.1  # of a head on a word that it is said to read
 
@@ -38,9 +38,9 @@ class StoryWord:
 
 @dataclass(frozen=True)
 class StoryHead:
-    """A head that reads one of the words in the rows that decide, and what the answer loses without it.
+    """A head that reads a token in the rows that decide, and what the answer loses without it.
 
-    reads   the word's token that it reads most, and weight on it
+    reads   the token that it reads most, sinks excluded, and the weight on it
     effect  as of `StoryWord`, with the head's output set to 0
     """
 
@@ -59,6 +59,7 @@ class Story:
     cut        what the text is divided into: words, sentences or lines
     words      those that were masked, the most needed first
     heads      those that were ablated, the most needed first
+    estimated  whether heads were chosen by their estimated effects; else by what they read of the masked words
     rounding   the largest effect of an untouched copy
     obstacle   why nothing was masked; "" where it was
     is_last    whether the rows end the text
@@ -71,6 +72,7 @@ class Story:
     words: tuple[StoryWord, ...] = ()
     heads: tuple[StoryHead, ...] = ()
     rounding: float = 0.0
+    estimated: bool = False
     obstacle: str = ""
     is_last: bool = True
 
@@ -110,7 +112,7 @@ _HEAD = (
     Field("layer", COUNT, value="place.layer"),
     Field("head", COUNT, value="place.head"),
     Field("stream", TEXT, value="place.stream"),
-    Field("key", COUNT, "the needed word's token that it attends to most", lambda head: head.reads[0].index),
+    Field("key", COUNT, "the token that it attends to most, sinks excluded", lambda head: head.reads[0].index),
     Field("key_token", TEXT, value=lambda head: head.reads[0].text),
     Field("weight", FINITE, "mean over these rows", lambda head: head.reads[1]),
     Field("bits", FINITE, "change of log2 p of the answer with its output set to 0 in these rows", "effect"),
@@ -124,7 +126,7 @@ STORY = Field(
         Field("rows", each(COUNT), "the rows that decide", lambda story: list(story.rows)),
         Field("cut", TEXT, "what was masked: words, sentences or lines"),
         Field("words", Rows(_WORD), "those that these rows read most, the most needed first"),
-        Field("heads", Rows(_HEAD), "the heads that read these words most, the most needed first"),
+        Field("heads", Rows(_HEAD), "those of the largest estimated effects, by their measured ones"),
         Field("noise_floor", FINITE, "the largest effect of an untouched copy", "rounding"),
         Field("obstacle", TEXT, "why nothing was masked; empty where it was"),
     )),
@@ -159,7 +161,11 @@ def tell(experiment: Experiment, prompt: Prompt, summaries: Sequence[Summary]) -
         return Story(target, likeliest, rows, obstacle="the rows that decide don't read the text")
     cut, parts = _cut(prompt)
     sinks = resting_keys(seen)
-    candidates, heads = _tried(parts, seen, sinks, len(prompt.tokens), rows)
+    budget = max(len(prompt.tokens) // len(rows), _FEWEST)  # runs of these rows that take about one pass
+    candidates = _words_tried(parts, seen, sinks, rows[-1], budget)
+    masked = {at for _, tokens in candidates for at in tokens}
+    estimates = experiment.estimated_effects() if candidates else {}
+    heads = _heads_tried(seen, sinks, masked, estimates, budget - len(candidates))
     trials = [Intervention(hidden=tokens) for _, tokens in candidates]
     choosing = tuple(sorted(set(target.rows)))
     trials += [Intervention(ablated=(place,), rows=choosing) for place, _ in heads]
@@ -179,7 +185,7 @@ def tell(experiment: Experiment, prompt: Prompt, summaries: Sequence[Summary]) -
     return Story(
         target, likeliest, rows, cut, tuple(sorted(words, key=lambda word: word.effect)),
         tuple(sorted(bringing, key=lambda head: head.effect)), floor.effect,
-        is_last=rows[-1] == len(prompt.tokens) - 1,
+        bool(estimates), is_last=rows[-1] == len(prompt.tokens) - 1,
     )  # fmt: skip
 
 
@@ -193,32 +199,42 @@ def _cut(prompt: Prompt) -> tuple[str, tuple[TextPart, ...]]:
     return "words", parts_of(prompt, "words")
 
 
-def _tried(
+def _words_tried(
     parts: Sequence[TextPart],
     seen: Sequence[tuple[Summary, DecidingRows]],
     sinks: set[int],
-    n: int,
-    rows: Sequence[int],
-) -> tuple[list[tuple[TextPart, tuple[int, ...]]], list[tuple[HeadPlace, tuple[Token, float]]]]:
-    """The words to mask, each with its tokens that are masked, and the heads to ablate.
-
-    As many of both as take about the work of one more run of n rows.
-    """
-    budget = max(n // len(rows), _FEWEST)
-    last = rows[-1]
+    last: int,
+    budget: int,
+) -> list[tuple[TextPart, tuple[int, ...]]]:
+    """The words to mask, those that are read most, each with its tokens that are masked."""
     strength = np.sum([part.strength for _, part in seen], axis=0)
     own = [(part, tuple(at for at in part.tokens if at not in sinks and at != last)) for part in parts]
     own = [(part, tokens) for part, tokens in own if tokens and part.kind != "other"]
     own.sort(key=lambda pair: -float(strength[list(pair[1])].sum()))
-    words = own[: min(_WORDS, -(-budget // 2))]
-    masked = {at for _, tokens in words for at in tokens}
+    return own[: min(_WORDS, -(-budget // 2))]
+
+
+def _heads_tried(
+    seen: Sequence[tuple[Summary, DecidingRows]],
+    sinks: set[int],
+    masked: set[int],
+    estimates: Mapping[HeadPlace, float],
+    count: int,
+) -> list[tuple[HeadPlace, tuple[Token, float]]]:
+    """The heads to ablate, each with the token that it reads most past sinks, and the weight on it.
+
+    Those of the largest estimated effects; without estimates those that read most of the words that are masked.
+    """
     heads: list[tuple[float, HeadPlace, tuple[Token, float]]] = []
     for summary, part in seen:
-        place = summary.place
-        for at, head in enumerate(place.heads):
-            kept = zip(part.keys[at].tolist(), part.weights[at].tolist(), part.lengths[at].tolist(), strict=True)
-            length, key, weight = max(((x, key, w) for key, w, x in kept if key in masked), default=(0.0, 0, 0.0))
+        for at, head in enumerate(summary.place.heads):
+            place = HeadPlace(summary.place.layer, head, summary.place.stream)
+            kept = zip(part.lengths[at].tolist(), part.keys[at].tolist(), part.weights[at].tolist(), strict=True)
+            read = [own for own in kept if (own[1] not in sinks if estimates else own[1] in masked)]
+            length, key, weight = max(read, default=(0.0, 0, 0.0))
             if weight >= _LEAST_WEIGHT:
-                heads.append((length, HeadPlace(place.layer, head, place.stream), (summary.keys[key], weight)))
+                heads.append(
+                    (abs(estimates.get(place, 0.0)) if estimates else length, place, (summary.keys[key], weight))
+                )
     heads.sort(key=lambda head: -head[0])
-    return words, [(place, reads) for _, place, reads in heads[: min(_HEADS, budget - len(words))]]
+    return [(place, reads) for _, place, reads in heads[: min(_HEADS, count)]]

@@ -52,7 +52,8 @@ def draw(story: Story, screen: Screen) -> Iterator[Text]:
                   f"in {_rows(story)};"]  # fmt: skip
         legend.append(f"tried: the {counted(len(story.words), noun)} that are read most")
         if story.heads:
-            legend.append(f"and the {counted(len(story.heads), 'head')} that read them most")
+            by = "of the largest estimated effects" if story.estimated else "that read them most"
+            legend.append(f"and the {counted(len(story.heads), 'head')} {by}")
         yield Text("\n".join(packed(legend, screen.width, " ")), DIM)
 
 

@@ -13,13 +13,13 @@ import torch
 
 from attn_cli.call import Look
 from attn_cli.errors import InputError, LoadError
-from attn_cli.intervention import AttentionLayer, Intervention, NoiseFloor, Outcome, RunMode, Target
+from attn_cli.intervention import AttentionLayer, HeadPlace, Intervention, NoiseFloor, Outcome, RunMode, Target
 from attn_cli.prompt import Prompt, Token
 from attn_cli.sources.huggingface.anatomy.configuration import number_of, text_configuration
 from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS, out_of_memory
 from attn_cli.sources.huggingface.generate.detokenize import detokenize
 from attn_cli.sources.huggingface.intervene.attention import MANY_ROWS
-from attn_cli.sources.huggingface.intervene.batch import InterventionBatch
+from attn_cli.sources.huggingface.intervene.batch import GatedRows, InterventionBatch
 from attn_cli.sources.huggingface.intervene.readout import (
     LogProbs,
     Readout,
@@ -177,6 +177,25 @@ class ModelExperiment:
                 return None
             outcomes += self._outcomes_of_batch(batch, with_loss=False)
         return outcomes
+
+    def estimated_effects(self) -> dict[HeadPlace, float]:
+        """As for `Experiment`."""
+        if self._no_cache_reason or not self._runner.calls.past or not isinstance(self._baseline, LogProbs):
+            return {}
+        batch = GatedRows(len(self.prompt.tokens), first=self._runner.first)
+        try:
+            logits = self._runner.with_interventions(batch, "cache", 0, self._answers(False))["logits"]
+            read = read_logits(logits, self._readout, self._runner.first_row_of(logits), with_loss=False)
+            slopes = torch.autograd.grad(read.target.sum(), list(batch.gates.values()))
+        except (*INPUT_ERRORS, LoadError) as error:  # an operation without a derivative
+            if out_of_memory(error):
+                raise MemoryError from error
+            return {}
+        return {
+            HeadPlace(layer, head, stream): -float(slope) / log(2)
+            for (layer, stream), of_layer in zip(batch.gates, slopes, strict=True)
+            for head, slope in enumerate(of_layer.flatten().tolist())
+        }
 
     def likeliest(self, count: int) -> tuple[tuple[Token, float], ...]:
         """As for `Experiment`."""

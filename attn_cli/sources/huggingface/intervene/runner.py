@@ -164,7 +164,8 @@ class Runner:
         visitor = None if look is None else BatchVisitor(look.visit, ledger)
         attention = InterveningAttention(ledger, self.calls, numbered, batch, visitor)
         reader = self.stack.register_forward_pre_hook(labels.read_arguments, with_kwargs=True)
-        with hooked(reader), attending(self.model, attention), torch.no_grad():
+        differentiates = batch is not None and batch.differentiates
+        with hooked(reader), attending(self.model, attention), torch.set_grad_enabled(differentiates):
             if visitor is None:
                 yield
             else:

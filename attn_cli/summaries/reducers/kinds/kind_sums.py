@@ -113,28 +113,32 @@ class JudgedKinds:
 
     def is_high(self, number: np.ndarray) -> np.ndarray:
         """Whether each number `[K, h]` is high enough for a name; never where it is NaN."""
-        high = self.agrees.copy()
+        high, best_place = self.agrees.copy(), _best_places(number)
         with np.errstate(invalid="ignore"):
             for at, kind in enumerate(KINDS):
                 high[at] &= number[at] >= least_for_name(kind, self.baseline[at], self.control[at])
                 if kind.rank == CONTENT:
                     # Without keys to hold targets against, as in a text written twice, a head that looks at a place
                     # can't be told apart: then most of what it gives, and more than any place near by gets.
-                    most = np.maximum(LEAST_OF_FEW, _best_place(number, but=at))
+                    most = np.maximum(LEAST_OF_FEW, best_place[at])
                     high[at] &= ~np.isnan(self.control[at]) | (number[at] >= most)
                 elif self.by_share and kind.rank in (PLACE, MARKS):
                     high[at] &= self.row_support[at] >= (MOST_ROWS if kind.rank == MARKS else most_rows(self.rows[at]))
                     if kind.rank == PLACE:
-                        high[at] &= number[at] >= TIMES_OTHER_PLACES * _best_place(number, but=at)
+                        high[at] &= number[at] >= TIMES_OTHER_PLACES * best_place[at]
                 if self.by_share and kind is not UNIFORM:
                     high[at] &= self.non_sink_weight[at] >= LEAST_WEIGHT
         return high
 
 
-def _best_place(number: np.ndarray, *, but: int) -> np.ndarray:
-    """The most that any kind by place gets, one left out `[h]`."""
-    places = [at for at, kind in enumerate(KINDS) if kind.rank == PLACE and at != but]
-    return np.nan_to_num(number[places]).max(axis=0, initial=0)
+def _best_places(number: np.ndarray) -> np.ndarray:
+    """For every kind the most that any kind by place gets beside it `[K, h]`."""
+    places = [at for at, kind in enumerate(KINDS) if kind.rank == PLACE]
+    values = np.nan_to_num(number[places]).clip(min=0)
+    *_, second, best = np.sort(values, axis=0)
+    most = np.broadcast_to(best, number.shape).copy()
+    most[places] = np.where(np.arange(len(places))[:, None] == values.argmax(axis=0), second, best)
+    return most
 
 
 def enough(baseline: npt.ArrayLike) -> np.ndarray:
