@@ -152,15 +152,19 @@ def test_a_check_that_fails_is_followed_by_the_steps_of_its_first_wrong_row(
 
 
 @pytest.mark.parametrize("model", ["toy", str(MODEL)], ids=["table", "model"])
-def test_after_the_overview_comes_the_head_of_its_map(model: str) -> None:
+def test_after_the_overview_comes_what_it_began_with(model: str) -> None:
     text = "the river bank was flooded and the bank of the city lent money"
     size = {"COLUMNS": "300", "LINES": "300", "NO_COLOR": "1"}
     lines = attn("inspect", text, "-m", model, terminal=True, env=size).lines
     about = (re.match(r"(?:no head stands out; )?head (\d+\.\d+) ", line) for line in lines)
     head = next(found[1] for found in about if found)
-    assert lines[-1].startswith(f'next: attn matrix "{text}"')
-    assert lines[-1].endswith(f"-H {head}")
-    if model != "toy":  # of the table no head stands out: its kinds are followed by the table of heads
+    if model == "toy":
+        assert lines[-1].startswith(f'next: attn matrix "{text}"')
+        assert lines[-1].endswith(f"-H {head}")
+    else:  # of an encoder what each word reads comes first, and so does the word that reads most of another
+        assert lines[-1].startswith(f'next: attn inspect "{text}"')
+        assert re.search(r" -t \d+$", lines[-1])
+        # its kinds are followed by the head that stands out; those of the table, where none does, by the table of heads
         assert attn("heads", "--kinds", text, "-m", model, terminal=True, env=size).lines[-1].endswith(f"-H {head}")
 
 

@@ -93,7 +93,11 @@ class Why(Part):
         """The caption that defines pairs, and says why content and position are missing."""
         if not self.cells:
             return ""
-        pairs = "columns of the dot product" if self.rotation is None else "frequency pairs, 0 is the fastest"
+        pairs = (
+            "columns: what each column of the dot product" if self.rotation is None else "pairs: what each rotary pair"
+        )
+        fastest = "" if self.rotation is None else "; 0 turns fastest"
+        pairs += f" adds to the score against that mean, and what these add up to{fastest}"
         bars = "" if self.not_split else ": █ for it, ░ against it"
         reason = f"\nnot split into content and position: {self.not_split}" if self.not_split else ""
         return f"relative to the mean visible key{bars}\n{pairs}{reason}"
