@@ -6,12 +6,12 @@ from textwrap import wrap
 from rich.cells import cell_len
 from rich.text import Text
 
-from attn_cli.summaries.answers.kinds import SinkKey, text_sinks
+from attn_cli.summaries.answers.kinds import text_sinks
 from attn_cli.summaries.head_words import does, sentence
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.kinds import CONTENT, FIRST, KINDS
 from attn_cli.summaries.reducers.kinds.kind_sums import LEAST_ROWS
-from attn_cli.summaries.sinks import SHORT_VALUE
+from attn_cli.summaries.sinks import FEW_KEYS, SHORT_VALUE
 from attn_cli.summaries.standing_out import StandOut, standing_out
 from attn_cli.summaries.told.head_families import CountedKind, families, readings
 from attn_cli.text import counted
@@ -38,7 +38,7 @@ def draw(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
             yield Text(stream, BOLD)
         if any_judged(of_stream):
             yield from family_lines(of_stream, screen)
-        yield from _sinks(text_sinks(kind_parts(of_stream)), screen)
+        yield from _sinks(of_stream, screen)
 
 
 def family_lines(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
@@ -123,11 +123,14 @@ def _of_few_rows(summaries: Sequence[Summary], found: Sequence[CountedKind], scr
         yield Text("no head finds content: none looks at what followed a token before, or at the same token")
 
 
-def _sinks(sinks: Sequence[SinkKey], screen: Screen) -> Iterator[Text]:
-    """`41% of all attention rests on 0 When, a sink of 60% of heads: its value is 0.25 as long as others`."""
-    for sink in sinks[:_MOST_SINKS]:
+def _sinks(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
+    """`41% of all attention rests on 0 When, a sink of 60% of heads`, of the rows by which sinks are told."""
+    queries, mask = len(summaries[0].queries), str(summaries[0].rule["mask"])
+    leaves_out = queries >= FEW_KEYS and mask.startswith("causal")  # the first rows, which see few keys
+    of_rows = f"of rows that see {FEW_KEYS} keys or more " if leaves_out else ""
+    for sink in text_sinks(kind_parts(summaries))[:_MOST_SINKS]:
         kind = "a hub" if sink.is_hub else "a sink"
-        words = f"{sink.weight:.0%} of all attention rests on {token_label(sink.token)}, "
+        words = f"{sink.weight:.0%} of all attention {of_rows}rests on {token_label(sink.token)}, "
         words += f"{kind} of {sink.heads:.0%} of heads"
         if sink.value is not None and sink.value < SHORT_VALUE:
             words += f": its value is short ({sink.value:.2f} of the median), so little is read there"
