@@ -110,7 +110,9 @@ def test_answers_begin_with_their_finding() -> None:
     assert "loan pulled it most in 2 (0." in said
     assert "they part most in layer 0" in said
     layers = " ".join(attn("layers", "-m", SMOL).text.split())
-    assert "30 blocks alike: softmax attention of 9 heads over 3 key/value heads, causal, scale 0.125" in layers
+    assert (
+        "30 blocks alike: softmax attention of 9 heads over 3 key/value heads, 3 to each, causal, scale 0.125" in layers
+    )
     run = attn("knock", "The capital of France is", "-m", SMOL)
     (said,) = (line for line in run.lines if line.startswith("Paris rests most on"))
     assert said.startswith("Paris rests most on 23.4 (-2.4")
