@@ -82,7 +82,9 @@ def _first(judged: Sequence[Compared]) -> Compared:
 
 
 def _fits(tried: Tried, wrong: Compared) -> bool:
-    return tried.worst <= 1 or (tried.nearly_all <= _SLACK and tried.nearly_all * _BETTER <= wrong.worst)
+    return min(tried.worst, tried.nearly_all) <= 1 or (
+        tried.nearly_all <= _SLACK and tried.nearly_all * _BETTER <= wrong.worst
+    )
 
 
 def _tried(
@@ -106,7 +108,7 @@ def _tried(
     for mistake in comparison.reference.mistakes(layer):
         if mistake in found or (at.is_of_layer and _RANK[mistake.kind] > _RANK[at.kind]):
             continue
-        if mistake.kind in right and mistake.kind not in ("q_rotated", "k_rotated"):
+        if mistake.kind in right and mistake.kind not in ("q_projected", "q", "q_rotated"):
             continue
         step(mistake.name)
         where = layers if found else ([layer] if checked else None)
@@ -130,6 +132,11 @@ def _whole(
 ) -> tuple[tuple[int, ...] | None, tuple[Compared, ...]]:
     """All arrays against the pass with the mistakes in every layer, or in that layer alone if that explains more."""
     everywhere = tuple(comparison.run(comparison.placed, mistakes, None))
+    if not any(one.is_wrong for one in everywhere):
+        return None, everywhere
+    step("the noise with it")
+    comparison.add_noise_with(mistakes, None)
+    everywhere = tuple(comparison.judged({one.placed.array.name: one.errors for one in everywhere}))
     wrong = sum(one.is_wrong for one in everywhere)
     if not wrong:
         return None, everywhere

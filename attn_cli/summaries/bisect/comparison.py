@@ -65,17 +65,43 @@ class HeldAgainst:
     placed: Mapping[str, Placed]
     kept: Mapping[Station, np.ndarray]
     noise: dict[Station, Noise] = field(default_factory=dict)
+    precision: str = "float32"
 
     def measure_noise(self, precision: str) -> None:
         """Run the reference in a precision, and keep how far its stations are from the plain pass."""
+        self.precision = precision
+        self.noise = self._noise(self.kept)
+
+    def add_noise_with(self, mistakes: Sequence[PlantedMistake], layers: Collection[int] | None) -> None:
+        """Allow what mistakes make of rounding, too: larger scores make more of it."""
+        kept: dict[Station, np.ndarray] = {}
+
+        def arrive(at: Station, x: np.ndarray) -> None:
+            kept[at] = x[kept_rows(len(x))].copy()
+
+        self.reference.run(self.ids, self._stations, arrive, mistakes=mistakes, layers=layers)
+        for at, noise in self._noise(kept, mistakes, layers).items():
+            more = np.maximum(self.noise[at].difference, noise.difference)
+            self.noise[at] = Noise(noise.rows, more, noise.unit)
+
+    @property
+    def _stations(self) -> set[Station]:
+        return {placed.at for placed in self.placed.values()}
+
+    def _noise(
+        self,
+        kept: Mapping[Station, np.ndarray],
+        mistakes: Sequence[PlantedMistake] = (),
+        layers: Collection[int] | None = None,
+    ) -> dict[Station, Noise]:
         noise: dict[Station, Noise] = {}
 
         def arrive(at: Station, x: np.ndarray) -> None:
             rows = kept_rows(len(x))
-            noise[at] = Noise(rows, root_mean_squares(x[rows] - self.kept[at]), UNITS[precision])
+            noise[at] = Noise(rows, root_mean_squares(x[rows] - kept[at]), UNITS[self.precision])
 
-        self.reference.run(self.ids, {placed.at for placed in self.placed.values()}, arrive, precision=precision)
-        self.noise = noise
+        self.reference.run(self.ids, self._stations, arrive, precision=self.precision, mistakes=mistakes, layers=layers)
+        return noise
 
     def judged(self, errors: Mapping[str, Errors]) -> list[Compared]:
         """The errors of arrays held against the noise, in the order of the pass."""

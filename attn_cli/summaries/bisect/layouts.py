@@ -56,6 +56,10 @@ def layouts(
     squeezed = tuple(size for size in array if size != 1)
     joined = (max(shape.heads, 1) * shape.width,)
     targets: list[tuple[int, ...]] = [(shape.heads, shape.width), joined] if shape.heads else [joined]
+    if not shape.heads:  # heads of a vector that is dumped cut
+        last = tuple(size for size in array if size != 1)[1:]
+        if len(last) == 2 and last[0] * last[1] == shape.width:
+            targets.append(last)
     seen = set()
     for target in targets:
         inner = tuple(size for size in target if size != 1)

@@ -10,28 +10,30 @@ from attn_cli.text import excerpt, listed
 LAYER = "{layer}"
 _ANCHORED = re.compile(r"(?:^|[^a-z])(?:layers?|blocks?|blk|h|l|resid|decoder|encoder)[._/\[\- ]*(\d+)", re.IGNORECASE)
 _LAST = re.compile(r"-(\d+)(?=$|[^\w])")
+_OTHER_MIXERS = re.compile(r"mamba|ssm|conv|linear_attn|rglru|rwkv", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+")
 
 # The first that fits: what a name has in it, and the stations that it can mean, the likeliest first.
 _WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"ffn_inp", ("residual_mid",)),
+    (r"post_(feedforward|mlp|ffn|ffw)\w*norm|ffn_post_norm", ("mlp_output_normed",)),
     (r"result_output|lm_?head|logits|output_logits", ("logits",)),
     (r"result_norm|final_?(layer_?)?norm|ln_f|norm_f|^(model\.|transformer\.)?norm(\.out(put)?)?$", ("final_norm",)),
     (r"inp_embd|embed_tokens|tok_?emb|wte|^embd?$|embeddings?$|inputs_embeds", ("embedding", "residual_in")),
     (
         r"(post_attention|pre_?(mlp|ffn|feedforward)|ffn|mlp|ln_?2)_?(layer)?_?norm|ln_2|norm_?2|mlp_(in|input)\b",
-        ("mlp_normed", "residual_mid"),
+        ("mlp_normed", "attention_normed", "residual_mid"),
     ),
     (r"(input|attn|pre_attention|self_attn|ln_?1)_?(layer)?_?norm|ln_1|norm_?1|attn_(in|input)\b", ("normed",)),
     (r"q_?(rot|rope)|rot\w*_?q|rope_?q|quer(y|ies)_?(rot|rope)|q_after|q_roped", ("q_rotated",)),
     (r"k_?(rot|rope)|rot\w*_?k|rope_?k|keys?_?(rot|rope)|k_after|k_roped", ("k_rotated",)),
-    (r"q_(proj|lin)\b|wq\b|query_proj|q_before|q_pre", ("q", "q_rotated")),
-    (r"k_(proj|lin)\b|wk\b|key_proj|k_before|k_pre", ("k", "k_rotated")),
-    (r"v_(proj|lin)\b|wv\b|value_proj", ("v",)),
-    (r"qcur|quer(y|ies)|query_states|(^|[^a-z])q($|[^a-z])", ("q_rotated", "q")),
-    (r"kcur|(^|[^a-z])keys?($|[^a-z])|key_states|(^|[^a-z])k($|[^a-z])|k_cache", ("k_rotated", "k")),
-    (r"vcur|values?|(^|[^a-z])v($|[^a-z])|v_cache", ("v",)),
-    (r"kqv_out|kqv|context|attn_heads|heads|z$|before_o|pre_o", ("heads", "attention")),
+    (r"q_(proj|lin)\b|wq\b|query_proj|q_before|q_pre", ("q_projected", "q", "q_rotated")),
+    (r"k_(proj|lin)\b|wk\b|key_proj|k_before|k_pre", ("k_projected", "k", "k_rotated")),
+    (r"v_(proj|lin)\b|wv\b|value_proj", ("v_projected", "v")),
+    (r"qcur|quer(y|ies)|query_states|(^|[^a-z])q($|[^a-z])", ("q_rotated", "q", "q_projected")),
+    (r"kcur|(^|[^a-z])keys?($|[^a-z])|key_states|(^|[^a-z])k($|[^a-z])|k_cache", ("k_rotated", "k", "k_projected")),
+    (r"vcur|values?|(^|[^a-z])v($|[^a-z])|v_cache", ("v", "v_projected")),
+    (r"kqv_out|kqv|context|attn_heads|heads|z$|before_o|pre_o", ("heads", "w_o_input", "attention")),
     (r"o_proj|wo\b|c_proj|out_proj|attn_out_proj|after_o", ("attention", "heads")),
     (r"(self_)?att(n|ention)?(_?out(put)?)?", ("attention", "heads")),
     (r"ffn_out|mlp|feed_?forward|moe|ffn", ("mlp",)),
@@ -87,7 +89,7 @@ def hint_of(name: str) -> Hint:
     """What a name says of itself.
 
     >>> hint_of("model.layers.3.self_attn.q_proj")[:2], hint_of("Kcur-12")[:2], hint_of("arr_0")[:2]
-    ((3, ('q', 'q_rotated')), (12, ('k_rotated', 'k')), (None, ()))
+    ((3, ('q_projected', 'q', 'q_rotated')), (12, ('k_rotated', 'k', 'k_projected')), (None, ()))
     """
     match = _ANCHORED.search(name) or _LAST.search(name)
     if match is None:
@@ -101,7 +103,10 @@ def hint_of(name: str) -> Hint:
         template = f"{name[:start]}{LAYER}{name[stop:]}"
         rest = template.replace(LAYER, "")
     below = re.sub(r"^.*?(layers?|blocks?|blk)[._/\[\]\- ]+", "", rest, flags=re.IGNORECASE) or rest
-    for text in (below, rest):
+    if _OTHER_MIXERS.search(name):
+        return Hint(layer, (), template)
+    parts = below.split(".")
+    for text in dict.fromkeys((parts[-1], ".".join(parts[-2:]), below, rest)):
         for pattern, kinds in _COMPILED:
             if pattern.search(text):
                 return Hint(layer, kinds, template)

@@ -13,10 +13,12 @@ from attn_cli.summaries.bisect.layouts import Layout, layouts
 from attn_cli.summaries.bisect.names import Hint, NameMap, hint_of
 
 _ALIKE = 0.1  # relative error up to which numbers alone place an array
+_PROVED = 1e-2  # relative error up to which numbers overrule what a name says
 _CLEARLY = 0.3  # of the second best place's error, up to which the best is clearly the best
+_SAMPLED = 16  # rows that tell whether a place is worth a closer look
 _EXACT = 1e-6  # relative error below which nothing tells places apart
 
-_ROTATED = ("q", "k", "q_rotated", "k_rotated")
+_ROTATED = ("q_projected", "k_projected", "q", "k", "q_rotated", "k_rotated")
 
 
 class Placed(NamedTuple):
@@ -50,6 +52,11 @@ class _Try:
     shape: Shape
     layout: Layout
     errors: Errors | None = None
+
+    @property
+    def is_named(self) -> bool:
+        """True where the name says this kind of station."""
+        return self.at.kind in self.hint.kinds
 
 
 @dataclass(eq=False)
@@ -88,6 +95,11 @@ class Placing:
         self.kept[at] = right[kept_rows(len(right))].copy()
         for one in self._tries[at]:
             values = one.layout.read(self._numbers(one.array), one.shape)
+            if not one.is_named:  # a place of no name must be proved by the numbers
+                rows = np.unique(np.linspace(0, len(values) - 1, _SAMPLED).astype(int))
+                sample = errors_of(values[rows], right[one.layout.start + rows], 0)
+                if not _likeness(sample) <= _ALIKE:
+                    continue
             one.errors = errors_of(values, right, one.layout.start)
 
     def _numbers(self, array: DumpArray) -> np.ndarray:
@@ -111,11 +123,11 @@ class Placing:
                 yield Station(AFTER_LAYERS, "final_norm")
             elif kind == "embedding" and Station(0, "residual_in") in self.shapes:
                 yield Station(0, "residual_in")
-        if hint.kinds and hint.layer is not None:
+        if hint.chosen:
             return
         for at in self.shapes:
-            is_named = (not hint.kinds or at.kind in hint.kinds) and hint.layer in (None, at.layer)
-            if at.is_of_layer and is_named and self._is_compared(at):
+            is_known = hint.layer is not None and at.kind in hint.kinds
+            if at.is_of_layer and not is_known and hint.layer in (None, at.layer) and self._is_compared(at):
                 yield at
 
     def _is_compared(self, at: Station) -> bool:
@@ -143,18 +155,27 @@ class Placing:
     def _of_templates(self, tries: Mapping[str, list[_Try]]) -> dict[str, tuple[str, tuple[int, ...], bool]]:
         """By template the kind and layout that fit its arrays best, all layers together."""
         sums: dict[str, dict[tuple[str, tuple[int, ...], bool], list[float]]] = {}
+        counts: dict[str, set[str]] = {}
         for of_array in tries.values():
             for one in of_array:
-                if one.hint.kinds and one.errors is not None:
+                if one.hint.layer is not None and one.errors is not None:
                     key = (one.at.kind, one.layout.order, one.layout.paired)
                     sums.setdefault(one.hint.template, {}).setdefault(key, []).append(_likeness(one.errors))
+                    counts.setdefault(one.hint.template, set()).add(one.array.name)
         hints = {one.hint.template: one.hint.kinds for of_array in tries.values() for one in of_array}
         best = {}
         for template, by_key in sums.items():
             means = {key: float(np.exp(np.mean(np.log(np.maximum(values, _EXACT))))) for key, values in by_key.items()}
-            least = min(means.values())
-            likely = sorted(means, key=lambda key: hints[template].index(key[0]) if key[0] in hints[template] else 99)
-            best[template] = next(key for key in likely if means[key] * _CLEARLY <= least)
+            named = [key for key in means if key[0] in hints[template]]
+            named.sort(key=lambda key: hints[template].index(key[0]))
+            proved = [key for key in means if key not in named and len(by_key[key]) == len(counts[template])]
+            if named:
+                least = min(means[key] for key in named)
+                chosen = next(key for key in named if means[key] * _CLEARLY <= least)
+                others = [key for key in proved if means[key] <= _PROVED and means[key] <= _CLEARLY**2 * least]
+                best[template] = min(others, key=lambda key: means[key]) if others else chosen
+            elif proved:
+                best[template] = min(proved, key=lambda key: means[key])
         return best
 
     def _best(
@@ -164,10 +185,12 @@ class Placing:
             return None, "no station of the model has its name and size", ""
         hint = tries[0].hint
         ranked = sorted(tries, key=lambda one: _likeness(one.errors))
-        if hint.kinds and hint.layer is not None:
+        if hint.template in chosen and hint.layer is not None:
             key = chosen[hint.template]
-            own = [one for one in ranked if (one.at.kind, one.layout.order, one.layout.paired) == key] or ranked
-            return own[0], "", "map" if hint.chosen else "name"
+            own = [one for one in ranked if (one.at.kind, one.layout.order, one.layout.paired) == key]
+            own = own or [one for one in ranked if one.is_named]
+            if own:
+                return own[0], "", "map" if hint.chosen else "name" if own[0].is_named else "numbers"
         if not ranked[0].at.is_of_layer and hint.kinds:
             return ranked[0], "", "map" if hint.chosen else "name"
         best, second = _likeness(ranked[0].errors), next(

@@ -9,8 +9,12 @@ from torch import nn
 
 from attn_cli.kernel.bands.bands import bands
 from attn_cli.kernel.bands.plan import plan_of
+from attn_cli.kernel.definition.dense import scores
+from attn_cli.kernel.definition.heads import expand_groups
 from attn_cli.kernel.definition.positions import Turning
+from attn_cli.kernel.definition.rows_of_rule import rule_of_rows
 from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.definition.softmax import softmax
 from attn_cli.kernel.stats.at_once import compiled_walk
 from attn_cli.kernel.stats.one_walk import OneWalk
 from attn_cli.sources.huggingface.capture.attend import Products
@@ -18,6 +22,8 @@ from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.rope.reader import RotationReader
 
+_ROWS = 256  # whose scores are held at once
+_MOST_ROUNDED = 2048  # queries; of more, scores and weights stay as they are
 _ANGLE = 2.0**-23  # of an angle, that is rounded off
 
 Rounding = Callable[[torch.Tensor], torch.Tensor]
@@ -54,6 +60,7 @@ class StationAttention:
         self.ledger, self.rotations, self.streams, self.seen = ledger, rotations, streams, seen
         self.rounding, self.wrong = rounding, wrong
         self.unseen = False
+        self.rounds_weights = False
         self.keep: dict[int, tuple[Products, Rule, Turning]] | None = None
 
     def of_products(
@@ -83,6 +90,8 @@ class StationAttention:
             if made is not None:
                 (q, k, v), one = made
                 query, key, value, output = q[None], k[None], v[None], one[None].to(query.dtype)
+        if output is None and self.rounds_weights and n <= _MOST_ROUNDED:
+            output = rounded_output(query[0], key[0], value[0], of_text, self.rounding or _same)[None]
         if output is None:
             output = rule.output(query, key, value)
         if self.rounding is not None:
@@ -130,6 +139,22 @@ def turned_back(x: torch.Tensor, turning: Turning) -> torch.Tensor:
     back[..., first] = (x[..., first] * cos + x[..., second] * sin) / square
     back[..., second] = (x[..., second] * cos - x[..., first] * sin) / square
     return back
+
+
+def rounded_output(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, rule: Rule, rounding: Rounding) -> torch.Tensor:
+    """The output `[h, n, e]` of one text with scores and weights rounded, some rows at a time."""
+    outputs = []
+    for start in range(0, q.shape[1], _ROWS):
+        stop = min(start + _ROWS, q.shape[1])
+        part = rule_of_rows(rule, start, stop, k.shape[1])
+        all_scores = rounding(scores(q[:, start:stop], k, part))
+        weights = rounding(softmax(all_scores, part.sink))
+        outputs.append(weights @ expand_groups(v, q.shape[0]).to(weights.dtype))
+    return torch.cat(outputs, 1).to(q.dtype)
+
+
+def _same(x: torch.Tensor) -> torch.Tensor:
+    return x
 
 
 def output_by_rule(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, rule: Rule) -> torch.Tensor:

@@ -26,6 +26,7 @@ from attn_cli.sources.huggingface.residual.projection_search import find_project
 from attn_cli.sources.huggingface.rope.reader import RotationReader
 from attn_cli.sources.huggingface.stations.attention import StationAttention
 from attn_cli.sources.huggingface.stations.mistakes import KernelMistake, attention_mistakes, problem_of
+from attn_cli.sources.huggingface.stations.module_mistakes import ModuleMistake, module_mistakes
 from attn_cli.sources.huggingface.stations.rounding import round_output, rounded
 from attn_cli.sources.huggingface.stations.sites import Site, Sites, find_sites
 from attn_cli.stations import Arrive, PlantedMistake, Shape, Station, station
@@ -54,6 +55,7 @@ class ModelReference:
         self.places = ModulePlaces(self.model)
         self._sites: Sites | None = None
         self._shapes: dict[Station, Shape] = {}
+        self._module_mistakes: list[ModuleMistake] | None = None
         self._seen: dict[int, tuple[Products, Rule, Turning]] = {}
 
     def shapes(self, ids: Sequence[int]) -> dict[Station, Shape]:
@@ -79,7 +81,14 @@ class ModelReference:
         found: list[PlantedMistake] = []
         if layer in self._seen:
             found += attention_mistakes(problem_of(self.model.config, layer, *self._seen[layer]))
-        return found
+        return found + [each.planted for each in self._patches()]
+
+    def _patches(self) -> list[ModuleMistake]:
+        """The mistakes of modules beside attention's own arithmetic."""
+        if self._module_mistakes is None:
+            assert self._sites is not None
+            self._module_mistakes = module_mistakes(self.model, self.loaded.generating, self._sites)
+        return self._module_mistakes
 
     def run(
         self,
@@ -134,17 +143,23 @@ class ModelReference:
 
         with ExitStack() as stack:
             stack.enter_context(suppress(_Done))
+            patches = {each.planted: each for each in self._patches()} if mistakes else {}
+            for mistake in mistakes:
+                if mistake in patches:
+                    stack.enter_context(patches[mistake].made(layers))
             rounding = stack.enter_context(rounded(model, precision)) if precision else None
             if rounding is not None:
                 handles = [block.register_forward_hook(round_output(rounding)) for block in dict.fromkeys(sites.blocks)]
                 stack.enter_context(hooked(*handles))
             stack.enter_context(self._watching(sites, come))
             stack.enter_context(rotations.watching(self.places.attention))
-            wrong = [KernelMistake(self.model.config, mistake, layers) for mistake in mistakes]
+            wrong = [KernelMistake(self.model.config, each, layers) for each in mistakes if each not in patches]
+            wrong.sort(key=lambda each: each.planted.kind != "q_rotated")  # rules take products as they then are
             ledger = Ledger(self.model, ALL, unlabelled(self.model), self.places)
             arguments = self.arguments(ids)
             ledger.labels.read_arguments(self.model, (), arguments)
             attend = StationAttention(ledger, rotations, TEXT_STREAMS, seen, rounding, wrong)
+            attend.rounds_weights = precision in ("bfloat16", "float16")
             if not mistakes and precision is None:
                 attend.keep = self._seen
             stack.enter_context(attending(self.model, attend))

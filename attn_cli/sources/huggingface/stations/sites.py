@@ -9,6 +9,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from attn_cli.sources.huggingface.anatomy.forward_arguments import first_float_input
+from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
 from attn_cli.sources.huggingface.anatomy.hooks import first_output, hooked
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.residual.output_projection import Projections
@@ -29,7 +30,11 @@ class Sites:
     of       the sites of every module, one list for each of its runs in a pass
     width    numbers of a vector
     blocks   the modules of every layer, in their order
-    inner    of every layer its norms and the module of its MLP, by kind: "norm", "mlp_norm", "mlp", "w_o"
+    inner    of every layer its norms and the module of its MLP: "norm", "mlp_norm", "mlp", "w_o", "q_norm", "k_norm"
+    linear   of every layer its modules with one matrix, in the order in which they run: of "qkv", "w_o", "mlp"
+    activations  of every layer its modules without parameters
+    heads    of every layer the number of query heads, where its attention module says so, else 0
+    embedding_scale  what the rows of the embedding are multiplied by before the first layer; 0 where they are not that
     final_norm  the module behind the last layer; None where there is none
     """
 
@@ -37,6 +42,10 @@ class Sites:
     of: dict[nn.Module, list[list[Site]]] = field(default_factory=dict)
     blocks: list[nn.Module] = field(default_factory=list)
     inner: list[dict[str, nn.Module]] = field(default_factory=list)
+    linear: list[dict[str, list[nn.Module]]] = field(default_factory=list)
+    activations: list[list[nn.Module]] = field(default_factory=list)
+    heads: list[int] = field(default_factory=list)
+    embedding_scale: float = 0.0
     final_norm: nn.Module | None = None
 
     def add(self, module: nn.Module, run: int, site: Site) -> None:
@@ -68,28 +77,53 @@ def find_sites(
     arguments  of a pass over a few tokens
     stream     the names of that stack's stream
     """
-    log = _Log(model)
-    with hooked(*log.handles(model)), torch.no_grad():
+    log = _Log()
+    lists = {p.block_path.rpartition(".")[0] for m in places.attention for p in places.of(m) if p.stream in stream}
+    blocks = [block for path in lists if path for block in model.get_submodule(path).children()]
+    watch = [block.register_forward_pre_hook(log.note_first, with_kwargs=True) for block in blocks]
+    with hooked(*watch), hooked(*log.handles(model)), torch.no_grad():
         model(**arguments)
-    return _sites(log, places, projections, stream)
+    sites = _sites(log, places, projections, stream)
+    if log.first is not None and sites.blocks:
+        sites.embedding_scale = _scale_of(model, arguments, log.first)
+    return sites
+
+
+def _scale_of(model: PreTrainedModel, arguments: Mapping[str, Any], first: torch.Tensor) -> float:
+    """The factor between rows of the embedding and what the first layer is given; 0 where that is something else."""
+    embedding = model.get_input_embeddings()
+    ids = arguments.get("input_ids")
+    weight = getattr(embedding, "weight", None)
+    if not isinstance(weight, torch.Tensor) or not isinstance(ids, torch.Tensor) or weight.shape[-1] != first.shape[-1]:
+        return 0.0
+    rows = weight.detach()[ids[0]].float()
+    factor = float((first[0].float() * rows).sum() / rows.square().sum().clamp(min=1e-30))
+    fits = torch.allclose(first[0].float(), rows * factor, rtol=1e-2, atol=1e-4 * float(rows.abs().max()) * abs(factor))
+    return factor if fits else 0.0
 
 
 class _Log:
     """The runs of all modules in the order in which they ended; outputs are kept, so that memory tells them apart."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self) -> None:
         self.events: list[_Event] = []
         self.kept: list[Any] = []
         self.runs: dict[nn.Module, int] = {}
         self.starts: list[tuple[int, int | None]] = []
         self.clock = 0
-        self.width, self.tokens = 0, 0
+        self.width = 0
+        self.first: torch.Tensor | None = None
 
     def handles(self, model: nn.Module) -> list[Any]:
         """Hooks of all modules."""
         modules = [module for module in model.modules() if module is not model]
         before = [module.register_forward_pre_hook(self._enter, with_kwargs=True) for module in modules]
         return [*before, *(module.register_forward_hook(self._leave, always_call=False) for module in modules)]
+
+    def note_first(self, module: nn.Module, args: Any, kwargs: Any) -> None:
+        """Keep what the first block is given."""
+        if self.first is None:
+            self.first = first_float_input(args, kwargs)
 
     def _vector(self, x: Any) -> int | None:
         if not isinstance(x, torch.Tensor) or not x.is_floating_point() or x.ndim < 2:
@@ -128,7 +162,14 @@ def _sites(log: _Log, places: ModulePlaces, projections: Projections, stream: fr
         sites.blocks.append(event.module)
         sites.add(event.module, event.run, Site("residual_in", layer, True))
         sites.add(event.module, event.run, Site("residual", layer, False))
-        sites.inner.append(_inside(sites, layer, event, inside, attention, w_o))
+        sites.inner.append(_inside(sites, layer, inside, attention, w_o))
+        sites.linear.append(_linear(inside, attention, w_o, sites.inner[-1]))
+        _projected(sites, layer, inside)
+        sites.activations.append(
+            [x.module for x in inside if next(x.module.parameters(), None) is None and x.module not in attention]
+        )
+        own = next((x.module for x in inside if x.module in attention), None)
+        sites.heads.append((heads_of(own) or 0) if own is not None else 0)
         last_end = log.events.index(event)
     if sites.blocks:
         first = next(event for event in log.events if event.module in blocks)
@@ -143,7 +184,7 @@ def _sites(log: _Log, places: ModulePlaces, projections: Projections, stream: fr
 
 
 def _inside(
-    sites: Sites, layer: int, block: _Event, events: Sequence[_Event], attention: set[nn.Module], w_o: set[nn.Module]
+    sites: Sites, layer: int, events: Sequence[_Event], attention: set[nn.Module], w_o: set[nn.Module]
 ) -> dict[str, nn.Module]:
     """Add the sites within one layer; the modules by what they are."""
     inner: dict[str, nn.Module] = {}
@@ -157,16 +198,24 @@ def _inside(
         if event.module in w_o:
             within_attention.add(event.module)
             inner["w_o"] = event.module
+            sites.add(event.module, event.run, Site("w_o_input", layer, True))
             sites.add(event.module, event.run, Site("attention", layer, False))
     if attended is None:
         return inner
+    inside = [event for event in events if _is_norm(event.module) and event.module in within_attention]
+    inner |= {kind: event.module for event, kind in zip(inside, ("q_norm", "k_norm"), strict=False)}
     around = {event.module for event in events if attention & set(event.module.modules())} - attention
     rest = [event for event in events if event.module not in within_attention | around]
     norms = [event for event in rest if _is_norm(event.module)]
     for event in norms:
         if event.returned is not None and event.returned == attended.given:
             inner["norm"] = event.module
+    written = next((event.returned for event in events if event.module in w_o), None)
     mlp = _mlp(rest)
+    for event in norms:
+        for returned, kind in ((written, "attention_normed"), (mlp and mlp.returned, "mlp_output_normed")):
+            if returned is not None and event.given == returned:
+                sites.add(event.module, event.run, Site(kind, layer, False))
     if mlp is not None:
         inner["mlp"] = mlp.module
         sites.add(mlp.module, mlp.run, Site("mlp_normed", layer, True))
@@ -177,6 +226,37 @@ def _inside(
                 if event.start > attended.start:
                     sites.add(event.module, event.run, Site("residual_mid", layer, True))
     return inner
+
+
+def _projected(sites: Sites, layer: int, events: Sequence[_Event]) -> None:
+    """Add the outputs of the projections of q, k and v, where each has one."""
+    modules = sites.linear[-1].get("qkv", [])
+    if len(modules) == 3 and len({id(module) for module in modules}) == 3:
+        runs = {event.module: event.run for event in events}
+        for module, kind in zip(modules, ("q_projected", "k_projected", "v_projected"), strict=True):
+            sites.add(module, runs[module], Site(kind, layer, False))
+
+
+def _linear(
+    events: Sequence[_Event], attention: set[nn.Module], w_o: set[nn.Module], inner: Mapping[str, nn.Module]
+) -> dict[str, list[nn.Module]]:
+    """The modules of a layer with one matrix of their own, by where they are."""
+    found: dict[str, list[nn.Module]] = {}
+    within = {part for module in attention for part in module.modules()}
+    in_mlp = set(inner["mlp"].modules()) if "mlp" in inner else set()
+    for event in sorted(events, key=lambda event: event.start):
+        if sum(p.ndim == 2 for p in event.module.parameters(recurse=False)) != 1:
+            continue
+        if event.module in w_o:
+            part = "w_o"
+        elif event.module in within:
+            part = "qkv"
+        elif event.module in in_mlp or "mlp" not in inner:
+            part = "mlp"
+        else:
+            continue
+        found.setdefault(part, []).append(event.module)
+    return found
 
 
 def _mlp(events: Sequence[_Event]) -> _Event | None:
