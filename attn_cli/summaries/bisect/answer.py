@@ -59,8 +59,8 @@ _MISTAKE = (
     Field("words", TEXT, "as a sentence"),
 )
 _NEAREST = (
-    Field("name", TEXT, "of the mistake", "mistake.name"),
-    Field("words", TEXT, "as a sentence", "mistake.words"),
+    Field("name", TEXT, "of the mistake", lambda one: one.mistakes[0].name),
+    Field("words", TEXT, "as a sentence", lambda one: one.mistakes[0].words),
     Field("error", NUMBER, "relative, what it leaves at the first wrong station"),
 )
 _UNPLACED = (

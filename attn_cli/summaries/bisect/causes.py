@@ -1,7 +1,8 @@
 """The cause of the first wrong station: the mistake that gives the dump's numbers when it is made on purpose."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice, product
 from typing import NamedTuple
 
 import numpy as np
@@ -14,12 +15,14 @@ _SLACK = 3.0  # what is allowed of a mistake's numbers: it may make scores large
 _BETTER = 10.0  # times that it must then be nearer
 _NEARLY = 0.95  # of positions and heads: rows that a mistake masks whole may hold anything
 _NEAREST = 3
+_MOST_PAIRS = 600
+_OF_SEVERAL = ("q_projected", "q", "q_rotated")  # kinds of mistakes that may show in k or v alone
 
 _RANK = {kind: rank for rank, kind in enumerate(KINDS)}
 
 
 class Tried(NamedTuple):
-    """A mistake that was made in a layer: how far the first wrong station's numbers are from the dump's then.
+    """Mistakes that were made in a layer: how far the first wrong station's numbers are from the dump's then.
 
     typical  root mean square in units of what is allowed
     worst    the largest
@@ -27,7 +30,7 @@ class Tried(NamedTuple):
     error    the median relative to the size of the numbers
     """
 
-    mistake: PlantedMistake
+    mistakes: tuple[PlantedMistake, ...]
     typical: float
     worst: float
     nearly_all: float
@@ -64,14 +67,17 @@ def cause_of(comparison: HeldAgainst, judged: Sequence[Compared], step: Step) ->
     after = tuple(judged)
     nearest: tuple[Tried, ...] = ()
     while len(found) < _MOST_AT_ONCE and any(one.is_wrong for one in after):
-        tried = _tried(comparison, after, found, layers, step)
+        search = _Search(comparison, after, found, layers, step)
+        tried = search.singly()
         fits = [one for one in tried if _fits(one, _first(after))]
+        if not fits and not found:
+            fits = [one for one in search.in_pairs() if _fits(one, _first(after))]
         if not fits:
             nearest = tuple(sorted(tried, key=lambda one: one.typical)[:_NEAREST])
             break
         best = min(fits, key=lambda one: one.typical)
         equal = next(one for one in fits if one.typical <= best.typical * 1.02 + 1e-9)
-        found = (*found, equal.mistake)
+        found = (*found, *equal.mistakes)
         step("the pass with it")
         layers, after = _whole(comparison, found, _first(after).placed.at.layer, step)
     return FoundCause(found, layers, after, nearest if not found else ())
@@ -87,44 +93,62 @@ def _fits(tried: Tried, wrong: Compared) -> bool:
     )
 
 
-def _tried(
-    comparison: HeldAgainst,
-    judged: Sequence[Compared],
-    found: tuple[PlantedMistake, ...],
-    layers: Collection[int] | None,
-    step: Step,
-) -> list[Tried]:
-    """Every possible mistake, made in the layer of the first wrong array, or in all up to it where none was right."""
-    first = _first(judged)
-    at = first.placed.at
-    layer = at.layer if at.is_of_layer else max((x.layer for x in comparison.kept if x.is_of_layer), default=0)
-    before = [one for one in judged if one.placed.at.layer < layer or one.placed.at.kind == "residual_in"]
-    checked = any(one.placed.at.order < at.order for one in before)
-    names = [
-        one.placed.array.name for one in judged if at.order <= one.placed.at.order and one.placed.at.layer == at.layer
-    ]
-    right = {one.placed.at.kind for one in judged if one.placed.at.layer == layer and not one.is_wrong}
-    tried = []
-    for mistake in comparison.reference.mistakes(layer):
-        if mistake in found or (at.is_of_layer and _RANK[mistake.kind] > _RANK[at.kind]):
-            continue
-        if mistake.kind in right and mistake.kind not in ("q_projected", "q", "q_rotated"):
-            continue
-        step(mistake.name)
-        where = layers if found else ([layer] if checked else None)
-        made = comparison.run(names, [*found, mistake], where)
-        if made:
-            of_first = [one for one in made if one.placed.at == at]
-            tried.append(
-                Tried(
-                    mistake,
-                    max(one.typical for one in of_first),
-                    max(one.worst for one in of_first),
-                    max(float(np.quantile(one.over, _NEARLY)) for one in of_first),
-                    of_first[0].errors.typical,
-                )
-            )
-    return tried
+class _Search:
+    """Mistakes made in the layer of the first wrong array, or in all up to it where nothing before it is known right.
+
+    found, layers  the mistakes that were found before, and where they are made
+    """
+
+    def __init__(
+        self,
+        comparison: HeldAgainst,
+        judged: Sequence[Compared],
+        found: tuple[PlantedMistake, ...],
+        layers: Collection[int] | None,
+        step: Step,
+    ) -> None:
+        self.comparison, self.found, self.step = comparison, found, step
+        at = self.at = _first(judged).placed.at
+        layers_of = [x.layer for x in comparison.kept if x.is_of_layer]
+        self.layer = at.layer if at.is_of_layer else max(layers_of, default=0)
+        before = [one for one in judged if one.placed.at.layer < self.layer or one.placed.at.kind == "residual_in"]
+        is_checked = any(one.placed.at.order < at.order for one in before)
+        self.where = layers if found else ([self.layer] if is_checked and at.is_of_layer else None)
+        self.names = [one.placed.array.name for one in judged if one.placed.at == at]
+        right = {one.placed.at.kind for one in judged if one.placed.at.layer == self.layer and not one.is_wrong}
+        self.tokens = comparison.shortest(_first(judged))
+        self.possible = [
+            mistake
+            for mistake in comparison.reference.mistakes(self.layer)
+            if mistake not in found
+            and not (at.is_of_layer and _RANK[mistake.kind] > _RANK[at.kind])
+            and (mistake.kind not in right or mistake.kind in _OF_SEVERAL)
+        ]
+
+    def singly(self) -> list[Tried]:
+        """Every possible mistake."""
+        return [tried for mistake in self.possible if (tried := self._made((mistake,))) is not None]
+
+    def in_pairs(self) -> Iterator[Tried]:
+        """Every mistake in rotary positions with every one in what follows from them, as long as patience lasts."""
+        rotary = [each for each in self.possible if each.kind == "q_rotated"]
+        others = [each for each in self.possible if each.kind == "heads" and "+" not in each.name]
+        for pair in islice(product(rotary, others), _MOST_PAIRS):
+            if (tried := self._made(pair)) is not None:
+                yield tried
+
+    def _made(self, mistakes: tuple[PlantedMistake, ...]) -> Tried | None:
+        self.step(" and ".join(each.name for each in mistakes))
+        made = self.comparison.run(self.names, [*self.found, *mistakes], self.where, self.tokens)
+        if not made:
+            return None
+        return Tried(
+            mistakes,
+            max(one.typical for one in made),
+            max(one.worst for one in made),
+            max(float(np.quantile(one.over, _NEARLY)) for one in made),
+            made[0].errors.typical,
+        )
 
 
 def _whole(

@@ -9,6 +9,10 @@ from attn_cli.stations import PlantedMistake, Reference, Station
 from attn_cli.summaries.bisect.errors import UNITS, Errors, Noise, errors_of, kept_rows, root_mean_squares
 from attn_cli.summaries.bisect.placing import Placed
 
+_FEWEST = 64  # tokens on which mistakes are tried, at least
+_SHOWING = 32  # wrong rows that these must have, where there are so many
+_SAME = 16.0  # times the noise that a model's numbers differ by at most where later tokens don't matter
+
 
 @dataclass(frozen=True, eq=False)
 class Compared:
@@ -67,6 +71,23 @@ class HeldAgainst:
     noise: dict[Station, Noise] = field(default_factory=dict)
     precision: str = "float32"
 
+    def shortest(self, first: "Compared") -> int | None:
+        """How many tokens show what is wrong with an array, where the model gives them the same numbers alone.
+
+        None for all of them.
+        """
+        rows = np.flatnonzero((first.over > 1).any(axis=1)) + first.errors.start
+        count = max(_FEWEST, 1 << int(rows[min(len(rows) - 1, _SHOWING)]).bit_length())
+        if count * 2 > len(self.ids) or first.placed.at.kind == "logits":
+            return None
+        alone: dict[Station, np.ndarray] = {}
+        at = first.placed.at
+        self.reference.run(self.ids[:count], {at}, lambda at, x: alone.__setitem__(at, x.copy()))
+        kept = kept_rows(len(self.ids))
+        rows = kept[kept < count]
+        noise = self.noise[at].difference.max()
+        return count if np.abs(alone[at][rows] - self.kept[at][: len(rows)]).max() <= _SAME * noise else None
+
     def measure_noise(self, precision: str) -> None:
         """Run the reference in a precision, and keep how far its stations are from the plain pass."""
         self.precision = precision
@@ -115,8 +136,9 @@ class HeldAgainst:
         names: Collection[str],
         mistakes: Sequence[PlantedMistake],
         layers: Collection[int] | None,
+        tokens: int | None = None,
     ) -> list[Compared]:
-        """These arrays against a pass with mistakes."""
+        """These arrays against a pass with mistakes, over the first `tokens` alone, or over all."""
         errors: dict[str, Errors] = {}
         at_station: dict[Station, list[Placed]] = {}
         for name in names:
@@ -124,8 +146,9 @@ class HeldAgainst:
 
         def arrive(at: Station, x: np.ndarray) -> None:
             for placed in at_station[at]:
-                if placed.layout.rows + placed.layout.start <= len(x):
-                    errors[placed.array.name] = errors_of(placed.values(), x, placed.layout.start)
+                start, values = placed.layout.start, placed.values()[: max(0, len(x) - placed.layout.start)]
+                if len(values):
+                    errors[placed.array.name] = errors_of(values, x, start)
 
-        self.reference.run(self.ids, at_station.keys(), arrive, mistakes=mistakes, layers=layers)
+        self.reference.run(self.ids[:tokens], at_station.keys(), arrive, mistakes=mistakes, layers=layers)
         return self.judged(errors)

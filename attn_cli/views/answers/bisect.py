@@ -105,7 +105,7 @@ def _cause(answer: Bisected, screen: Screen) -> Iterator[Text]:
     if not cause.mistakes:
         yield from _lines("cause unknown: no usual mistake gives these numbers", screen, BOLD)
         for one in cause.nearest:
-            yield from _lines(f"  nearest: {one.mistake.words} (leaves {_short(one.error)})", screen)
+            yield from _lines(f"  nearest: {one.mistakes[0].words} (leaves {_short(one.error)})", screen)
         return
     where = "" if cause.layers is None else f" in layer {ranges(list(cause.layers))} alone"
     words = "; and ".join(mistake.words for mistake in cause.mistakes)

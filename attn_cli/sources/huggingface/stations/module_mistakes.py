@@ -317,6 +317,12 @@ def _embeddings(model: PreTrainedModel, sites: Sites) -> Iterator[ModuleMistake]
                                     [(-1, module, partial(_moved, step))])  # fmt: skip
 
 
+def _through(
+    weight: torch.Tensor, bias: torch.Tensor | None, module: nn.Module, args: Any, output: torch.Tensor
+) -> torch.Tensor:
+    return nn.functional.linear(args[0], weight, bias)
+
+
 def _moved(step: int, module: nn.Module, args: Any, output: torch.Tensor) -> torch.Tensor:
     weight = module.weight
     assert isinstance(weight, torch.Tensor)
@@ -346,7 +352,7 @@ def _ends(model: PreTrainedModel, whole: PreTrainedModel | None, sites: Sites) -
         return
     if head.weight.shape == embedding.weight.shape and head.weight.data_ptr() != embedding.weight.data_ptr():
         yield from _mistake("head-tied", "the LM head is tied to the embedding, the model's has weights of its own",
-                            "logits", [(-1, head, lambda m, a, y: a[0] @ embedding.weight.T)])  # fmt: skip
+                            "logits", [(-1, head, partial(_through, embedding.weight, head.bias))])  # fmt: skip
     config = text_configuration(whole.config)
     for name, words in (("final_logit_softcapping", "the softcap of logits is missing"),):
         if getattr(config, name, None):
