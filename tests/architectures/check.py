@@ -112,8 +112,13 @@ def _compared(name: str, model: PreTrainedModel, inputs: Inputs) -> Result:
         shows_scores = getattr(call, "scores", True) is not None
         summaries.append(reduce(call, FullMatrix(weights=True, scores=shows_scores)))
 
-    with capture(model, visit) as ledger:
-        outputs = run(model, inputs)
+    outputs: Any = None
+    try:
+        with capture(model, visit) as ledger:
+            outputs = run(model, inputs)
+    except LoadError:
+        if outputs is None:  # else nothing was seen: `why_missing` says why, of a model that has a configuration
+            raise
     result = Result(name, "", dict(_counted(summaries, "way")), _layers(summaries), output=furthest(plain, outputs))
     error = why_missing(model, ledger, Selection(), name)
     if isinstance(error, LoadError) and "no softmax attention" in error.message:

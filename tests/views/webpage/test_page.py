@@ -328,8 +328,9 @@ def test_a_button_turns_the_colours_and_print_is_light(shown: Browser) -> None:
     assert browser.run("getComputedStyle(document.body).backgroundColor") != dark
 
 
-@pytest.mark.parametrize("paper", [(8.27, 11.69), (8.5, 11)], ids=["A4", "Letter"])
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("theme", "paper"), [("light", (8.27, 11.69)), ("dark", (8.5, 11))], ids=["light-A4", "dark-Letter"]
+)
 def test_paper_shows_what_the_screen_shows(theme: str, paper: tuple[float, float], shown: Browser) -> None:
     shown.driver.execute_script("setTheme(arguments[0] === 'dark')", theme)
     pdf = shown.command("Page.printToPDF", paperWidth=paper[0], paperHeight=paper[1])["data"]

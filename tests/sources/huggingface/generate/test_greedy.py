@@ -154,6 +154,7 @@ def test_it_is_what_the_models_own_generate_gives(
     assert first == (1 if source.reader.has_decoder else read.shape[1])
 
 
+@pytest.mark.usefixtures("loads_once")
 def test_real_words(smollm_file: Path) -> None:
     source = opened(smollm_file, generate=5)
     (prompt,) = source.read(["The capital of France is"])

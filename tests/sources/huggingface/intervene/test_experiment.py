@@ -11,11 +11,12 @@ from transformers.models.gpt2.modeling_gpt2 import GPT2Attention
 from attn_cli.errors import LoadError
 from attn_cli.intervention import HeadPlace, Intervention
 from attn_cli.prompt import Prompt
-from attn_cli.sources.huggingface.load.checkpoint import LoadedModel, load
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.origin import OriginOptions, find
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.parts.answer import read_parts
 from attn_cli.summaries.parts.text_parts import parts_of
+from tests.loaded import load_once
 from tests.sources.huggingface.intervene.oracle import Silenced, log2_p, prompt_of, speaking_source
 from tests.summaries.parts.test_answer import eager_weights, hidden_keys, masked_log2_p
 
@@ -36,7 +37,7 @@ OUTPUTS = {
 
 @pytest.fixture(scope="module")
 def smollm(smollm_file: Any) -> ModelSource:
-    return ModelSource(load(find(str(smollm_file), OriginOptions(predicts=True))))
+    return ModelSource(load_once(find(str(smollm_file), OriginOptions(predicts=True))))
 
 
 def bits_of_oracle(source: ModelSource, prompt: Prompt, head: HeadPlace, rows: Any, path: str, h: int) -> float:

@@ -6,9 +6,9 @@ import torch
 from attn_cli.errors import LoadError
 from attn_cli.intervention import HeadPlace, Target
 from attn_cli.prompt import Token
-from attn_cli.sources.huggingface.load.checkpoint import load
 from attn_cli.sources.huggingface.load.origin import OriginOptions, find
 from attn_cli.sources.huggingface.source import ModelSource
+from tests.loaded import load_once
 from tests.sources.huggingface.intervene.oracle import prompt_of, speaking_source
 
 TARGETS = ((11, 5), (9, 40))
@@ -19,7 +19,7 @@ def target_of(targets: tuple[tuple[int, int], ...] = TARGETS) -> Target:
 
 
 def test_the_parts_of_paris(smollm_file: object) -> None:
-    source = ModelSource(load(find(str(smollm_file), OriginOptions(predicts=True))))
+    source = ModelSource(load_once(find(str(smollm_file), OriginOptions(predicts=True))))
     prompt = source.read(["The capital of France is"])[0]
     parts = source.logit_parts(prompt, target_of(((4, 7042),)))  # Paris
     assert parts.logit == pytest.approx(19.2296, abs=2e-4)
