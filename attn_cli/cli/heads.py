@@ -82,7 +82,7 @@ def heads(
     if kinds:
         if ranking is not None:
             raise InputError("--sort and --kinds at once", "leave out --kinds; its --format csv can be sorted")
-        hiding.refuse("--kinds holds heads against chance over all keys")
+        hiding.refuse("--kinds compares heads with uniform attention over all keys")
         return _kinds(options, words=words, seed=seed)
     if seed is not None:
         raise InputError("--seed needs --kinds", "add --kinds")

@@ -141,7 +141,7 @@ class WithoutSinks(_CellsGrid):
         self.queries, self.keys = grid.queries, grid.keys
 
     def cells(self, rows: slice, keys: slice, *, scores: bool = False) -> np.ndarray:
-        """NaN where keys are hidden."""
+        """The cells of the grid, NaN where keys are hidden."""
         cells = np.array(self.grid.cells(rows, keys, scores=scores))
         inside = self.hidden[(self.hidden >= keys.start) & (self.hidden < keys.stop)] - keys.start
         cells[:, inside] = np.nan
@@ -159,7 +159,7 @@ class Difference(_CellsGrid):
         self._partner = [_partners(rows, len(grid.queries)), _partners(columns, len(grid.keys))]
 
     def cells(self, rows: slice, keys: slice, *, scores: bool = False) -> np.ndarray:
-        """NaN where one of the texts lacks a token, or the mask forbids it."""
+        """The other cells less these; NaN where one of the texts lacks the token, or the mask forbids it."""
         cells = np.full((rows.stop - rows.start, keys.stop - keys.start), np.nan)
         i, j = (partner[span] for partner, span in zip(self._partner, (rows, keys), strict=True))
         here, there = (i >= 0).nonzero()[0], (j >= 0).nonzero()[0]

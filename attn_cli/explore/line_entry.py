@@ -63,7 +63,7 @@ class LineEntry:
 
     @property
     def choices(self) -> Sequence[str]:
-        """The lines that this one may go on as, or those that Tab goes through."""
+        """The completions of this line, or those that Tab goes through."""
         return self._choices or self.complete(self.text)
 
     def remember(self) -> None:

@@ -69,7 +69,7 @@ def _unequal(
 
 
 def _along(errors: np.ndarray, direction: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, float]:
-    """The part of a direction in the errors of every row, weighted by what the row can tell; the share explained."""
+    """The projection of each row's errors on a direction, in typical rows; the share of variance that it explains."""
     safe = np.where(sizes > 0, sizes, 1.0)
     e, d = errors / safe, direction / safe
     products, squares = (e * d).sum(axis=-1).ravel(), (d**2).sum(axis=-1).ravel()

@@ -10,8 +10,8 @@ from attn_cli.arrays import Array, from_numpy, namespace, row_dot, to_numpy, zer
 from attn_cli.kernel.bands.band import Band
 from attn_cli.kernel.bands.picked_rows import RowPlaces
 from attn_cli.kernel.stats.banded import Banded
-from attn_cli.kernel.stats.of_rows import KeySums, Moments, RankedRows
-from attn_cli.kernel.stats.over_rows import Blocks, Columns
+from attn_cli.kernel.stats.of_rows import KeySums, RankedRows, RowMoments
+from attn_cli.kernel.stats.over_rows import PooledBlocks, SummedColumns
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
 
 
@@ -40,7 +40,7 @@ class BandStats:
         self.whole_heads = any(of_all_heads) or any(x.joint for x in wanted.column_sums)
         self.places = RowPlaces(wanted.rows, call.n)
         if wanted.moments:
-            self.moments = Moments(call, len(self.places), wanted.moments)
+            self.moments = RowMoments(call, len(self.places), wanted.moments)
         if wanted.key_sets:
             self.keys = KeySums(call, len(self.places), wanted.key_sets)
         self.vectors = [self._of_rows() for _ in wanted.vectors]
@@ -49,8 +49,8 @@ class BandStats:
             count = len(self.places)
             self.seen = np.full(count, call.m, np.int32), np.zeros(count, np.int32)
         self.tops = {top: RankedRows(call, len(self.places), top) for top in wanted.tops}
-        self.columns = {each: Columns(call, each) for each in wanted.column_sums}
-        self.pools = {pool: Blocks(call, pool) for pool in wanted.pools}
+        self.columns = {each: SummedColumns(call, each) for each in wanted.column_sums}
+        self.pools = {pool: PooledBlocks(call, pool) for pool in wanted.pools}
 
     def _of_rows(self, *last: int) -> Array:
         return zeros((self.call.h, len(self.places), *last), self.call.like)

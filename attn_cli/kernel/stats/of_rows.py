@@ -22,7 +22,7 @@ from attn_cli.kernel.stats.topk import heaviest
 from attn_cli.kernel.stats.wanted import RankedKeys, TopK
 
 
-class Moments:
+class RowMoments:
     """Maxima and sums over the keys of each row.
 
     No exponential or logarithm is taken of a cell: the log-sum-exp follows from the largest score and its weight, and

@@ -11,7 +11,7 @@ from attn_cli.kernel.stats.banded import Banded
 from attn_cli.kernel.stats.wanted import ColumnSums, Pool
 
 
-class Columns:
+class SummedColumns:
     """Column sums over some rows."""
 
     def __init__(self, call: Banded, wanted: ColumnSums) -> None:
@@ -33,7 +33,7 @@ class Columns:
         return to_numpy(self.sums).astype(np.float64)
 
 
-class Blocks:
+class PooledBlocks:
     """A matrix pooled to blocks: its memory grows with the blocks, not with n times m."""
 
     def __init__(self, call: Banded, pool: Pool) -> None:

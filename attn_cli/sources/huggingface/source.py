@@ -194,7 +194,7 @@ class ModelSource:
             self._run(visit, arguments, ledger, rotations=rotations)
 
     def _run(self, visit: Visit, arguments: Mapping[str, Any], ledger: Ledger, **how: Any) -> None:
-        """One captured pass; errors where a selected layer is missing. `how` is of `Capture`."""
+        """Run a captured pass; LoadError where a selected layer is missing. `how`: options of `Capture`."""
         model = self.loaded.model
         with Capture(model, visit, ledger, **how), torch.no_grad():
             model(**arguments)

@@ -73,7 +73,7 @@ class CheckedNumbers:
         return Definition(self.in_user_layout(output), self._sizes(output, squares), weights)
 
     def right_of(self, what: str) -> np.ndarray:
-        """The right "output" or "weights"."""
+        """The definition's numbers for `what`: "output" or "weights"."""
         right = self.right.output if what == "output" else self.right.weights
         assert right is not None
         return right

@@ -1,4 +1,4 @@
-"""attn heads --kinds: what every head looks at, held against chance, on a text or on random tokens written twice."""
+"""attn heads --kinds: what every head looks at, against uniform attention, on a text or on repeated random tokens."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

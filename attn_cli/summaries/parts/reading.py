@@ -102,9 +102,9 @@ def shares_read(prompt: Prompt, summaries: Sequence[Summary], hidden: HiddenWeig
     for number, part in enumerate(every[0].parts):
         places = list(part.tokens)
         own = float(received[places] @ others[places]) / rest if rest else 0.0
-        chance = float(even[places] @ others[places]) / even_rest if even_rest else 0.0
+        uniform = float(even[places] @ others[places]) / even_rest if even_rest else 0.0
         inside = tuple(sink for sink in sinks if sink.token.index in part.tokens)
-        read.append(ReadPart(number, part, float(shares[number]), own, own / chance if chance > 0 else None, inside))
+        read.append(ReadPart(number, part, float(shares[number]), own, own / uniform if uniform > 0 else None, inside))
     return TextReading(
         every[0].rows,
         pairs[0][0].place.stream,

@@ -96,5 +96,5 @@ class PassOutput:
             self.write(head, band.start, rows)
 
     def result(self) -> Outputs:
-        """Nothing was kept."""
+        """An empty part: the rows were written as they came."""
         return Outputs(np.empty((0, 0, 0)), ())

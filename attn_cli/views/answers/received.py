@@ -44,7 +44,7 @@ def draw(received: Received, summary: Summary, report: Report, screen: Screen) -
 def _ranked_keys(
     summaries: Sequence[Summary], sinks: Collection[tuple[str, int]]
 ) -> Iterator[tuple[Sequence[Token], np.ndarray, list[int]]]:
-    """Keys, what each receives as a mean over heads and layers `[m]`, and the first in order, neither hidden nor sinks.
+    """The keys of each stack, what each receives, mean over heads and layers `[m]`, and those that are shown, ranked.
 
     sinks  of each stream
     """

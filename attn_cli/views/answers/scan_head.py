@@ -84,23 +84,23 @@ def _statistics(answer: ScanHead, screen: Screen) -> Iterator[Text]:
 
 
 def _kinds(answer: ScanHead, screen: Screen) -> Iterator[Text]:
-    """The kinds whose targets get most, against what even attention would give them."""
+    """The kinds whose targets get most, over what uniform attention would give them."""
     kinds = sorted(
-        (kind for kind in answer.kinds if not isnan(kind.share)), key=lambda kind: -kind.share / _chance(kind.baseline)
+        (kind for kind in answer.kinds if not isnan(kind.share)), key=lambda kind: -kind.share / _divisor(kind.baseline)
     )
     words = []
     for kind in kinds[:_MOST_KINDS]:
         width = (kind.share_high - kind.share_low) / 2
-        chance = "" if isnan(kind.baseline) else f", baseline {kind.baseline:.2f}"
-        words.append(f"{kind.kind} {kind.share:.2f}{'' if isnan(width) else f' ±{half(width)}'}{chance}")
+        baseline = "" if isnan(kind.baseline) else f", baseline {kind.baseline:.2f}"
+        words.append(f"{kind.kind} {kind.share:.2f}{'' if isnan(width) else f' ±{half(width)}'}{baseline}")
     if words:
         first, room = f"targets get: {words[0]}", screen.width - 2
         lines = packed([first, *words[1:]] if cell_len(first) <= room else ["targets get:", *words], room)
         yield Text("\n".join(f"  {line}" for line in lines))
 
 
-def _chance(chance: float) -> float:
-    return 1.0 if isnan(chance) or chance <= 0 else chance
+def _divisor(baseline: float) -> float:
+    return 1.0 if isnan(baseline) or baseline <= 0 else baseline
 
 
 def _tokens(words: str, tokens: Sequence[TokenCount], screen: Screen) -> Iterator[Text | str]:

@@ -15,7 +15,8 @@ from attn_cli.summaries.report import Report
 from attn_cli.summaries.scanned.corpus import Estimate, ScannedCorpus
 from attn_cli.summaries.scanned.heads import ScanHeads, ScannedHead
 from attn_cli.text import counted
-from attn_cli.views.answers.kinds import GridRow, counts_in_words, grid, named_heads
+from attn_cli.views.answers.kind_grid import GridRow, grid
+from attn_cli.views.answers.kinds import counts_in_words, named_heads
 from attn_cli.views.drawing.bars import bar
 from attn_cli.views.drawing.cells import fit, packed_text
 from attn_cli.views.drawing.screen import Screen
@@ -189,7 +190,7 @@ def _quantiles(estimate: Estimate, digits: int, screen: Screen) -> str:
 
 
 def _kind(head: ScannedHead) -> str:
-    """`induction`, with a question mark where that is not certain."""
+    """The name of a head's kind, with a question mark below a certainty of 0.95: `induction?`."""
     return head.kind_name + ("?" if head.kind is not None and head.kind.certainty < 0.95 else "")
 
 
