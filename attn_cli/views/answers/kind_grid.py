@@ -8,7 +8,7 @@ from rich.style import Style
 from rich.text import Text
 
 from attn_cli.selection import ranges
-from attn_cli.summaries.reducers.kinds import CONTENT, FIRST, KINDS, PLACE
+from attn_cli.summaries.reducers.kinds import CONTENT, FIRST, KINDS, MARKS, PLACE
 from attn_cli.summaries.reducers.kinds.kind_sums import NOTHING
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
@@ -148,6 +148,14 @@ def cell_text(kind: int, number: float, columns: int, *, ascii_only: bool = Fals
         marks = _ASCII_MARKS if ascii_only else _MARKS
         return marks[KINDS[kind].rank] if kind >= 0 else marks[-1] if kind == NOTHING else "?"
     return f"{kind_letter(kind)}{min(9, int(number * 10))}" if kind >= 0 else kind_letter(kind).rjust(columns)
+
+
+def marks_in_words(screen: Screen) -> list[str]:
+    """The marks of heads in a map without letters."""
+    marks = _ASCII_MARKS if screen.ascii_only else _MARKS
+    found = ("finds content", "looks at a place", "rests on a sink or marks, or spreads")
+    words = [f"{marks[rank]} {work}" for rank, work in zip((CONTENT, PLACE, MARKS), found, strict=True)]
+    return [*words, f"{marks[-1].strip() or 'blank'} nothing in common"]
 
 
 def kind_letter(kind: int) -> str:

@@ -9,18 +9,17 @@ from rich.text import Text
 
 from attn_cli.summaries.answers.kinds import SinkKey
 from attn_cli.summaries.reduce import Summary
-from attn_cli.summaries.reducers.kinds import BACK, CONTENT, FIRST, KINDS, MARKS, PLACE, SELF, UNIFORM, Kind
+from attn_cli.summaries.reducers.kinds import BACK, CONTENT, FIRST, KINDS, SELF, UNIFORM, Kind
 from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds
 from attn_cli.summaries.reducers.kinds.kind_sums import FEW_ROWS, LEAST_OF_FEW, LEAST_ROWS, NOT_JUDGED, NOTHING
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted
-from attn_cli.views.answers.kind_grid import GridRow, cell_style, grid, has_letters, kind_letter
+from attn_cli.views.answers.kind_grid import GridRow, cell_style, grid, has_letters, kind_letter, marks_in_words
 from attn_cli.views.drawing.cells import packed_text
 from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
 
-_MARKS, _ASCII_MARKS = "█▓░░·", "#+.. "  # of a head that finds content, a place, rests or spreads, and of none
 _MOST_SINKS = 4
 
 
@@ -105,14 +104,6 @@ def letters_in_words(counts: Mapping[int, int]) -> list[str]:
     words += [f"{' '.join(backs)} so many tokens back"] if backs else []
     others = ((NOTHING, "nothing in common"), (NOT_JUDGED, "not judged"))
     return words + [f"{kind_letter(kind)} {name}" for kind, name in others if counts[kind]]
-
-
-def marks_in_words(screen: Screen) -> list[str]:
-    """The marks of heads in a map without letters."""
-    marks = _ASCII_MARKS if screen.ascii_only else _MARKS
-    found = ("finds content", "looks at a place", "rests on a sink or marks, or spreads")
-    words = [f"{marks[rank]} {work}" for rank, work in zip((CONTENT, PLACE, MARKS), found, strict=True)]
-    return [*words, f"{marks[-1].strip() or 'blank'} nothing in common"]
 
 
 def counts_in_words(counts: Mapping[int, int]) -> list[str]:

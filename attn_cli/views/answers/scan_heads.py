@@ -15,7 +15,7 @@ from attn_cli.summaries.report import Report
 from attn_cli.summaries.scanned.corpus import Estimate, ScannedCorpus
 from attn_cli.summaries.scanned.heads import ScanHeads, ScannedHead
 from attn_cli.text import counted
-from attn_cli.views.answers.kind_grid import GridRow, grid
+from attn_cli.views.answers.kind_grid import GridRow, grid, has_letters, marks_in_words
 from attn_cli.views.answers.kinds import counts_in_words, named_heads
 from attn_cli.views.drawing.bars import bar
 from attn_cli.views.drawing.cells import fit, packed_text
@@ -69,7 +69,10 @@ def _streams(answer: ScanHeads, screen: Screen) -> Iterator[Text]:
         if stream != "self":
             yield Text(stream, BOLD)
         layers = dict.fromkeys((head.place.layer, head.place.module, head.place.call) for head in heads)
-        yield from grid([_row([each for each in heads if _layer(each) == layer]) for layer in layers], screen)
+        rows = [_row([each for each in heads if _layer(each) == layer]) for layer in layers]
+        if not has_letters(rows, screen):
+            yield packed_text(marks_in_words(screen), screen, DIM)
+        yield from grid(rows, screen)
         yield from _content(heads, screen)
         yield from _counts(heads, screen)
 
