@@ -1,6 +1,7 @@
 """Sources: tables, models and the user's matrices, each of which turns its input into attention calls."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypedDict, Unpack, runtime_checkable
 
@@ -8,6 +9,7 @@ from attn_cli.errors import InputError
 from attn_cli.quick_imports import uncollected
 from attn_cli.selection import Selection
 from attn_cli.source import Source
+from attn_cli.sources.module_names import ModuleName, module_name
 
 if TYPE_CHECKING:
     from attn_cli.sources.tables.source import TableSource
@@ -66,6 +68,8 @@ def open_source(
 ) -> Source:
     """The source behind a `--model` value: `toy`, `toy:NAME`, a table or recording file, a model folder, .gguf, hub id.
 
+    Torch modules of other libraries are `timm:NAME`, `open_clip:NAME/TAG` and `package.module:factory`.
+
     decoder_text  what the decoder of an encoder-decoder reads
     generate      how many tokens the model generates first, at most; they are read with the text
     inputs        a file with all that a model reads, instead of texts
@@ -98,6 +102,10 @@ def open_source(
         return open_table_source(model, projections)
     if projections is not None:
         raise InputError(f"--projections is for tables, and {model} is a model", "it has projections of its own")
+    named = module_name(model)
+    if named is not None:
+        others = {"--decoder-text": decoder_text, "--generate": generate, "--audio": audio, "--chat": chat}
+        return _open_module(named, inputs, image, {x for x, value in others.items() if value is not None}, loading)
     from attn_cli.sources.huggingface.load.origin import OriginOptions, find
     from attn_cli.sources.huggingface.read.media import read_media
 
@@ -123,6 +131,27 @@ def open_source(
     )
     generator = None if generate is None else TextGenerator(loaded, generate)
     return ModelSource(loaded, PromptReader(loaded, decoder_text, inputs, chat, media, generator))
+
+
+def _open_module(name: ModuleName, inputs: str | None, image: str | None, others: set[str], loading: Loading) -> Source:
+    """A torch module of another library as a source; InputError for options that are for transformers models."""
+    from attn_cli.sources.huggingface.load.origin import OriginOptions, check_options
+    from attn_cli.sources.huggingface.read.media import read_media
+
+    options = replace(OriginOptions(**loading), reads_text=False)
+    others |= {"--revision"} if options.revision else set()
+    others |= {"--device-map"} if options.device_map else set()
+    if others:
+        raise InputError(f"{min(others)} is for transformers models", f"leave out {min(others)}")
+    check_options(options)
+    media = read_media(image, None)
+    with uncollected():
+        from attn_cli.sources.huggingface.modules.build import build
+        from attn_cli.sources.huggingface.modules.reader import ModuleReader
+        from attn_cli.sources.huggingface.source import ModelSource
+
+    built = build(name, options)
+    return ModelSource(built.loaded, ModuleReader(built, inputs, media))
 
 
 def is_table(model: str) -> bool:

@@ -16,6 +16,7 @@ from tests.benchmarks import (
     knock,
     lines,
     memory,
+    other_libraries,
     page,
     parts,
     parts_used,
@@ -53,6 +54,7 @@ def main() -> None:
                 for section in scan.SECTIONS
             },
             "survival": lambda: scan_survival.lines(quick=options.quick),
+            "modules": other_libraries.lines,
             "used": parts_used.lines,
             "writers": lambda: writers.lines(options.repeats, quick=options.quick),
             "explore": lambda: explore.lines(options.repeats, quick=options.quick),

@@ -23,12 +23,13 @@ from attn_cli.packed_call import PackedVisit
 from attn_cli.prompt import Prompt, Token
 from attn_cli.score_writers import RowChoice, WrittenHead, WrittenRow
 from attn_cli.selection import PlannedLayer, Selection
-from attn_cli.sources.huggingface.anatomy.configuration import number_of, text_configuration
+from attn_cli.sources.huggingface.anatomy.configuration import configuration_of, number_of, text_configuration
 from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS, first_tokens, out_of_memory
 from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace, ModulePlaces
 from attn_cli.sources.huggingface.anatomy.not_run import missing_input, modules_not_run, recording
 from attn_cli.sources.huggingface.anatomy.other_mixers import blocks_without_attention
+from attn_cli.sources.huggingface.anatomy.parameters import device_of_module, dtype_of_module
 from attn_cli.sources.huggingface.anatomy.pass_memory import bytes_of_token
 from attn_cli.sources.huggingface.anatomy.vocabulary import outside_vocabulary
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
@@ -75,13 +76,13 @@ def source_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, pre
     name = str(getattr(model, "name_or_path", "") or type(model).__name__)
     about = {
         "model": name,
-        "type": str(model.config.model_type),
+        "type": str(configuration_of(model).model_type),
         "revision": None,
-        "dtype": str(model.dtype).removeprefix("torch."),
-        "device": str(model.device),
+        "dtype": str(dtype_of_module(model)).removeprefix("torch."),
+        "device": str(device_of_module(model)),
     }
     generating = model if predicts and has_generating_head(model) else None
-    stack = model if generating is None else stack_of(model, model.config)
+    stack = model if generating is None else stack_of(model, configuration_of(model))
     return ModelSource(LoadedModel(stack, tokenizer, about, Origin(name, name, OriginOptions()), generating))
 
 
@@ -121,7 +122,7 @@ class ModelSource:
 
     def planned_layers(self, selection: Selection) -> list[PlannedLayer]:
         """The selected blocks with attention modules, with the head counts that these modules state."""
-        usual = number_of(text_configuration(self.loaded.model.config), "num_attention_heads") or 1
+        usual = number_of(text_configuration(configuration_of(self.loaded.model)), "num_attention_heads") or 1
         layers = []
         for module, places in self.modules.items():
             heads = heads_of(module) or usual
@@ -280,9 +281,9 @@ class ModelSource:
 
     def experiment_bytes(self, tokens: int) -> int:
         """As for `attn_cli.source.Predicting`."""
-        width = number_of(text_configuration(self.loaded.model.config), "hidden_size") or 0
+        width = number_of(text_configuration(configuration_of(self.loaded.model)), "hidden_size") or 0
         # of every block its output, and at most as many numbers of keys and of values
-        return 3 * width * len(self.places) * tokens * self.loaded.model.dtype.itemsize
+        return 3 * width * len(self.places) * tokens * dtype_of_module(self.loaded.model).itemsize
 
     def experiment(
         self,
@@ -341,8 +342,8 @@ class ModelSource:
         """What `answer` says of the writers of one layer's attention."""
         model, arguments = self.loaded.model, self._without_cache(self.reader.arguments([prompt]))
         blocks = max((x.blocks for x in self.places), default=0)
-        config = text_configuration(model.config)
-        if type_of(model.config).repeats_blocks or blocks < (number_of(config, "num_hidden_layers") or 0):
+        config = text_configuration(configuration_of(model))
+        if type_of(configuration_of(model)).repeats_blocks or blocks < (number_of(config, "num_hidden_layers") or 0):
             raise LoadError(f"{self.about['model']} runs its blocks several times, so none has writers of its own",
                             "without writers, --why explains a score by content and position")  # fmt: skip
         with self._translating_errors(arguments, unfit=isinstance(prompt, ArrayPrompt)):
@@ -368,7 +369,7 @@ class ModelSource:
     @property
     def positions(self) -> int | None:
         """The largest number of tokens that the model reads; None where nothing limits them."""
-        return position_count(self.loaded.model.config)
+        return position_count(configuration_of(self.loaded.model))
 
     @property
     def bytes_of_token(self) -> int:
@@ -398,7 +399,7 @@ class ModelSource:
             arguments = dict(row.arguments)
         if self.reader.has_decoder:
             ids = [token.id for token in decoder_tokens(self.loaded, None)]
-            arguments["decoder_input_ids"] = torch.tensor([ids] * len(texts)).to(model.device)
+            arguments["decoder_input_ids"] = torch.tensor([ids] * len(texts)).to(device_of_module(model))
         arguments = self._without_cache(arguments)
         if "logits_to_keep" in signature(model.forward).parameters:
             arguments["logits_to_keep"] = 1
@@ -418,4 +419,4 @@ class ModelSource:
             self._supports_packing = supports_packing(self.loaded.model)
         if not self._supports_packing:
             return None
-        return RowOfTexts(texts, padded, counted_from(self.loaded.model.config))
+        return RowOfTexts(texts, padded, counted_from(configuration_of(self.loaded.model)))

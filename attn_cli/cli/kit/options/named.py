@@ -64,7 +64,8 @@ Messages = Annotated[
 Model = Annotated[
     str,
     typer.Option("--model", "-m", autocompletion=completion.models, metavar="MODEL",
-                 help="Open toy, toy:NAME, a table file, a model folder, a .gguf file or a Hugging Face id."),
+                 help="Open toy, toy:NAME, a table file, a model folder, a .gguf file, a Hugging Face id, timm:NAME, "
+                      "open_clip:NAME/TAG or package.module:factory."),
 ]  # fmt: skip
 Projections = Annotated[
     str | None,

@@ -8,8 +8,10 @@ from torch import nn
 from transformers import PreTrainedModel
 
 
-def outside_vocabulary(model: PreTrainedModel, arguments: Mapping[str, Any]) -> str:
+def outside_vocabulary(model: nn.Module, arguments: Mapping[str, Any]) -> str:
     """The first id among the arguments that the model's table of embeddings lacks, in words; "" where all are there."""
+    if not isinstance(model, PreTrainedModel):
+        return ""
     try:
         table = model.get_input_embeddings()
     except NotImplementedError:

@@ -111,7 +111,7 @@ def find(name: str, options: OriginOptions) -> Origin:
 
     Raises LoadError for a model that is missing, incomplete or refused, InputError for an invalid option.
     """
-    _check_options(options)
+    check_options(options)
     origin = _locate(name, options)
     if origin.local and options.revision:
         raise InputError("--revision is for models from the hub", f"{name} is a local path")
@@ -124,7 +124,7 @@ def find(name: str, options: OriginOptions) -> Origin:
     return origin
 
 
-def _check_options(options: OriginOptions) -> None:
+def check_options(options: OriginOptions) -> None:
     """Raise InputError for invalid values, LoadError where a package that models or a device map need is missing."""
     check_names(options.device, options.dtype)
     missing = [package for package in ("torch", "transformers") if not _is_installed(package)]

@@ -13,6 +13,7 @@ import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from attn_cli.prompt import Token
+from attn_cli.sources.huggingface.anatomy.configuration import configuration_of
 from attn_cli.sources.huggingface.known_types import (
     REGISTERS,
     CoarserGrid,
@@ -104,7 +105,7 @@ def _tower_of_squares(config: PreTrainedConfig, arrays: Mapping[str, Any], *, wi
 
 def with_patches(tokens: Sequence[Token], model: PreTrainedModel, arrays: Mapping[str, Any]) -> tuple[Token, ...]:
     """The tokens of a text, those of the image labelled by the patches that they hold, where these are known."""
-    config = model.config
+    config = configuration_of(model)
     marks = {getattr(config, name, None) for name in ("image_token_id", "image_token_index")} - {None}
     places = [at for at, token in enumerate(tokens) if token.id in marks]
     labelled = list(tokens)
@@ -126,7 +127,7 @@ def _patches(model: PreTrainedModel, arrays: Mapping[str, Any], count: int) -> S
 
     An empty sequence where they are not known.
     """
-    config = model.config
+    config = configuration_of(model)
     entry = type_of(config)
     if isinstance(entry.vision, MergedSquares):
         grid = thw_grid(arrays)
@@ -170,7 +171,7 @@ def _packed(model: PreTrainedModel, arrays: Mapping[str, Any]) -> list[Patch | N
 
     Found by calling the model's `pack_image_features` with patch numbers in place of patch vectors.
     """
-    config = model.config
+    config = configuration_of(model)
     vision, tiles = vision_config(config), tiles_of(config, arrays)
     grid, sizes = pixel_grid(vision, tiles), arrays.get("image_sizes")
     layout = type_of(vision).vision

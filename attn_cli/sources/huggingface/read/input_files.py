@@ -15,7 +15,9 @@ from attn_cli.sources.files.npy import npz_archive, read_any_npy, unpacked
 from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.sources.files.paths import nonempty_file
 from attn_cli.sources.files.raw import Raw, open_raw
+from attn_cli.sources.huggingface.anatomy.configuration import configuration_of
 from attn_cli.sources.huggingface.anatomy.forward_arguments import takes_any
+from attn_cli.sources.huggingface.anatomy.parameters import device_of_module, dtype_of_module
 from attn_cli.sources.huggingface.read.image_tokens import tower_tokens, with_patches
 from attn_cli.sources.huggingface.read.tokenize import labels
 from attn_cli.text import excerpt
@@ -97,7 +99,7 @@ def array_prompt(
     frames  the tokens of audio
     more    further fields of the prompt
     """
-    tower = tower_tokens(model.config, arrays)
+    tower = tower_tokens(configuration_of(model), arrays)
     if not tokens:
         return ArrayPrompt(text, tower or frames, arrays=arrays, **more)
     others = dict(more.pop("others", {})) | ({"vision": tower} if tower else {})
@@ -122,7 +124,11 @@ def as_arguments(model: PreTrainedModel, arrays: Mapping[str, Any], file: str) -
             return x
         if x.ndim == 0:
             return x.item()
-        return x.to(model.device, model.dtype) if x.is_floating_point() else x.to(model.device)
+        return (
+            x.to(device_of_module(model), dtype_of_module(model))
+            if x.is_floating_point()
+            else x.to(device_of_module(model))
+        )
 
     return {name: fit(x) for name, x in arrays.items()}
 

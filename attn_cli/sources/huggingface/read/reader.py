@@ -12,8 +12,9 @@ from transformers import PreTrainedTokenizerBase
 from attn_cli.encoded_text import EncodedText
 from attn_cli.errors import InputError
 from attn_cli.prompt import Prompt, Token
-from attn_cli.sources.huggingface.anatomy.configuration import is_pair
+from attn_cli.sources.huggingface.anatomy.configuration import configuration_of, is_pair
 from attn_cli.sources.huggingface.anatomy.other_mixers import no_attention
+from attn_cli.sources.huggingface.anatomy.parameters import device_of_module
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.trust.tokenizer_trial import try_tokenizer
@@ -99,8 +100,8 @@ class PromptReader:
 
         A class may inherit the name of another input than its forward has, as text towers of models for images do.
         """
-        name = str(getattr(self.loaded.model, "main_input_name", "input_ids"))
         parameters = signature(self.loaded.model.forward).parameters
+        name = str(getattr(self.loaded.model, "main_input_name", None) or next(iter(parameters), "input_ids"))
         return "input_ids" if name not in parameters and "input_ids" in parameters else name
 
     @property
@@ -117,7 +118,7 @@ class PromptReader:
         """
         if self.arrays is not None:
             return [file_prompt(self.loaded.model, self.loaded.tokenizer, self.arrays, self.inputs_file or "")]
-        limit = position_count(self.loaded.model.config)
+        limit = position_count(configuration_of(self.loaded.model))
         for text in texts:
             check_letters(text, limit)
         if self.processor is not None:
@@ -156,7 +157,7 @@ class PromptReader:
         generator  makes a generator of that many tokens
         """
         decoder = prompt.others.get("decoder")
-        limit = position_count(self.loaded.model.config, decoder=decoder is not None)
+        limit = position_count(configuration_of(self.loaded.model), decoder=decoder is not None)
         free = most if limit is None else min(most, limit - len(prompt.tokens if decoder is None else decoder))
         if free <= 0:
             return prompt
@@ -230,13 +231,13 @@ class PromptReader:
             arguments = self.padded_batch([np.array([token.id for token in prompt.tokens]) for prompt in prompts])
         if self.has_decoder and self.arrays is None:
             ids = torch.tensor([[token.id for token in prompt.others["decoder"]] for prompt in prompts])
-            arguments["decoder_input_ids"] = ids.to(self.loaded.model.device)
+            arguments["decoder_input_ids"] = ids.to(device_of_module(self.loaded.model))
         return arguments
 
     def padded_batch(self, texts: Sequence[np.ndarray]) -> dict[str, torch.Tensor]:
         """The token ids of each text as one batch."""
         filler = getattr(self.loaded.tokenizer, "pad_token_id", None) or 0
-        return padded(texts, filler, self.loaded.model.device)
+        return padded(texts, filler, device_of_module(self.loaded.model))
 
 
 def without_end(tokenizer: PreTrainedTokenizerBase | None, prompt: Prompt) -> Prompt:

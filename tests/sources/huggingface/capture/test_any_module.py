@@ -147,6 +147,7 @@ def test_torchs_own_transformer(batch_first: bool) -> None:
     calls, weights, _ = _passed(model, swap(source), swap(target))
     assert {call.place.stream for call in calls} == {"encoder", "decoder", "cross"}
     assert sorted({call.place.text for call in calls}) == [0, 1, 2, 3]
+    assert all(isinstance(call, AttentionCall) for call in calls)  # no weights are held
     first = model.encoder.layers[0].self_attn
     _, plain = first(swap(source), swap(source), swap(source), average_attn_weights=False)
     for call, seen in zip(calls[:4], weights, strict=False):

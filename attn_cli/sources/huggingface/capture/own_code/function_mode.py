@@ -21,6 +21,7 @@ from attn_cli.sources.huggingface.anatomy.forward_arguments import first_float_i
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import names_a_softmax
 from attn_cli.sources.huggingface.anatomy.streams import looks_like_attention
 from attn_cli.sources.huggingface.capture.attend import Attend
+from attn_cli.sources.huggingface.capture.own_code.multi_head import is_plain, multi_head_output
 from attn_cli.sources.huggingface.capture.own_code.possible_weights import PossibleSoftmaxes, PossibleWeights
 from attn_cli.sources.huggingface.capture.own_code.returned_weights import request_weights, returns_weights
 from attn_cli.sources.huggingface.capture.own_code.sdpa import sdpa_output
@@ -207,9 +208,12 @@ class AttentionMode(TorchFunctionMode):
         return any(looks_like_attention(path, module) for path in self.ledger.places.paths.get(module, ("",)))
 
     def _multi_head(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run torch's multi-head attention so that it returns weights per head, and pass these to `attend`."""
+        """Run torch's multi-head attention; pass its products to `attend`, or its weights where it needs them."""
         call = _MULTI_HEAD.bind(*args, **kwargs)
         call.apply_defaults()
+        if is_plain(call.arguments):
+            output = multi_head_output(self.attend, self._owner(module), call.arguments)
+            return functional.multi_head_attention_forward(*args, **kwargs) if output is None else (output, None)
         need_weights, is_averaged = call.arguments["need_weights"], call.arguments["average_attn_weights"]
         call.arguments |= {"need_weights": True, "average_attn_weights": False}
         with SoftmaxInputs() as inputs:

@@ -23,13 +23,13 @@ def sdpa_output(attend: Attend, module: nn.Module, arguments: dict[str, Any]) ->
         mask = _with_four_axes(mask.expand(*query.shape[:-1], key.shape[-2]), h) if mask.ndim != 4 else mask
         mask = mask.expand(*mask.shape[:2], q.shape[2], k.shape[2])  # [b, h, n, m]
     elif arguments.get("is_causal"):
-        mask = _causal(q, k)
+        mask = causal_mask(q, k)
     rule = LayerRule(float(scale) if scale is not None else query.shape[-1] ** -0.5, mask=mask)
     output = attend.of_products(module, "sdpa", (q, k, v), rule)  # [b, h, n, e]
     return None if output is None else output.to(query.dtype).reshape(*query.shape[:-1], value.shape[-1])
 
 
-def _causal(q: torch.Tensor, k: torch.Tensor) -> LazyMask:
+def causal_mask(q: torch.Tensor, k: torch.Tensor) -> LazyMask:
     """The mask `[b, 1, n, m]` that `is_causal` stands for: query i may attend to keys 0 .. i."""
     return lazy_mask(
         batch_size=q.shape[0],

@@ -1,0 +1,144 @@
+"""Building a torch module of another library from its name, with the transforms of its library."""
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from inspect import Parameter, signature
+from typing import Any, cast
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+
+from attn_cli.errors import InputError, LoadError
+from attn_cli.sources.huggingface.anatomy.parameters import dtype_of_module
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
+from attn_cli.sources.huggingface.load.device import device_of, dtype_of
+from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions
+from attn_cli.sources.module_names import ModuleName
+
+
+@dataclass(frozen=True)
+class BuiltModule:
+    """A module ready to run, and how its library makes its inputs.
+
+    loaded     the module in evaluation mode on its device, without a tokenizer
+    transform  an image to an array `[3, height, width]`; None where the library states none
+    tokenize   texts to ids `[b, n]`; None for a module that reads none
+    token      the text of an id; None as for `tokenize`
+    """
+
+    loaded: LoadedModel
+    transform: Callable[[Any], torch.Tensor] | None = None
+    tokenize: Callable[[Sequence[str]], torch.Tensor] | None = None
+    token: Callable[[int], str] | None = None
+
+
+def build(name: ModuleName, options: OriginOptions) -> BuiltModule:
+    """The module of that name.
+
+    timm and open_clip are asked for pretrained weights; open_clip:NAME/TAG names these. A factory of a Python module is
+    called without arguments; a module that stands there is taken as it is.
+
+    Raises LoadError for a package, model or weights that aren't there and for a factory that fails, InputError for a
+    name that stands for something else.
+    """
+    title = f"{name.package}:{name.wanted}"
+    makers = {"timm": _timm, "open_clip": _open_clip}
+    module, more = makers.get(name.package, _factory)(name, title)
+    if not isinstance(module, nn.Module):
+        raise InputError(f"{title} gives {type(module).__name__}, not a torch module", "name an nn.Module or a factory")
+    dtype = dtype_of(options.dtype)
+    if isinstance(dtype, torch.dtype):
+        module = module.to(dtype)
+    device = device_of(options.device)
+    module = module.eval().to(device)
+    about = {
+        "model": title,
+        "type": type(module).__name__,
+        "revision": None,
+        "dtype": str(dtype_of_module(module)).removeprefix("torch."),
+        "device": str(device),
+    }
+    # of a model's interface only what every module has is used beyond this
+    loaded = LoadedModel(cast(PreTrainedModel, module), None, about, Origin(title, title, options))
+    return BuiltModule(loaded, **more)
+
+
+def _timm(name: ModuleName, title: str) -> tuple[Any, dict[str, Any]]:
+    timm = _imported("timm", title)
+    with _one_line(title, "timm.list_models() lists names; weights come from the hub, or its cache"):
+        model = timm.create_model(name.wanted, pretrained=True)
+        settings = timm.data.resolve_model_data_config(model)
+        return model, {"transform": timm.data.create_transform(**settings, is_training=False)}
+
+
+def _open_clip(name: ModuleName, title: str) -> tuple[Any, dict[str, Any]]:
+    open_clip = _imported("open_clip", title)
+    model_name, _, tag = name.wanted.partition("/")
+    with _one_line(title, "open_clip.list_pretrained() lists names and tags: open_clip:NAME/TAG"):
+        model, _, transform = open_clip.create_model_and_transforms(model_name, pretrained=tag or None)
+        tokenizer = open_clip.get_tokenizer(model_name)
+        return model, {"transform": transform, "tokenize": tokenizer, "token": _words(tokenizer)}
+
+
+def _words(tokenizer: Any) -> Callable[[int], str] | None:
+    """The text of an id by open_clip's own tokenizer; None for one of another kind."""
+    decoder = getattr(tokenizer, "decoder", None)
+    return None if decoder is None else lambda number: str(decoder[number]).removesuffix("</w>")
+
+
+def _factory(name: ModuleName, title: str) -> tuple[Any, dict[str, Any]]:
+    """What stands under a name in a Python module of the user's, called if it is a factory."""
+    with _from_here():
+        found = getattr(_imported(name.package, title), name.wanted, None)
+    if found is None:
+        raise LoadError(f"{name.package} has no {name.wanted}", "name a module or a factory: package.module:name")
+    if isinstance(found, nn.Module) or not callable(found):
+        return found, {}
+    needed = [x.name for x in signature(found).parameters.values() if x.default is x.empty and x.kind in _POSITIONAL]
+    if needed:
+        raise InputError(f"{title} wants {', '.join(needed)}", "name a factory that takes no arguments")
+    with _one_line(title, "--debug shows the whole story"):
+        return found(), {}
+
+
+_POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+
+
+def _imported(package: str, title: str) -> Any:
+    try:
+        return importlib.import_module(package)
+    except ModuleNotFoundError as error:
+        raise LoadError(
+            f"{title} needs the package {error.name}", f"pip install {error.name}, or is it a typo?"
+        ) from error
+    except Exception as error:  # of the imported code, of any type
+        raise LoadError(
+            f"{title}: importing {package} ended in {_told(error)}", "--debug shows the whole story"
+        ) from error
+
+
+@contextmanager
+def _from_here() -> Iterator[None]:
+    """Context manager: Python modules in the current folder are found, as by `python -m`."""
+    sys.path.insert(0, "")
+    try:
+        yield
+    finally:
+        sys.path.remove("")
+
+
+@contextmanager
+def _one_line(title: str, hint: str) -> Iterator[None]:
+    """Context manager: errors of a library's or user's code, of any type, become one line."""
+    try:
+        yield
+    except Exception as error:
+        raise LoadError(f"{title} can't be built: {_told(error)}", hint) from error
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}".removesuffix(": ")

@@ -1,0 +1,87 @@
+"""The inputs of a torch module of another library: arrays from a file, or an image and a text by its own transforms."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from inspect import signature
+from typing import Any
+
+import torch
+from torch import nn
+
+from attn_cli.errors import InputError
+from attn_cli.prompt import Prompt, Token
+from attn_cli.sources.huggingface.modules.build import BuiltModule
+from attn_cli.sources.huggingface.read.image_grid import PatchGrid, row_by_row
+from attn_cli.sources.huggingface.read.input_files import ArrayPrompt
+from attn_cli.sources.huggingface.read.media import Media
+from attn_cli.sources.huggingface.read.reader import PromptReader
+
+
+class ModuleReader(PromptReader):
+    """Reads for a built module a file of arrays named as its forward's arguments, or an image with or without a text.
+
+    Raises InputError for an image or audio that the module's library has no transform for.
+    """
+
+    def __init__(self, built: BuiltModule, inputs_file: str | None = None, media: Media | None = None) -> None:
+        super().__init__(built.loaded, inputs_file=inputs_file)
+        self._built, self._media = built, media
+        if media is not None and (media.image is None or built.transform is None):
+            kind = "audio" if media.image is None else "image"
+            raise InputError(f"{self.about['model']} states no transform for --{kind}", f"give arrays: {self._inputs}")
+
+    @property
+    def _inputs(self) -> str:
+        return f"--inputs FILE.npz with {', '.join(signature(self.loaded.model.forward).parameters)}"
+
+    def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
+        """The arrays of the inputs file, or the image beside each text; InputError for texts that it doesn't read."""
+        if self.arrays is not None:
+            return super().read(texts, pair)
+        if self._media is None or pair is not None:
+            hint = "--image FILE, or " if self._built.transform is not None else ""
+            raise InputError(f"{self.about['model']} reads no text by itself", f"give {hint}{self._inputs}")
+        return [self._with_image(text, self._media) for text in texts]
+
+    def _with_image(self, text: str, media: Media) -> Prompt:
+        """The arguments of the forward in their order: an image, then the ids of a text where it reads one."""
+        assert self._built.transform is not None
+        model: nn.Module = self.loaded.model
+        names = iter(signature(model.forward).parameters)
+        arrays: dict[str, Any] = {next(names): self._built.transform(media.image)[None]}
+        patches = _patches(model)
+        if self._built.tokenize is None:
+            if text:
+                raise InputError(f"{self.about['model']} reads no text beside --image", "leave out the text")
+            return ArrayPrompt("", patches, files=media.files, arrays=arrays)
+        ids = self._built.tokenize([text])
+        arrays[next(names)] = ids
+        return ArrayPrompt(
+            text, self._tokens(ids[0]), files=media.files, arrays=arrays, others={"vision": patches} if patches else {}
+        )
+
+    def _tokens(self, ids: torch.Tensor) -> tuple[Token, ...]:
+        """The tokens with these ids `[n]`; those behind the last of the text are padding."""
+        word = self._built.token or str
+        numbers = ids.tolist()
+        last = max((at for at, number in enumerate(numbers) if number), default=-1)
+        tokens = (Token(at, word(number), number) for at, number in enumerate(numbers))
+        return tuple(token if token.index <= last else replace(token, text="[PAD]", special=True) for token in tokens)
+
+
+def _patches(model: nn.Module) -> tuple[Token, ...]:
+    """The tokens of an image: those before the patches, then the patches row by row; none where they aren't known.
+
+    timm's models state both: `patch_embed.grid_size` and `num_prefix_tokens`. open_clip's towers state their grid, and
+    have a class token.
+    """
+    embedding = getattr(model, "patch_embed", None)
+    tower = getattr(model, "visual", None)
+    grid, before = getattr(embedding, "grid_size", None), getattr(model, "num_prefix_tokens", 0)
+    if grid is None and tower is not None:
+        grid, before = getattr(tower, "grid_size", None), int(hasattr(tower, "class_embedding"))
+    if not isinstance(grid, tuple) or len(grid) != 2:
+        return ()
+    lead = [Token(at, "[CLS]" if at == 0 else f"[REG{at - 1}]", special=True) for at in range(before)]
+    patches = row_by_row(PatchGrid(*grid))
+    return (*lead, *(patch.labelled(Token(before + at, "")) for at, patch in enumerate(patches)))

@@ -1,0 +1,121 @@
+"""`-m timm:NAME`, `-m open_clip:NAME` and `-m package.module:factory`: torch modules of other libraries, by name."""
+
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from attn_cli.errors import ExitCode
+from tests.media import image_file
+from tests.program import attn, refused, strict_json
+
+_NETS = """
+import torch
+from torch import nn
+def build():
+    torch.manual_seed(0)
+    return nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 3)
+def convolution(): return nn.Conv1d(16, 16, 3)
+def wants(width): return nn.Linear(width, width)
+def fails(): raise ValueError("no such\\nthing")
+number = 3
+ready = build()
+"""
+
+
+@pytest.fixture
+def nets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a Python module in the current folder, with an array of its encoder's input beside it."""
+    name = f"nets_{tmp_path.name}".replace("-", "_")
+    (tmp_path / f"{name}.py").write_text(_NETS)
+    np.savez(tmp_path / "in.npz", src=np.random.default_rng(0).normal(size=(1, 6, 16)).astype(np.float32))
+    np.savez(tmp_path / "wide.npz", src=np.zeros((1, 6, 7), np.float32))
+    np.savez(tmp_path / "other.npz", foo=np.zeros((1, 6, 16), np.float32))
+    monkeypatch.chdir(tmp_path)
+    yield name
+    sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize("what", ["build", "ready"])
+def test_the_weights_of_a_factory_in_the_current_folder(nets: str, what: str) -> None:
+    run = attn("matrix", "-m", f"{nets}:{what}", "--inputs", "in.npz", "--weights", "-q", "-o", "w.npz")
+    assert run.code == 0, run.errors
+    encoder: Any = sys.modules[nets].build().eval()
+    given = torch.from_numpy(np.load("in.npz")["src"])
+    with torch.no_grad():
+        first = encoder.layers[0].self_attn
+        _, plain = first(given, given, given, average_attn_weights=False)
+    found = np.load("w.npz")
+    np.testing.assert_allclose(found["weights"][0], plain[0], atol=1e-6)  # [layers, h, n, n]
+
+
+@pytest.mark.parametrize(
+    ("what", "file", "code", "lines"),
+    [
+        ("wants", "in.npz", ExitCode.USAGE, "{} wants width\n      name a factory that takes no arguments"),
+        ("fails", "in.npz", ExitCode.LOAD, "{} can't be built: ValueError: no such\n      --debug"),
+        ("number", "in.npz", ExitCode.USAGE, "{} gives int, not a torch module\n      name an nn.Module"),
+        ("missing", "in.npz", ExitCode.LOAD, "{nets} has no missing\n      name a module or a factory"),
+        ("build", "other.npz", ExitCode.USAGE, "other.npz: the model takes no foo\n      it takes src, mask"),
+        ("build", "wide.npz", ExitCode.USAGE, "{} (TransformerEncoder) can't be run on this: was expecting embedding"),
+        ("convolution", "in.npz", ExitCode.USAGE, "in.npz: the model takes no src\n      it takes input"),
+    ],
+)
+def test_what_is_no_module_or_does_not_fit_is_refused(
+    nets: str, what: str, file: str, code: ExitCode, lines: str
+) -> None:
+    title = f"{nets}:{what}"
+    refused(attn("heads", "-m", title, "--inputs", file), code, lines.replace("{nets}", nets).replace("{}", title))
+
+
+def test_a_package_that_is_not_there() -> None:
+    refused(
+        attn("heads", "-m", "no_such_package:build", "a cat"),
+        ExitCode.LOAD,
+        "no_such_package:build needs the package no_such",
+    )
+
+
+def test_options_of_transformers_models_are_refused(nets: str) -> None:
+    run = attn("heads", "-m", f"{nets}:build", "--inputs", "in.npz", "--revision", "main")
+    refused(run, ExitCode.USAGE, "--revision is for transformers models\n      leave out --revision")
+
+
+class Patches(nn.Module):
+    """A vision transformer that states its grid as timm's do, of 2 x 2 patches and a class token."""
+
+    num_prefix_tokens = 1
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patch_embed = nn.Conv2d(3, 16, 4, 4)
+        self.patch_embed.grid_size = (2, 2)  # type: ignore[assignment]
+        self.cls = nn.Parameter(torch.zeros(1, 1, 16))
+        self.blocks = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        patches = self.patch_embed(x).flatten(2).mT
+        out: torch.Tensor = self.blocks(torch.cat([self.cls, patches], 1))
+        return out
+
+
+def test_a_model_of_timm_reads_an_image_by_its_own_transform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    timm: Any = ModuleType("timm")
+    timm.create_model = lambda name, pretrained: Patches() if (name, pretrained) == ("tiny", True) else {}[name]
+    timm.data = ModuleType("timm.data")
+    timm.data.resolve_model_data_config = lambda _: {"input_size": (3, 8, 8)}
+    timm.data.create_transform = lambda input_size, is_training: (
+        lambda image: torch.from_numpy(np.asarray(image.resize(input_size[1:]), np.float32)).permute(2, 0, 1)
+    )
+    monkeypatch.setitem(sys.modules, "timm", timm)
+    cat = image_file(tmp_path / "cat.png", bright=(1, 2))
+    output = strict_json(attn("top", "-m", "timm:tiny", "--image", cat, "-H", "1.0", "--json").text)
+    assert [token["text"] for token in output["input"]["tokens"]] == ["[CLS]", "r0,c0", "r0,c1", "r1,c0", "r1,c1"]
+    refused(attn("top", "-m", "timm:tiny", "--image", cat, "a cat"), ExitCode.USAGE, "timm:tiny reads no text beside")
+    refused(attn("top", "-m", "timm:tiny", "a cat"), ExitCode.USAGE, "timm:tiny reads no text by itself")
+    refused(attn("top", "-m", "timm:none", "--image", cat), ExitCode.LOAD, "timm:none can't be built: KeyError: 'none'")
