@@ -15,7 +15,8 @@ from attn_cli.errors import InputError, LoadError
 from attn_cli.prompt import Token
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
-from attn_cli.sources.huggingface.capture.session import capture
+from attn_cli.sources.huggingface.capture.ledger import Ledger
+from attn_cli.sources.huggingface.capture.session import Capture, capture, unlabelled
 from attn_cli.sources.huggingface.failures import why_missing
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel, load
 from attn_cli.sources.huggingface.load.origin import OriginOptions, find
@@ -153,7 +154,7 @@ class Stack(PreTrainedModel):
 def reason(*ways: str, layers: tuple[int, ...] | None = None) -> str:
     """The message of `attn` on a stack of such attentions, "" if all is well."""
     model, selection = Stack(*ways), Selection(layers=layers)
-    with capture(model, _ignored, selection=selection) as ledger:
+    with Capture(model, _ignored, Ledger(model, selection, unlabelled(model))) as ledger:
         model(torch.randn(1, 5, 8))
     error = why_missing(model, ledger, selection, "it")
     assert error is None or isinstance(error, LoadError)
