@@ -69,6 +69,21 @@ def test_every_result_shows_itself() -> None:
         assert len(repr(thing).splitlines()) == 1 or isinstance(thing, tuple)
 
 
+def test_answers_of_experiments_show_their_screens() -> None:
+    own = (tiny_model("gpt2", "tiny"), tokenizer())
+    for thing, words in (
+        (attn_cli.knock(TEXT, own), "ablated"),
+        (attn_cli.read_parts(TEXT, own, "words"), "vs uniform"),
+        (attn_cli.head_kinds(TEXT, own), "too few tokens to name heads"),
+        (attn_cli.head_kinds(model=DEFAULT_MODEL), "repeated random tokens"),
+        (attn_cli.through(TEXT, (tiny_model("bert", "tiny"), tokenizer()), [2]), "is made of"),
+    ):
+        bundle = thing._repr_mimebundle_()
+        assert words in bundle["text/plain"] and type(thing).__name__ not in bundle["text/plain"]
+        assert set(bundle) == {"text/plain", "text/html"}
+        assert max(map(len, bundle["text/plain"].splitlines())) <= 80
+
+
 def test_a_recording_is_a_page_in_a_frame_of_its_own() -> None:
     recording = attn_cli.record("the cat sat", TOY)
     bundle = recording._repr_mimebundle_()

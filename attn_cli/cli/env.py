@@ -11,6 +11,7 @@ from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.errors import ExitCode
+from attn_cli.sources.devices import cpu_row, may_have_accelerator
 from attn_cli.summaries.answers.env import KeptRuns, OutputStream, Row, installation
 from attn_cli.summaries.report import Report
 from attn_cli.text import decimal_bytes
@@ -28,7 +29,7 @@ def env(
     """Report versions, devices, cached models and variables.
 
     For bug reports. No network is used, and nothing is changed but by --clear-cache. Values of variables that may hold
-    a password are left out. torch is imported to list the devices, which takes seconds.
+    a password are left out. torch is imported where a graphics card may be, to list the devices, which takes seconds.
 
     \b
     Examples:
@@ -39,8 +40,7 @@ def env(
     """
     with output.view() as view:
         warnings: list[str] = []
-        with StatusLine("asking torch for its devices ...", quiet=output.quiet):
-            devices = _devices(warnings)
+        devices = _devices(warnings, quiet=output.quiet)
         rows: list[Row] = [{"name": name, "value": str(value), "origin": origin}
                            for name, (value, origin) in settings().items()]  # fmt: skip
         kept = _kept(output, clear=clear_cache)
@@ -63,14 +63,18 @@ def _kept(output: OutputOptions, *, clear: bool) -> KeptRuns:
     return KeptRuns(str(folder.path), len(files), sum(each.size for each in files), folder.most)
 
 
-def _devices(warnings: list[str]) -> list[Row]:
-    """The devices that torch knows; none, and a warning, where it can't be imported."""
+def _devices(warnings: list[str], *, quiet: bool) -> list[Row]:
+    """The CPU alone, or the devices that torch knows; none, and a warning, where it can't be imported."""
+    if not may_have_accelerator():
+        return [cpu_row()]
     try:
-        from attn_cli.sources.huggingface.load.device import devices  # here: it loads torch
+        with StatusLine("asking torch for its devices ...", quiet=quiet):
+            from attn_cli.sources.huggingface.load.device import devices  # here: it loads torch
+
+            return [*devices()]
     except (ImportError, OSError) as error:  # OSError: a library that it links is missing
         warnings.append(f"torch can't be imported: {error}")
         return []
-    return [*devices()]
 
 
 def _cache(warnings: list[str]) -> tuple[str | None, dict[str, int], int]:

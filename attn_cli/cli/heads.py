@@ -17,6 +17,7 @@ from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.source import Source
+from attn_cli.sources import is_recording
 from attn_cli.summaries.against.head_changes import head_changes
 from attn_cli.summaries.answers.kinds import CollectedKinds, KindMap, with_kinds
 from attn_cli.summaries.calls.memo import memoised
@@ -107,7 +108,7 @@ def heads(
 def _kinds(options: TextCommandOptions, *, words: bool, seed: int | None) -> ExitCode:
     """Name the heads on each text; without one on random tokens."""
     without_text = (options.text, options.file, options.lines) == (None, None, False)
-    if not without_text or options.without_text:
+    if not without_text or options.without_text or is_recording(options.model):
         plan = CommandPlan(_text_kinds(seed or 0), words=options.merges(words), finish=with_kinds)
         return run(options, "kinds", lambda view, source: plan)
     for name, value in (

@@ -63,6 +63,9 @@ def layers(
             model, quiet=output.quiet, decoder_text=decoder_text, inputs=inputs, image=image_file, audio=audio_file
         )
         prompt = _read(source, text) if is_table(model) else source.read([text])[0]
+        if model == DEFAULT_MODEL and " " not in text.strip():
+            line = command_words(["layers", "-m", text])
+            print_notes([f"{text!r} is read as a text; a model of that name: {line}"], quiet=output.quiet)
         layer_map = LayerMap()
         with running_model(quiet=output.quiet):
             unseen = source.survey(prompt, layer_map.add)

@@ -1,8 +1,17 @@
-"""The names of devices and number types that models are loaded with, known without torch."""
+"""The devices and number types that models are loaded with, as far as they are known without torch."""
 
+import platform
 import re
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 
 from attn_cli.errors import InputError
+from attn_cli.kernel.bands.threads import available_cores
+
+DeviceRow = dict[str, str | int | None]
+_DRIVERS = ("/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/kfd", "/dev/dxg")  # NVIDIA's, AMD's, those of WSL
 
 DTYPES = {
     "auto": "auto",
@@ -15,6 +24,39 @@ DTYPES = {
     "bf16": "bfloat16",
 }
 _DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d{1,4})?")
+
+
+def may_have_accelerator(drivers: Sequence[str] = _DRIVERS) -> bool:
+    """False on a Linux without the driver of a graphics card, where torch has nothing to tell but of the CPU."""
+    return not sys.platform.startswith("linux") or any(Path(driver).exists() for driver in drivers)
+
+
+def device_row(
+    device: str, name: str, cores: int | None = None, threads: int | None = None, memory: int | None = None
+) -> DeviceRow:
+    """A device as `attn env` lists it.
+
+    device   what --device takes
+    name     the maker's
+    cores    of the CPU, how many this process may use; None for others
+    threads  of the CPU, how many torch computes with; None for others, and where torch was not asked
+    memory   bytes, of CUDA; None for others
+    """
+    return {"device": device, "name": name, "cores": cores, "threads": threads, "bytes": memory}
+
+
+def cpu_row(name: str = "", threads: int | None = None) -> DeviceRow:
+    """The CPU, with its cores; `name` is added to the maker's."""
+    return device_row("cpu", f"{_cpu_name()}{name}", cores=available_cores(), threads=threads)
+
+
+def _cpu_name() -> str:
+    """The model that Linux tells, else the kind of processor."""
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
 
 
 def check_names(device: str, dtype: str) -> None:

@@ -16,7 +16,7 @@ from attn_cli.summaries.told.story import Story
 from attn_cli.summaries.told.word_reads import Reads
 
 
-class Answer(ABC):
+class Answer(ABC, Displayed):
     """A result that is not one part per attention call, such as the nearest words or two contexts compared.
 
     name           selects the file in `views/answers` that draws it

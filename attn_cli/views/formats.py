@@ -11,6 +11,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from attn_cli.errors import InputError
+from attn_cli.views.shell_words import quoted
 
 if TYPE_CHECKING:
     from attn_cli.views.sink import Sink
@@ -87,7 +88,10 @@ def format_for(name: str | None, output: str | None) -> Format:
         for format in FORMATS:
             if format.name == name:
                 return format
-        raise InputError(f"unknown format {name!r}", f"one of {', '.join(format_names())}")
+        hint = f"one of {', '.join(format_names())}"
+        if PurePath(name).suffix:
+            hint = f"-f names a format, -o a file to write    a text to read: --file {quoted(name)}"
+        raise InputError(f"unknown format {name!r}", hint)
     if output is None or output == "-":
         return FORMATS[0]
     suffix = PurePath(output).suffix.lower()

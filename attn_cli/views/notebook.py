@@ -15,8 +15,9 @@ from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.heads.head_statistics import Heads
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.reducers.received import Received
-from attn_cli.summaries.report import Report
-from attn_cli.views.drawing.console import console_for, printed_text
+from attn_cli.summaries.report import Answer, Report
+from attn_cli.views.answers import draw_answer
+from attn_cli.views.drawing.console import console_for, print_part, printed_text
 from attn_cli.views.drawing.figure import MOST_PANELS, figure_svg
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.labels import text_with_mark
@@ -47,6 +48,17 @@ def bundle(thing: object) -> Bundle:
 @bundle.register
 def _report(report: Report) -> Bundle:
     return {"text/plain": _cut(render(report, _SCREEN)), "text/html": inline_html(report, _LINES, _MORE)}
+
+
+@bundle.register
+def _answer(answer: Answer) -> Bundle:
+    """Its screen without the header: of the model and the text it knows nothing."""
+    about = {"model": "", "type": "", "revision": None, "dtype": "", "device": "none"}
+    console = console_for(_SCREEN)
+    for renderable in draw_answer(Report(answer.name, about, (), answer=answer), _SCREEN):
+        print_part(renderable, console, _SCREEN)
+    text = _cut(printed_text(console, _SCREEN).lstrip("\n"))
+    return {"text/plain": text, "text/html": f"<pre>{escape(text)}</pre>"}
 
 
 def _cut(text: str) -> str:

@@ -15,8 +15,10 @@ import pytest
 import torch
 
 from attn_cli import __version__
+from attn_cli.cli import env as command
 from attn_cli.kernel.cpu import c_library
 from attn_cli.kernel.cpu.c_library import VECTORS, is_built, widest_vectors
+from attn_cli.sources.devices import may_have_accelerator
 from attn_cli.sources.huggingface.load import device
 from attn_cli.sources.huggingface.load.cache import ModelCache, cached_models
 from attn_cli.summaries.answers import env as answer
@@ -87,6 +89,13 @@ def on_screen(installation: Installation, screen: Screen) -> str:
     return render(Report("env", source, answer=installation), screen)
 
 
+@pytest.fixture
+def with_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that may have a graphics card, so that torch is asked."""
+    monkeypatch.setattr(command, "may_have_accelerator", lambda: True)
+
+
+@pytest.mark.usefixtures("with_a_driver")
 def test_versions_devices_and_extras_are_those_of_this_machine() -> None:
     run = attn("env", "--json")
     hold(run, "env")
@@ -209,6 +218,7 @@ def test_standard_output_is_told_as_screens_see_it() -> None:
     ("module", "words", "section"),
     [("device", "torch can't be imported", "devices"), ("cache", "huggingface_hub can't be imported", "cache")],
 )
+@pytest.mark.usefixtures("with_a_driver")
 def test_a_library_that_cannot_be_imported_is_said_and_the_rest_is_told(
     module: str, words: str, section: str, hub: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -266,8 +276,26 @@ def test_every_other_format_is_written_or_refused_in_a_line(tmp_path: Path) -> N
     refused(attn("env", "-f", "npy"), 2, "attn compute")
 
 
-def test_torch_is_imported_for_the_devices_and_transformers_never() -> None:
+def test_torch_is_imported_where_a_graphics_card_may_be_and_transformers_never(tmp_path: Path) -> None:
     loaded = modules_after("env")
-    assert "torch" in loaded
+    assert ("torch" in loaded) == may_have_accelerator()
     assert "transformers" not in loaded
+    (tmp_path / "driver").touch()
+    linux = sys.platform.startswith("linux")
+    assert (may_have_accelerator([]), may_have_accelerator([str(tmp_path / "driver")])) == (not linux, True)
+
+
+def test_the_cpu_is_told_without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "may_have_accelerator", lambda: False)
+    monkeypatch.setitem(sys.modules, "attn_cli.sources.huggingface.load.device", None)  # it loads torch
+    run = attn("env", "--json")
+    hold(run, "env")
+    (row,) = run.json["result"]["devices"]
+    asked = device.devices()[-1]
+    assert (row["device"], row["cores"], row["threads"]) == ("cpu", asked["cores"], None)
+    assert str(asked["name"]).startswith(f"{row['name']}, ")
+    assert run.errors == ""
+
+
+def test_help_of_env_takes_no_torch() -> None:
     assert "torch" not in modules_after("env", "--help")

@@ -50,12 +50,15 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["top", "river bank", "-k", "1e3"], USAGE, ["'--top' / '-k': '1e3' is not a whole number"]),
         (["compute", "a", "--softcap", "1,5"], USAGE, ["'--softcap': '1,5' is not a number"]),
         (["compute", "a", "--tol", "nan"], USAGE, ["'--tol': 'nan' is not 0 or more"]),
+        (["cost", "1000"], USAGE, ["1000 stands alone: it goes after -n", "try: attn cost -n 1000\n"]),
+        (["cost", "-m", ".", "1000"], USAGE, ["goes after -n", "try: attn cost -m . -n 1000\n"]),
         (["cost", "-n", "5", "-m", "model.gguf"], LOAD, ["no config.json in a .gguf file"]),
         (["layers", "-m", ".", "--device-map", "none"], USAGE, ["unknown device map 'none'", "auto, balanced"]),
         (["matrix", "river", "--pool", "min"], USAGE, ["--pool 'min'", "max, mean"]),
         (["matrix", "river", "--color-scale", "cubic"], USAGE, ["--color-scale 'cubic'", "linear, raw, sqrt, log"]),
         (["matrix", "river", "--color", "no"], USAGE, ["--color 'no'", "auto, always, never"]),
         (["matrix", "river", "-f", "xlsx"], USAGE, ["unknown format 'xlsx'", "terminal, json"]),
+        (["inspect", "-f", "my notes.txt"], USAGE, ["unknown format", "a text to read: --file \"my notes.txt\""]),
         (["matrix", "river", "--json", "-f", "csv"], USAGE, ["--json and --format csv at once"]),
         (["matrix", "river", "-o", "a.xlsx"], USAGE, ["no format belongs to '.xlsx'", "--format"]),
         (["matrix", "river", "-o", "a"], USAGE, ["a name without suffix"]),
@@ -253,7 +256,7 @@ def test_a_bug_is_told_as_one_and_debug_shows_where(monkeypatch: pytest.MonkeyPa
     def broken(*_: object) -> None:
         raise KeyError("a\x1b[31mb")
 
-    monkeypatch.setattr("attn_cli.cli.kit.run.text_run.reduce", broken)
+    monkeypatch.setattr("attn_cli.cli.kit.run.texts_visit.reduce", broken)
     run = attn("top", "river bank")
     assert run.code == 70
     assert run.errors.splitlines()[0] == r"attn: a bug: KeyError: 'a\x1b[31mb'"
@@ -264,7 +267,7 @@ def test_too_little_memory_is_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     def greedy(*_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("attn_cli.cli.kit.run.text_run.reduce", greedy)
+    monkeypatch.setattr("attn_cli.cli.kit.run.texts_visit.reduce", greedy)
     refused(attn("top", "river bank"), LIMIT, "out of memory")
 
 

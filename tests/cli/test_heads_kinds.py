@@ -46,6 +46,15 @@ def test_on_a_text_heads_are_named_by_share(tmp_path: Path) -> None:
         assert arrays["kind"].tolist() == [row["kind"] for row in rows]
 
 
+def test_a_recording_is_judged_on_the_text_that_it_holds(tmp_path: Path) -> None:
+    text = "the bank of the river " * 5
+    assert attn("inspect", text, "-o", tmp_path / "x.attn").code == 0
+    held, live = (attn("heads", "--kinds", *words, "--json") for words in (["-m", tmp_path / "x.attn"], [text]))
+    named = [[(row["layer"], row["head"], row["kind"]) for row in run.json["result"]["kinds"]] for run in (held, live)]
+    assert named[0] == named[1] != []
+    assert held.json["inputs"][0]["text"] == text
+
+
 def test_a_short_text_names_nobody_and_says_what_does() -> None:
     run = attn("heads", TEXT, "--kinds")
     assert "too few tokens to name heads" in run.text

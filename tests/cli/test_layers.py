@@ -30,6 +30,12 @@ def mapped(name: str, folder: Path) -> list[dict[str, Any]]:
     return rows
 
 
+def test_one_word_is_a_text_and_the_line_for_a_model_of_that_name_is_said() -> None:
+    run = attn("layers", "bank")
+    assert (run.code, run.errors) == (0, "attn: 'bank' is read as a text; a model of that name: attn layers -m bank\n")
+    assert attn("layers").errors == attn("layers", "the bank").errors == attn("layers", "bank", "-q").errors == ""
+
+
 @pytest.mark.parametrize(
     ("name", "mixer"),
     [

@@ -8,7 +8,7 @@ from attn_cli.kernel.bands.blocks import folded
 from attn_cli.kernel.bands.picked_rows import RowPlaces
 from attn_cli.kernel.definition.softmax import renormalised
 from attn_cli.kernel.stats.banded import Banded
-from attn_cli.kernel.stats.wanted import ColumnSums, Pool
+from attn_cli.kernel.stats.wanted import ColumnSums, Pool, block_sizes
 
 
 class SummedColumns:
@@ -43,6 +43,8 @@ class PooledBlocks:
         shape = (1 if pool.mean_heads else call.h, -(-len(self.places) // pool.rows), -(-m // pool.keys))
         signed = pool.of == "scores" or not call.rule.softmax  # without a softmax weights may be negative
         self.kept = np.full(shape, -np.inf if (signed or pool.lowest) and not pool.sums else 0.0)
+        self.size = len(self.places), m
+        self.allowed = np.zeros(shape) if pool.sums and pool.of == "scores" else None  # cells of a block
 
     def add(self, band: Band) -> None:
         """Fold the band's cells into their blocks: rows first, which is quick, then keys of the few rows left."""
@@ -54,12 +56,22 @@ class PooledBlocks:
             cells = to_numpy(cells)
             cells = np.where(np.isneginf(cells), cells, -cells)
         row = fit.kept.start if isinstance(fit.kept, slice) else fit.kept[0]
+        heads = slice(None) if pool.mean_heads else band.heads
+        if self.allowed is not None:
+            cells = to_numpy(cells)
+            allowed = ~np.isneginf(cells)
+            self._fold(allowed.astype(cells.dtype), self.allowed[heads], row, first)
+            cells = np.where(allowed, cells, 0)
+        self._fold(cells, self.kept[heads], row, first)
+
+    def _fold(self, cells: Array, kept: np.ndarray, row: int, first: int) -> None:
+        """Fold cells `[h, b, c]` from a row and a key on into the blocks `kept` of these heads."""
+        pool = self.pool
         blocks = folded(
             to_numpy(folded(cells, -2, row, pool.rows, sums=pool.sums)), -1, first, pool.keys, sums=pool.sums
         )
         top, left = row // pool.rows, first // pool.keys
-        heads = slice(None) if pool.mean_heads else band.heads
-        target = self.kept[heads, top : top + blocks.shape[1], left : left + blocks.shape[2]]
+        target = kept[:, top : top + blocks.shape[1], left : left + blocks.shape[2]]
         (np.add if pool.sums else np.maximum)(target, blocks, out=target)
 
     def _cells(self, band: Band) -> Array:
@@ -83,6 +95,11 @@ class PooledBlocks:
 
     def result(self) -> np.ndarray:
         """The blocks; -inf where a block of scores has none, of the lowest inf."""
+        if self.allowed is not None:
+            height, width = map(block_sizes, self.size, (self.pool.rows, self.pool.keys))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                sums = self.kept / self.allowed * (height[:, None] * width)
+            return np.where(self.allowed > 0, sums, -np.inf)
         if self.pool.lowest:
             return -self.kept
         return self.kept if self.pool.of == "scores" else np.where(np.isneginf(self.kept), 0.0, self.kept)

@@ -47,6 +47,7 @@ class Pool:
     """Blocks of `rows` x `keys` cells, of which the largest is kept, or their sum; blocks are of the picked rows.
 
     picked      the query rows
+    sums        the sum is kept; of scores with every masked cell as large as the mean of its block, -inf if all are
     columns     the ascending keys that have a column; None for all
     of          "weights", or "scores"
     mean_heads  of the mean over heads
@@ -70,6 +71,16 @@ class Pool:
     def covers_many(self) -> bool:
         """True if a block has more than one cell."""
         return self.rows * self.keys > 1
+
+
+def block_sizes(size: int, step: int) -> np.ndarray:
+    """The number of rows (or keys) in each block: `step`, and the remainder in the last.
+
+    >>> block_sizes(7, 3).tolist()
+    [3, 3, 1]
+    """
+    starts = np.arange(0, size, step)
+    return np.minimum(starts + step, size) - starts
 
 
 @dataclass(frozen=True, eq=False)

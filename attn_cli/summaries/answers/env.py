@@ -61,12 +61,15 @@ _PACKAGE = (
 )
 _DEVICE = (
     Field("device", TEXT, "what --device takes", itemgetter("device")),
-    Field("name", TEXT, "the maker's name; of the CPU also the instructions that torch uses", itemgetter("name")),
+    Field("name", TEXT, "the maker's name; of the CPU also the instructions of torch, if asked", itemgetter("name")),
     Field(
         "cores", or_none({"type": "integer", "minimum": 1}), "of the CPU, how many attn may use", itemgetter("cores")
     ),
     Field(
-        "threads", or_none({"type": "integer", "minimum": 1}), "of the CPU, how many torch uses", itemgetter("threads")
+        "threads",
+        or_none({"type": "integer", "minimum": 1}),
+        "of the CPU, how many torch uses, if asked",
+        itemgetter("threads"),
     ),
     Field("bytes", or_none(COUNT), "memory of a CUDA device", itemgetter("bytes")),
 )

@@ -8,7 +8,7 @@ import numpy as np
 
 from attn_cli.call import Call
 from attn_cli.kernel.bands.blocks import farthest
-from attn_cli.kernel.stats.wanted import Pool, RowStats, Wanted
+from attn_cli.kernel.stats.wanted import Pool, RowStats, Wanted, block_sizes
 from attn_cli.summaries.calls.hidden_keys import keys_left
 from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reducers.matrix import Matrix
@@ -71,7 +71,7 @@ class PooledMatrix:
         kept = np.asarray(stats.pooled[pool], dtype=np.float64)
         if pool.sums:
             sizes = zip(self._sizes(call), (pool.rows, pool.keys), strict=True)
-            height, width = (_block_sizes(size, step) for size, step in sizes)
+            height, width = (block_sizes(size, step) for size, step in sizes)
             kept = kept / (height[:, None] * width[None, :])
         pooling, ends = self.pooling, None
         if self._is_signed(call):
@@ -85,12 +85,6 @@ class PooledMatrix:
             **maps, rows=pool.picked, keys=pool.columns, averaged=call.h if self.mean_heads else 0,
             block=(pool.rows, pool.keys), pooling=pooling, by=self.by, ends=ends,
         )  # fmt: skip
-
-
-def _block_sizes(size: int, step: int) -> np.ndarray:
-    """The number of rows (or keys) in each block: `step`, and the remainder in the last."""
-    starts = np.arange(0, size, step)
-    return np.minimum(starts + step, size) - starts
 
 
 def _ends(highest: np.ndarray, lowest: np.ndarray) -> tuple[float, float] | None:

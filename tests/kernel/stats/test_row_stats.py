@@ -56,7 +56,8 @@ def wanteds(draw: st.DrawFn, n: int, m: int) -> Wanted:
         pools=draw(st.sampled_from([
             (), (Pool(draw(sizes), draw(sizes)),),
             (Pool(3, 4, sums=True, picked=rows()), Pool(2, 9, mean_heads=True, picked=rows()),
-             Pool(2, 2, of="scores"), Pool(2, 2, columns=tuple(range(0, m, 2)), rescaled=True)),
+             Pool(2, 2, of="scores"), Pool(2, 3, sums=True, of="scores"),
+             Pool(2, 2, columns=tuple(range(0, m, 2)), rescaled=True)),
         ])),
     )  # fmt: skip
 
@@ -111,10 +112,21 @@ def assert_are_the_definitions(stats: RowStats, call: AttentionCall, close: dict
         if pool.rescaled:
             cells = cells / np.maximum(cells.sum(axis=-1, keepdims=True), 1e-300)
         cells = cells if pool.columns is None else cells[..., list(pool.columns)]
-        fold = np.add if pool.sums else np.maximum
-        for axis, step in ((1, pool.rows), (2, pool.keys)):
-            cells = fold.reduceat(cells, range(0, cells.shape[axis], step), axis=axis)
-        np.testing.assert_allclose(blocks, cells, **close)
+        folded = in_blocks(cells, pool)
+        if pool.sums and pool.of == "scores":
+            allowed = ~np.isneginf(cells)
+            counts, sums = in_blocks(allowed * 1.0, pool), in_blocks(np.where(allowed, cells, 0), pool)
+            means = np.divide(sums, counts, out=np.full_like(sums, -np.inf), where=counts > 0)
+            folded = means * in_blocks(np.ones_like(cells), pool)
+        np.testing.assert_allclose(blocks, folded, **close)
+
+
+def in_blocks(cells: np.ndarray, pool: Pool) -> np.ndarray:
+    """The largest cell of each block, or the sum."""
+    fold = np.add if pool.sums else np.maximum
+    for axis, step in ((1, pool.rows), (2, pool.keys)):
+        cells = fold.reduceat(cells, range(0, cells.shape[axis], step), axis=axis)
+    return cells
 
 
 @settings(max_examples=150, deadline=None)

@@ -48,8 +48,8 @@ def message_and_hint(error: Any, words: Sequence[str]) -> tuple[str, str]:
     if extra := list(getattr(getattr(error, "ctx", None), "args", ())):
         takes_none = all(each.param_type_name != "argument" for each in error.ctx.command.params)
         return _no_text(extra[0], error, command) if takes_none else _several_texts(extra, words, error)
-    if choice := _choice(error, words):
-        return choice
+    if known := _choice(error, words) or _number_alone(error, words):
+        return known
     message = _value_error(error) or str(error.format_message()).removesuffix(".")
     if (unknown := re.search(r"No such option: (\S+)", message)) is None:
         example = _example(error, command) if message.startswith("Missing") else ""
@@ -132,6 +132,20 @@ def _example(error: Any, command: str, holds: str = "") -> str:
 def examples_of(command: str, words: str) -> list[str]:
     """The lines of a docstring, after "Examples:", that call the command."""
     return re.findall(rf"^ *(.*{command} .*)", words.partition("Examples:")[2], re.MULTILINE)
+
+
+def _number_alone(error: Any, words: Sequence[str]) -> tuple[str, str] | None:
+    """The error for a number that stands without the option that a command must have; None for other errors."""
+    missing = getattr(getattr(error, "param", None), "opts", [])
+    if not missing or not str(error.format_message()).startswith("Missing option"):
+        return None
+    valued, option = _valued(error.ctx.command), min(missing, key=len)
+    for at, word in enumerate(words[1:], 1):
+        if word.isdecimal() and words[at - 1] not in valued:
+            return f"{word} stands alone: it goes after {option}", (
+                f"try: {command_words([*words[:at], option, *words[at:]])}"
+            )
+    return None
 
 
 def _no_text(word: str, error: Any, command: str) -> tuple[str, str]:
