@@ -38,7 +38,7 @@ class AttentionLayer(NamedTuple):
 
     seen    how many keys the last row may attend to: of a sliding window fewer than there are; None where unknown
     latent  how many numbers a token's latent vector has, of which all heads make their keys and values; 0 without
-    size    how many numbers of a token a key head keeps, of key and value together; 0 where unknown
+    sizes   how many numbers a key head keeps of a token's key, and of its value; 0 where unknown
     """
 
     layer: int
@@ -47,7 +47,7 @@ class AttentionLayer(NamedTuple):
     groups: tuple[int, ...]
     seen: int | None = None
     latent: int = 0
-    size: int = 0
+    sizes: tuple[int, int] = (0, 0)
 
     @property
     def heads(self) -> tuple[HeadPlace, ...]:

@@ -6,15 +6,23 @@ import typer
 
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.text_run import each_report
+from attn_cli.cli.kit.run.texts import Texts
 from attn_cli.cli.kit.shell.signature import takes_options
+from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.errors import ExitCode, InputError
+from attn_cli.kv_cache import CACHE_FORMATS
 from attn_cli.source import Predicting, Source
 from attn_cli.sources import is_recording, is_table
-from attn_cli.summaries.budget.answer import begin_pricing
+from attn_cli.summaries.budget.engines import engine_files
+from attn_cli.summaries.budget.plan import Target
+from attn_cli.summaries.budget.pricing import DEFAULT_BITS, Asked, begin_pricing
 from attn_cli.summaries.report import Report
+from attn_cli.views.engine_folder import check_folder, write_folder
 from attn_cli.views.view import View
+
+_PERCENT = 100
 
 
 @takes_options
@@ -28,22 +36,97 @@ def budget(
     first: Annotated[
         int, typer.Option("--first", metavar="F", min=0, help="Leave it the first F keys besides.")
     ] = 4,
+    top_keys: Annotated[
+        int | None,
+        typer.Option("--top-keys", metavar="K", min=1, help="Leave each query head the K keys of its highest scores."),
+    ] = None,
+    kv: Annotated[
+        str | None,
+        typer.Option("--kv", metavar="FORMAT[/FORMAT]",
+                     help="Round keys and values of each layer: q8_0, q4_0, fp8_e4m3, kivi2 ..., or f16 for none."),
+    ] = None,
     scored: Annotated[
         int | None,
         typer.Option("--scored", metavar="N", min=1,
                      help="Score the last N tokens (default: an eighth of the text, at most 512)."),
     ] = None,
+    target: Annotated[
+        float | None,
+        typer.Option("--target", metavar="BITS", min=0.0,
+                     help=f"Plan for so many bits a token lost (default: {DEFAULT_BITS})."),
+    ] = None,
+    memory: Annotated[
+        float | None,
+        typer.Option("--memory", metavar="PERCENT", min=0.0, max=float(_PERCENT),
+                     help="Plan for a cache of so many percent instead."),
+    ] = None,
+    no_plan: Annotated[bool, typer.Option("--no-plan", help="Price alone, and make no plan.")] = False,
+    also: Annotated[
+        list[str] | None,
+        typer.Option("--also", metavar="FILE", help="Price on this text, too; repeatable: three show the spread."),
+    ] = None,
+    check: Annotated[
+        list[str] | None,
+        typer.Option("--check", metavar="FILE", help="Run the plan on this text of another kind; repeatable."),
+    ] = None,
+    engines: Annotated[
+        str | None,
+        typer.Option("--engines", metavar="FOLDER",
+                     help="Write the plan as engines read it: DuoAttention, kvpress, llama.cpp, vLLM."),
+    ] = None,
 ) -> ExitCode:  # fmt: skip
     """Price a smaller KV cache: windows and rounding, run and not estimated.
 
     The last tokens of the text are scored again and again, each time with something taken from the cache that they
-    read: the keys behind a window, for one key head after the other. The price is in bits a token.
+    read: the keys behind a window for one key head after the other, or digits of a layer's keys or values. The price is
+    in bits a token. A plan takes many away at once; it is run whole.
 
     \b
     Examples:
       attn budget --file sample.txt -m gpt2
-      attn budget --file sample.txt -m ./my-model --window 512 --first 16
+      attn budget --file sample.txt -m ./my-model --target 0.02 --check code.txt --engines plan/
+      attn budget --file sample.txt -m ./my-model --kv q8_0/q4_0 --json
     """
+    _check(options)
+    if target is not None and memory is not None:
+        raise InputError("--target and --memory at once", "a plan is for bits or for a cache; leave out one of them")
+    if no_plan and (target, memory, check, engines) != (None, None, None, None):
+        raise InputError("--no-plan and an option of plans at once", "leave out --no-plan")
+    wanted = Target(DEFAULT_BITS if target is None else target, None)
+    if memory is not None:
+        wanted = Target(None, memory / _PERCENT)
+    keys, values = _formats(kv)
+    asked = Asked(
+        window, first, scored, top_keys, keys, values,
+        windows=window is not None or (top_keys is None and kv is None),
+        target=None if no_plan else wanted,
+    )  # fmt: skip
+    if engines is not None:
+        check_folder(engines, force=options.force)
+    others, checks = _read(also), _read(check)
+
+    def report(source: Source, view: View, text: str, number: int | None) -> Report:
+        assert isinstance(source, Predicting)
+        prompt, *rest = (source.read([each], options.pair)[0] for each in (text, *others.values()))
+        checked = [(name, source.read([each])[0]) for name, each in checks.items()]
+        with StatusLine(quiet=options.quiet) as line:
+            line.tick(f"reading {len(prompt.tokens):,} tokens, baseline run")
+            named = [(options.file or "", prompt), *zip(others, rest, strict=True)]
+            pricing = begin_pricing(source, named, asked, options.selection)
+        with Progress(
+            pricing.runs, 1, number or 0, quiet=options.quiet, verbose=options.verbose, noun="run"
+        ) as progress:
+            answer = pricing.answer(checked, progress.step)
+        if engines is not None:
+            print_notes([write_folder(engines, engine_files(answer), force=options.force)], quiet=options.quiet)
+        warnings = tuple(note for each in (prompt, *rest) for note in each.warnings)
+        return Report("budget", source.about, (prompt,), warnings=warnings, answer=answer, index=number)
+
+    return each_report(options, report)
+
+
+def _check(options: TextCommandOptions) -> None:
+    """InputError for a source without a cache, and for input that isn't one text."""
     if is_table(options.model):
         raise InputError(f"{options.model} is a table of word vectors, and caches nothing",
                          "choose a model with --model")  # fmt: skip
@@ -53,19 +136,24 @@ def budget(
         raise InputError("--head chooses query heads, and a cache is of key heads", "choose layers with --layer")
     if (options.inputs, options.image or None, options.audio or None) != (None, None, None):
         raise InputError("a cache is priced on a text", "leave out --inputs, --image and --audio")
+    if options.lines:
+        raise InputError("--lines: a line is too short to price a cache on", "give files: --file A --also B --also C")
 
-    def report(source: Source, view: View, text: str, number: int | None) -> Report:
-        assert isinstance(source, Predicting)
-        prompt = source.read([text], options.pair)[0]
-        with StatusLine(quiet=options.quiet) as line:
-            line.tick(f"reading {len(prompt.tokens):,} tokens, baseline run")
-            pricing = begin_pricing(
-                source, prompt, window=window, first=first, scored=scored, selection=options.selection
-            )  # fmt: skip
-        with Progress(
-            pricing.runs, 1, number or 0, quiet=options.quiet, verbose=options.verbose, noun="run"
-        ) as progress:
-            answer = pricing.answer(progress.step)
-        return Report("budget", source.about, (prompt,), warnings=prompt.warnings, answer=answer, index=number)
 
-    return each_report(options, report)
+def _formats(kv: str | None) -> tuple[str, str]:
+    """The formats of keys and values; "" for none. InputError for one that isn't known."""
+    if kv is None:
+        return "", ""
+    keys, _, values = kv.partition("/")
+    names = ["" if name == "f16" else name for name in (keys, values or keys)]
+    for name in names:
+        if name and name not in CACHE_FORMATS:
+            raise InputError(f"no cache format is called {name!r}", f"one of f16, {', '.join(CACHE_FORMATS)}")
+    if not any(names):
+        raise InputError("--kv f16 rounds nothing", f"give one of {', '.join(CACHE_FORMATS)}")
+    return names[0], names[1]
+
+
+def _read(files: list[str] | None) -> dict[str, str]:
+    """The texts of files, by their names."""
+    return {file: str(next(Texts(None, file, lines=False))) for file in files or ()}

@@ -8,6 +8,7 @@ from functools import partial
 
 from tests.benchmarks import (
     against,
+    budget,
     capture,
     compute,
     explore,
@@ -39,6 +40,7 @@ def main() -> None:
     )
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="shorter sequences, for a first look")
+    parser.add_argument("--model", default="smollm2.gguf", help="SmolLM2-135M, for the figures of budget")
     options = parser.parse_args()
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     print(HEADER)
@@ -57,6 +59,7 @@ def main() -> None:
             "modules": other_libraries.lines,
             "used": parts_used.lines,
             "writers": lambda: writers.lines(options.repeats, quick=options.quick),
+            "budget": lambda: budget.lines(options.model, quick=options.quick),
             "explore": lambda: explore.lines(options.repeats, quick=options.quick),
         }
         if part in tables:

@@ -24,35 +24,90 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
-def test_the_screen_begins_with_the_dearest_key_head_and_maps_all(llama: Path, width: int) -> None:
+def test_the_screen_begins_with_the_plan_and_maps_all_heads(llama: Path, width: int) -> None:
     run = attn("budget", TEXT, "-m", llama, terminal=True, env={"COLUMNS": str(width), "NO_COLOR": "1"})
     assert run.code == 0
     assert run.columns <= width
-    heads = attn("budget", TEXT, "-m", llama, "--json").json["result"]["heads"]
-    dearest = max(heads, key=lambda head: head["bits"])
-    text = run.text.replace("\n", " ")
-    assert f"{dearest['layer']}.{dearest['key_head']} ({dearest['bits']:.3f}" in text
+    result = attn("budget", TEXT, "-m", llama, "--json").json["result"]
+    text = " ".join(run.text.split())
+    dearest = max(result["units"], key=lambda unit: unit["bits"])
+    assert f"dearest alone: {dearest['layer']}.{dearest['key_head']} ({dearest['bits']:.3f} bits a token)" in text
+    plan = result["plan"]
+    assert f"predicted {plan['predicted']:+.3f} · run {plan['bits']:+.3f} bits a token" in text
+    assert f"cache {plan['cache']:.0%}" in text and f"all keys for {4 - plan['taken']}" in text
     assert "121 tokens, the last 16 scored" in text
+    assert "not checked on a text of another kind" in text
+    assert width < 200 or "--engines plan" in run.lines[-1]
 
 
 def test_data_has_every_key_head(llama: Path, tmp_path: Path) -> None:
-    run = attn("budget", TEXT, "-m", llama, "--window", "8", "--first", "2", "--json")
+    narrow = ("--window", "8", "--first", "2")
+    run = attn("budget", TEXT, "-m", llama, *narrow, "--json")
     hold(run, "budget")
     result = run.json["result"]
-    assert [(head["layer"], head["key_head"]) for head in result["heads"]] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    units = result["units"]
+    assert [(unit["layer"], unit["key_head"]) for unit in units] == [(0, 0), (0, 1), (1, 0), (1, 1)]
     assert (result["window"], result["first"], result["run_mode"]) == (8, 2, "cache")
-    assert all(0 < head["weight_behind"] < 1 and head["keys"] == LENGTH + 1 for head in result["heads"])
-    table = attn("budget", TEXT, "-m", llama, "--window", "8", "--first", "2", "-f", "csv").lines
-    assert table[0] == "layer,key_head,bits,weight_behind,keys"
-    assert [float(line.split(",")[2]) for line in table[1:]] == [head["bits"] for head in result["heads"]]
-    assert attn("budget", TEXT, "-m", llama, "--window", "8", "--first", "2", "-o", tmp_path / "a.npz").code == 0
+    assert all(0 < unit["weight_behind"] < 1 and unit["spread"] is None for unit in units)
+    assert result["texts"][0]["tokens"] == LENGTH + 1
+    table = attn("budget", TEXT, "-m", llama, *narrow, "-f", "csv").lines
+    assert table[0] == "taken,layer,key_head,bits,spread,weight_behind,in_plan"
+    assert [float(line.split(",")[3]) for line in table[1:]] == [unit["bits"] for unit in units]
+    assert attn("budget", TEXT, "-m", llama, *narrow, "-o", tmp_path / "a.npz").code == 0
     with np.load(tmp_path / "a.npz") as arrays:
-        assert arrays["bits"].tolist() == [head["bits"] for head in result["heads"]]
+        assert arrays["bits"].tolist() == [unit["bits"] for unit in units]
+        assert arrays["in_plan"].sum() == result["plan"]["taken"]
+
+
+def test_rounding_by_layer_and_together(llama: Path) -> None:
+    run = attn("budget", TEXT, "-m", llama, "--kv", "q4_0/f16", "--target", "9", "--json")
+    hold(run, "budget")
+    result = run.json["result"]
+    assert [(unit["taken"], unit["layer"], unit["key_head"]) for unit in result["units"]] == [
+        ("keys", 0, None), ("keys", 1, None)
+    ]  # fmt: skip
+    (both,) = result["rounded"]
+    assert both["format"] == "q4_0" and both["keys"] != both["values"]
+    assert result["plan"]["bits"] == pytest.approx(both["keys"], abs=1e-5)  # all keys, as the target is wide
+    assert result["plan"]["cache"] == pytest.approx((4.5 + 16) / 32)
+    assert result["plan"]["by_weight"] is None
+    screen = attn("budget", TEXT, "-m", llama, "--kv", "q4_0/f16", "--target", "9")
+    assert "q4_0 keys of all layers: cache 64%" in " ".join(screen.text.split())
+
+
+def test_top_keys_are_priced_and_save_no_cache(llama: Path) -> None:
+    run = attn("budget", TEXT, "-m", llama, "--top-keys", "4", "--json")
+    hold(run, "budget")
+    assert [unit["taken"] for unit in run.json["result"]["units"]] == ["top"] * 4
+    assert run.json["result"]["plan"] is None
+    assert "the 4 keys of the highest scores" in " ".join(
+        attn("budget", TEXT, "-m", llama, "--top-keys", "4").text.split()
+    )
+
+
+def test_other_texts_and_files_for_engines(llama: Path, tmp_path: Path) -> None:
+    for name, seed in (("b", 1), ("c", 2), ("other", 3)):
+        (tmp_path / f"{name}.txt").write_text(" ".join(np.random.default_rng(seed).choice(WORDS, LENGTH)))
+    more = ("--also", tmp_path / "b.txt", "--also", tmp_path / "c.txt", "--check", tmp_path / "other.txt")
+    run = attn("budget", TEXT, "-m", llama, *more, "--engines", tmp_path / "plan", "--json")
+    hold(run, "budget")
+    result = run.json["result"]
+    assert [text["name"] for text in result["texts"]] == ["", str(tmp_path / "b.txt"), str(tmp_path / "c.txt")]
+    assert all(unit["spread"] > 0 for unit in result["units"])
+    (checked,) = result["plan"]["checked"]
+    assert checked["text"]["name"] == str(tmp_path / "other.txt")
+    names = {"engines.txt", "full_attention_heads.tsv", "config.json", "kvpress.json"}
+    assert {file.name for file in (tmp_path / "plan").iterdir()} == names
+    assert "wrote engines.txt" in run.errors
+    refused(attn("budget", TEXT, "-m", llama, "--engines", tmp_path / "plan"), 5, "is not empty")
+    screen = " ".join(attn("budget", TEXT, "-m", llama, *more, "--no-pager").text.split())
+    assert "unseen: " in screen and "the plan on each text: " in screen and "3 texts, 363 tokens" in screen
 
 
 def test_layers_are_chosen(llama: Path) -> None:
-    heads = attn("budget", TEXT, "-m", llama, "-l", "1", "--json").json["result"]["heads"]
-    assert {head["layer"] for head in heads} == {1}
+    result = attn("budget", TEXT, "-m", llama, "-l", "1", "--no-plan", "--json").json["result"]
+    assert {unit["layer"] for unit in result["units"]} == {1}
+    assert result["plan"] is None and result["key_heads"] == 2
 
 
 @pytest.mark.parametrize(
@@ -64,6 +119,11 @@ def test_layers_are_chosen(llama: Path) -> None:
         (("--window", "120"), "hides no key"),
         (("--scored", "200"), "too few to score 200"),
         (("--image", "x.png"), "priced on a text"),
+        (("--lines",), "a line is too short"),
+        (("--kv", "q9"), "no cache format is called 'q9'"),
+        (("--kv", "f16/f16"), "rounds nothing"),
+        (("--target", "0.1", "--memory", "20"), "--target and --memory"),
+        (("--no-plan", "--memory", "20"), "--no-plan and an option of plans"),
     ],
 )
 def test_wrong_use_is_one_line(llama: Path, options: tuple[str, ...], words: str) -> None:

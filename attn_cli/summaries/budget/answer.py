@@ -1,151 +1,175 @@
 """attn budget: the price of a smaller KV cache, in bits a token of the text's last tokens."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from attn_cli.call import Look
-from attn_cli.errors import InputError
 from attn_cli.intervention import NoiseFloor, RunMode
 from attn_cli.kv_cache import KeyHead
-from attn_cli.prompt import Prompt
-from attn_cli.selection import ALL, Selection
-from attn_cli.source import Predicting
 from attn_cli.summaries.budget.fields import FIELDS
-from attn_cli.summaries.budget.scored_text import FEWEST, ScoredText, scored_text
-from attn_cli.summaries.budget.windows import CachedHead, FarWeights, KeptKeys, cached_heads, default_window
+from attn_cli.summaries.budget.plan import Plan, Target
+from attn_cli.summaries.budget.scored_text import ScoredText
+from attn_cli.summaries.budget.units import Taken, Unit
+from attn_cli.summaries.budget.windows import KeptKeys
 from attn_cli.summaries.fields import Field
 from attn_cli.summaries.report import Answer
 
-MOST_PASSES = 18
-"""Baseline runs that windows of all key heads may take: fewer tokens are scored where there are more heads."""
+FEWEST_TEXTS = 3
+"""Texts from which on the spread over them is told."""
 
 
 @dataclass(frozen=True)
-class PricedHead:
-    """A key head and what it costs to leave its rows a window.
+class PricedUnit:
+    """A unit and what it costs to take it away, alone.
 
     bits           bits a token lost
-    weight_behind  the mean weight of keys behind the window, with none; None where it was not seen
+    by_text        the same of each text of the sample
+    weight_behind  the mean weight of keys behind a window, with none; None where there is no window or it was not seen
     """
 
-    cached: CachedHead
+    unit: Unit
     bits: float
-    weight_behind: float | None
+    by_text: tuple[float, ...]
+    weight_behind: float | None = None
 
     @property
     def place(self) -> KeyHead:
         """Its layer and number."""
-        return self.cached.place
+        return self.unit.place
+
+    @property
+    def key_head(self) -> int | None:
+        """The number of its key head; None for a whole layer."""
+        return None if self.unit.whole_layer else self.place.head
+
+    @property
+    def spread(self) -> float | None:
+        """The standard deviation over texts; None for fewer than three."""
+        return float(np.std(self.by_text, ddof=1)) if len(self.by_text) >= FEWEST_TEXTS else None
+
+
+@dataclass(frozen=True)
+class RoundedAll:
+    """All keys, all values, and both rounded in a format: bits a token lost."""
+
+    format: str
+    keys: float
+    values: float
+    both: float
+
+
+@dataclass(frozen=True)
+class TextSizes:
+    """A text: its file, "" for the text of the command line, its tokens, those that are scored, and their bits."""
+
+    name: str
+    tokens: int
+    scored: int
+    bits: float
+
+    @classmethod
+    def of(cls, text: ScoredText) -> "TextSizes":
+        """Those of a text that ran."""
+        return cls(text.name, len(text.prompt.tokens), text.scored, text.bits)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a plan loses on a text that was no part of the sample; `by_weight` the same of the plan by weight."""
+
+    text: TextSizes
+    bits: float
+    by_weight: float | None
+
+
+@dataclass(frozen=True)
+class PricedPlan:
+    """A plan, run whole on the sample and on other texts.
+
+    plan       the units that are taken away
+    target     what it was made for
+    by_text    bits a token lost on each text of the sample
+    by_weight  the plan of as small a cache that windows the key heads with the least weight behind the window, which is
+               how plans are made by attention alone; None where no windows are planned
+    checked    the plan on other texts
+    """
+
+    plan: Plan
+    target: Target
+    by_text: tuple[float, ...]
+    by_weight: Plan | None = None
+    checked: tuple[Checked, ...] = ()
+
+    @property
+    def is_within(self) -> bool:
+        """True if its run was within the target."""
+        if self.target.bits is not None:
+            return self.plan.bits <= self.target.bits
+        return self.target.cache is None or self.plan.cache <= self.target.cache
 
 
 @dataclass(frozen=True, eq=False)
 class Budget(Answer):
-    """The price of windows on key heads.
+    """The price of a smaller cache.
 
-    tokens, scored  of the text, and those of its last tokens whose bits are compared
-    bits            bits a scored token with nothing taken away
-    noise           bits a token by which untouched copies differ from the baseline
-    passes          the work, in baseline runs
+    texts    those of the sample
+    layers, key_heads  that are cached, of the chosen layers
+    bits     bits a scored token with nothing taken away
+    window   of windowed key heads
+    top      how many keys each query head sees, where these are priced; None otherwise
+    keys, values  the formats in which layers are rounded; "" for none
+    noise    bits a token by which untouched copies differ from the baseline
+    passes   the work, in baseline runs of one text
+    units    what was priced, in the order of the forward pass
+    plan     None where none was asked for, or nothing can be saved
     """
 
     name: ClassVar[str] = "budget"
     fields: ClassVar[Sequence[Field]] = FIELDS
-    table: ClassVar[str] = "heads"
+    table: ClassVar[str] = "units"
 
-    tokens: int
-    scored: int
+    texts: tuple[TextSizes, ...]
+    layers: int
+    key_heads: int
     bits: float
     window: KeptKeys
+    top: int | None
+    keys: str
+    values: str
     noise: float
     passes: float
     run_mode: RunMode
     no_cache_reason: str
-    heads: tuple[PricedHead, ...]
+    units: tuple[PricedUnit, ...]
+    rounded: tuple[RoundedAll, ...] = ()
+    plan: PricedPlan | None = None
 
     @property
     def least(self) -> float:
         """The least loss that can be told from rounding."""
         return NoiseFloor.FACTOR * self.noise
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """`layers`, `key_heads` (-1 for all heads of a layer), `bits` and `weight_behind` of each key head."""
-        unseen = (np.nan if head.weight_behind is None else head.weight_behind for head in self.heads)
-        return {
-            "layers": np.array([head.place.layer for head in self.heads]),
-            "key_heads": np.array([-1 if x.cached.key_heads is None else x.place.head for x in self.heads]),
-            "bits": np.array([head.bits for head in self.heads]),
-            "weight_behind": np.array(list(unseen)),
-        }
-
-
-@dataclass(eq=False)
-class Pricing:
-    """A text that ran once, and the key heads that are priced on it."""
-
-    text: ScoredText
-    heads: Sequence[CachedHead]
-    window: KeptKeys
-    far: FarWeights
+    def of(self, *taken: Taken) -> list[PricedUnit]:
+        """The priced units of these kinds."""
+        return [priced for priced in self.units if priced.unit.taken in taken]
 
     @property
-    def runs(self) -> int:
-        """How many runs follow."""
-        return len(self.heads)
+    def planned(self) -> list[tuple[PricedUnit, bool | None]]:
+        """Each unit, and whether the plan takes it away; None without a plan."""
+        if self.plan is None:
+            return [(priced, None) for priced in self.units]
+        return list(zip(self.units, self.plan.plan.taken.tolist(), strict=True))
 
-    def answer(self, step: Callable[[], None] = lambda: None) -> Budget:
-        """Run the text with each thing taken away; `step` is called after each run."""
-        text = self.text
-        text.step = step
-        losses = text.losses([(head.behind(self.window),) for head in self.heads])
-        priced = [
-            PricedHead(head, float(bits), self.far.of_head(head)) for head, bits in zip(self.heads, losses, strict=True)
-        ]
-        return Budget(
-            len(text.prompt.tokens), text.scored, text.bits, self.window, text.noise, text.passes,
-            text.experiment.run_mode, text.experiment.no_cache_reason, tuple(priced),
-        )  # fmt: skip
-
-
-def begin_pricing(
-    source: Predicting,
-    prompt: Prompt,
-    *,
-    window: int | None = None,
-    first: int = 4,
-    scored: int | None = None,
-    selection: Selection = ALL,
-) -> Pricing:
-    """Run the text once, with nothing taken away.
-
-    window  the last keys that a windowed head keeps; an eighth of the text, at most 256, where it is None
-    first   the first keys that it keeps besides
-    scored  how many of the last tokens are scored; where it is None an eighth of the text, at most 512, and so few that
-            `MOST_PASSES` do
-
-    Raises InputError for a model without a cache, for a text too short, and for a window that hides no key.
-    """
-    n = len(prompt.tokens)
-    behind = KeptKeys(default_window(n) if window is None else window, first)
-    text, far = _run(source, prompt, scored, behind, selection)
-    heads = cached_heads(text.layers, selection, n)
-    count = max(FEWEST, int(2 * MOST_PASSES * n / max(len(heads), 1)))  # a run skips half of the blocks, on average
-    if scored is None and prompt.generated is None and count < text.scored:
-        text, far = _run(source, prompt, count, behind, selection)
-        text.passes += 1
-    if all(head.keys <= behind.kept for head in heads):
-        raise InputError(
-            f"a window of {behind.size:,} keys and {behind.first:,} first hides no key of {n:,} tokens",
-            f"give a longer text, or a smaller window: --window {max(1, n // 8)}",
-        )
-    return Pricing(text, heads, behind, far)
-
-
-def _run(
-    source: Predicting, prompt: Prompt, scored: int | None, window: KeptKeys, selection: Selection
-) -> tuple[ScoredText, FarWeights]:
-    """The baseline run of a text, and the weight behind windows in it."""
-    far = FarWeights(window)
-    return scored_text(source, prompt, scored, look=Look(selection, far.visit)), far
+    def arrays(self) -> dict[str, np.ndarray]:
+        """`taken` (words), `layers`, `key_heads` (-1 for a whole layer), `bits`, `weight_behind`, `in_plan`."""
+        unseen = (np.nan if priced.weight_behind is None else priced.weight_behind for priced in self.units)
+        arrays = {
+            "taken": np.array([priced.unit.taken for priced in self.units]),
+            "layers": np.array([priced.place.layer for priced in self.units]),
+            "key_heads": np.array([-1 if priced.key_head is None else priced.key_head for priced in self.units]),
+            "bits": np.array([priced.bits for priced in self.units]),
+            "weight_behind": np.array(list(unseen)),
+        }
+        return arrays if self.plan is None else arrays | {"in_plan": self.plan.plan.taken}

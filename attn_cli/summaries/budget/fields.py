@@ -1,25 +1,91 @@
 """The fields of `attn budget` in tables and JSON."""
 
-from attn_cli.summaries.fields import COUNT, NUMBER, POSITIVE, SHARE, TEXT, Field, Rows, or_none
+from typing import Any
 
-HEAD = (
-    Field("layer", COUNT, "the model's own block number", "place.layer"),
-    Field("key_head", or_none(COUNT), "the number of the key head in its layer; null for all heads of a layer with "
-          "latent keys", lambda priced: None if priced.cached.key_heads is None else priced.place.head),
-    Field("bits", NUMBER, "bits a scored token lost with the window on this key head alone; negative where it gains"),
-    Field("weight_behind", SHARE, "mean weight that its rows give to keys behind the window, with none"),
-    Field("keys", COUNT, "keys that its last row sees, which is what is cached of it", "cached.keys"),
+from attn_cli.summaries.fields import (
+    COUNT,
+    FLAG,
+    NUMBER,
+    POSITIVE,
+    SHARE,
+    TEXT,
+    Field,
+    Object,
+    Rows,
+    each,
+    or_none,
+)
+
+_TEXT = (
+    Field("name", TEXT, "the file; empty for the text of the command line"),
+    Field("tokens", COUNT),
+    Field("scored", COUNT, "the last tokens, whose bits are compared"),
+    Field("bits", NUMBER, "bits a scored token, with nothing taken from the cache"),
+)
+
+
+def _unit(name: str) -> Any:
+    return lambda row: getattr(row[0], name)
+
+
+UNIT = (
+    Field("taken", {"enum": ["window", "top", "keys", "values"]}, "window: keys behind a window; top: all but the keys "
+          "of the highest scores; keys, values: digits", lambda row: row[0].unit.taken),
+    Field("layer", COUNT, "the model's own block number", lambda row: row[0].place.layer),
+    Field("key_head", or_none(COUNT), "the number of the key head in its layer; null for all of the layer",
+          _unit("key_head")),
+    Field("bits", NUMBER, "bits a scored token lost with this taken away alone; negative where they gain",
+          _unit("bits")),
+    Field("spread", POSITIVE, "standard deviation of that over texts; null for fewer than three", _unit("spread")),
+    Field("weight_behind", SHARE, "mean weight that its rows give to keys behind the window, with none; null without a "
+          "window", _unit("weight_behind")),
+    Field("in_plan", or_none(FLAG), "true if the plan takes it away; null without a plan", lambda row: row[1]),
+)  # fmt: skip
+_ROUNDED = (
+    Field("format", TEXT),
+    Field("keys", NUMBER, "bits a token lost with all keys rounded"),
+    Field("values", NUMBER, "with all values rounded"),
+    Field("both", NUMBER, "with both rounded"),
+)
+_CHECKED = (
+    Field("text", Object(_TEXT)),
+    Field("bits", NUMBER, "bits a token lost with the plan"),
+    Field("by_weight", NUMBER, "with the plan by weight; null where there is none"),
+)
+_BY_WEIGHT = (
+    Field("cache", SHARE, "the cache that is left, as a share"),
+    Field("bits", NUMBER, "bits a token lost when it was run"),
+)
+_PLAN = (
+    Field("target_bits", NUMBER, "bits a token that it may lose; null for a plan of a cache's size", "target.bits"),
+    Field("target_cache", SHARE, "the share of the cache that it may leave; null for a plan of bits", "target.cache"),
+    Field("is_within", FLAG, "true if the run was within the target"),
+    Field("taken", COUNT, "how many units it takes away", lambda priced: int(priced.plan.taken.sum())),
+    Field("cache", SHARE, "the cache that is left, as a share of all keys in 16 bits", "plan.cache"),
+    Field("predicted", NUMBER, "bits a token lost, as predicted before it was run", "plan.predicted"),
+    Field("bits", NUMBER, "bits a token lost when it was run whole", "plan.bits"),
+    Field("summed", NUMBER, "the sum of its single losses", "plan.summed"),
+    Field("by_text", each(NUMBER), "bits a token lost on each text of the sample", lambda x: list(x.by_text)),
+    Field("by_weight", Object(_BY_WEIGHT, nullable=True), "a plan of as small a cache that windows the key heads with "
+          "the least weight behind the window; null without windows"),
+    Field("checked", Rows(_CHECKED), "the plan on texts that were no part of the sample"),
 )  # fmt: skip
 FIELDS = (
-    Field("tokens", COUNT, "tokens of the text"),
-    Field("scored", COUNT, "the last tokens of the text, whose bits are compared"),
-    Field("bits", NUMBER, "bits a scored token, with nothing taken from the cache"),
+    Field("texts", Rows(_TEXT), "the texts of the sample"),
+    Field("layers", COUNT, "layers that are cached, of those chosen"),
+    Field("key_heads", COUNT, "key heads of these layers"),
+    Field("bits", NUMBER, "bits a scored token of all texts, with nothing taken from the cache"),
     Field("window", COUNT, "the last keys that a windowed head keeps, a row's own among them", "window.size"),
     Field("first", COUNT, "the first keys that it keeps besides", "window.first"),
+    Field("top", or_none(COUNT), "how many keys each query head sees, where that is priced; null otherwise"),
+    Field("key_format", TEXT, "the format in which keys of layers are rounded; empty for none", "keys"),
+    Field("value_format", TEXT, "the format in which values are rounded; empty for none", "values"),
     Field("noise", POSITIVE, "bits a token by which untouched copies differ from the baseline, at most"),
-    Field("passes", POSITIVE, "the work of all runs, in baseline runs"),
+    Field("passes", POSITIVE, "the work of all runs, in baseline runs of one text"),
     Field("run_mode", {"enum": ["cache", "prefix", "whole"]}, "how runs were made: the scored rows from a KV cache, "
           "passes that skip the blocks below, or whole passes"),
     Field("no_cache_reason", TEXT, "why the cache could not be used; empty where it was"),
-    Field("heads", Rows(HEAD), "the chosen key heads, in the order of the forward pass"),
+    Field("units", Rows(UNIT), "what was taken away, each alone, in the order of the forward pass", "planned"),
+    Field("rounded", Rows(_ROUNDED), "keys and values of all layers rounded together"),
+    Field("plan", Object(_PLAN, nullable=True), "what can be taken away together; null where none was made"),
 )  # fmt: skip

@@ -8,7 +8,6 @@ import numpy as np
 from attn_cli.call import Look
 from attn_cli.errors import InputError
 from attn_cli.intervention import AttentionLayer, Experiment, Intervention
-from attn_cli.kv_cache import CacheChange
 from attn_cli.prompt import Prompt
 from attn_cli.source import Predicting
 
@@ -17,7 +16,6 @@ LEAST_TOKENS = 48
 FEWEST = 16
 """Tokens that are scored, at least."""
 _SHARE, _MOST = 8, 512  # one token of so many is scored; so many at most
-Changes = tuple[CacheChange, ...]
 
 
 def scored_count(tokens: int) -> int:
@@ -57,7 +55,6 @@ class ScoredText:
     prompt: Prompt
     experiment: Experiment
     passes: float = 1.0
-    step: Callable[[], None] = lambda: None
 
     @property
     def rows(self) -> tuple[int, ...]:
@@ -88,15 +85,14 @@ class ScoredText:
         """The layers whose cache it reads."""
         return self.experiment.layers
 
-    def losses(self, variants: Sequence[Changes]) -> np.ndarray:
-        """Bits a token lost with each of these taken away."""
-        interventions = [Intervention(cache=changes) for changes in variants]
+    def losses(self, interventions: Sequence[Intervention], step: Callable[[], None] = lambda: None) -> np.ndarray:
+        """Bits that each scored token loses in each of these runs, `[runs, tokens]`; `step` is called after each."""
         self.passes += self.experiment.passes(interventions)
         losses = []
         for outcome in self.experiment.outcomes(interventions):
-            losses.append(-(outcome.bits or 0.0) / self.scored)
-            self.step()
-        return np.array(losses)
+            losses.append([-bits for bits in outcome.token_bits])
+            step()
+        return np.array(losses).reshape(len(losses), self.scored)
 
 
 def scored_text(

@@ -1,84 +1,143 @@
-"""The price of a smaller KV cache: what it costs in a sentence, and a map of all key heads."""
+"""The price of a smaller KV cache: the plan in a sentence, a map of what was taken, and how the plan did elsewhere."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from textwrap import wrap
 
 from rich.style import Style
 from rich.text import Text
 
-from attn_cli.summaries.budget.answer import Budget, PricedHead
+from attn_cli.selection import ranges
+from attn_cli.summaries.budget.answer import Budget, PricedPlan, PricedUnit
+from attn_cli.summaries.budget.units import Taken
 from attn_cli.summaries.report import Report
-from attn_cli.text import counted
-from attn_cli.views.drawing.cells import packed_text
+from attn_cli.text import counted, visible
+from attn_cli.views.drawing.cells import fit_path, packed_text
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import on_same_input
 
 _STEP = 0.001  # bits a token: a digit of the map
-_NAMED = 3  # key heads in the first sentence, at most
+_NAMED = 3  # units in a sentence, at most
 _BESIDE = 4  # key heads of a layer that have a space between them
-_LEGEND = (". less than 0.001", "digit: thousandths", "# 0.010 and more", "+ gains 0.001 or more")
+_FAR = 0.15  # of a loss, by which a prediction was wrong
+_WHAT: dict[Taken, str] = {"window": "key head", "top": "key head", "keys": "keys", "values": "values"}
 
 
 def draw(budget: Budget, report: Report, screen: Screen) -> Iterator[Text | str]:
-    """What costs most, what was run, and the loss of every key head."""
+    """The plan, what was run, a map of losses for each kind of thing taken away, and captions."""
     yield ""
-    yield Text("\n".join(wrap(_finding(budget), screen.width)), BOLD)
+    for sentence in _findings(budget):
+        yield Text("\n".join(wrap(sentence, screen.width)), BOLD)
     yield packed_text(list(_run(budget)), screen)
-    window = f"last {budget.window.size:,} keys"
-    window += f" and {budget.window.first:,} first" if budget.window.first else ""
-    yield from wrap(f"each key head with its {window}: bits a token lost", screen.width)
-    yield from _map(budget, screen)
-    yield packed_text(_LEGEND, screen, DIM)
-    yield from (Text(line, style) for text, style in _closing(budget) for line in wrap(text, screen.width))
+    for taken in ("window", "top", "keys", "values"):
+        units = budget.of(taken)
+        if units:
+            yield Text("\n".join(wrap(_heading(budget, taken), screen.width)))
+            yield from _map(budget, units, screen)
+    legend = [". less than 0.001", "digit: thousandths", "# 0.010 and more", "+ gains 0.001 or more"]
+    legend += ["underlined or (): the plan keeps it whole"] if budget.plan is not None else []
+    yield packed_text(legend, screen, DIM)
+    if budget.rounded:
+        yield packed_text(list(_rounded(budget)), screen)
+    if budget.plan is not None:
+        yield from (Text("\n".join(wrap(line, screen.width))) for line in _plan_lines(budget, budget.plan, screen))
+    yield from (Text(line, DIM) for text in _closing(budget) for line in wrap(text, screen.width))
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: what the dearest key head reads."""
+    """The next command: the plan as engines read it; with --no-plan the plan."""
     assert isinstance(report.answer, Budget)
-    dearest = max(report.answer.heads, key=lambda head: head.bits)
-    return on_same_input("knock", report, invocation, "-l", str(dearest.place.layer), "--everywhere")
+    own = invocation.words({"window", "first", "top_keys", "kv", "scored", "target", "memory", "also", "check"})
+    if report.answer.plan is None:
+        return on_same_input("budget", report, invocation, *own) if invocation.has("no_plan") else None
+    if invocation.has("engines"):
+        return None
+    return on_same_input("budget", report, invocation, *own, "--engines", "plan")
 
 
-def _finding(budget: Budget) -> str:
-    """`7.2 needs keys behind its window most: 0.111 bits a token lost; 61 of 90 key heads lose less than 0.001`."""
-    dear = sorted((head for head in budget.heads if head.bits >= max(_STEP, budget.least)), key=lambda x: -x.bits)
-    cheap = sum(head.bits < _STEP for head in budget.heads)
-    rest = f"{cheap} of {counted(len(budget.heads), 'key head')} lose less than {_STEP} bits a token"
+def _findings(budget: Budget) -> Iterator[str]:
+    """The plan, or which units matter most and how many don't."""
+    if budget.plan is not None:
+        yield _verdict(budget, budget.plan)
+    dear = sorted((unit for unit in budget.units if unit.bits >= max(_STEP, budget.least)), key=lambda x: -x.bits)
+    cheap = sum(unit.bits < _STEP for unit in budget.units)
+    rest = f"{cheap} of {len(budget.units)} lose less than {_STEP} bits a token alone"
     if not dear:
-        return f"no key head needs keys behind its window: {rest}"
-    named = [f"{_label(head)} ({head.bits:.3f}{'' if at else ' bits a token lost'})"
-             for at, head in enumerate(dear[:_NAMED])]  # fmt: skip
-    return f"keys behind the window matter most to {', '.join(named)}; {rest}"
+        yield f"nothing is dear by itself: {rest}"
+        return
+    named = [
+        f"{_label(unit)} ({unit.bits:.3f}{'' if at else ' bits a token'})" for at, unit in enumerate(dear[:_NAMED])
+    ]
+    yield f"dearest alone: {', '.join(named)}; {rest}"
+
+
+def _verdict(budget: Budget, priced: PricedPlan) -> str:
+    """`keep all of 11 heads, window 256 for 79: cache 19% · predicted +0.012 · run: +0.014 bits a token`."""
+    words = []
+    for taken in ("window", "keys", "values"):
+        units = [(unit, own) for unit, own in budget.planned if unit.unit.taken == taken]
+        if not units:
+            continue
+        kept = [unit for unit, own in units if not own]
+        if taken == "window":
+            what = counted(len(units) - len(kept), "key head")
+            words.append(f"window {budget.window.size:,} for {what}, all keys for {len(kept):,}")
+        else:
+            layers = ranges(sorted({unit.place.layer for unit in kept}))
+            name = budget.keys if taken == "keys" else budget.values
+            words.append(f"{name} {taken}" + (f" but for layers {layers}" if kept else " of all layers"))
+    plan = priced.plan
+    losses = f"predicted {plan.predicted:+.3f} · run {plan.bits:+.3f} bits a token"
+    said = f"{'; '.join(words)}: cache {plan.cache:.0%} · {losses}"
+    if not priced.is_within:
+        said = f"no plan within the target was found; the nearest is {said}"
+    return said
 
 
 def _run(budget: Budget) -> Iterator[str]:
-    layers = len({(head.place.layer, head.place.stream) for head in budget.heads})
-    yield f"{counted(layers, 'layer')}, {counted(len(budget.heads), 'key head')}"
-    yield f"{counted(budget.tokens, 'token')}, the last {budget.scored:,} scored"
+    yield f"{counted(budget.layers, 'layer')}, {counted(budget.key_heads, 'key head')}"
+    texts = budget.texts
+    if len(texts) == 1:
+        yield f"{counted(texts[0].tokens, 'token')}, the last {texts[0].scored:,} scored"
+    else:
+        tokens, scored = (sum(numbers) for numbers in zip(*((x.tokens, x.scored) for x in texts), strict=True))
+        yield f"{len(texts)} texts, {counted(tokens, 'token')}, {scored:,} scored"
     yield f"{budget.bits:.3f} bits a token"
     yield f"{budget.passes:.1f} baseline runs"
 
 
-def _map(budget: Budget, screen: Screen) -> Iterator[Text]:
-    """A cell for every key head, layer by layer, in as many columns of layers as fit."""
-    layers = [(layer, list(heads)) for layer, heads in groupby(budget.heads, key=lambda head: head.place.layer)]
-    most = max(len(heads) for _, heads in layers)
-    between = " " if most <= _BESIDE else ""
+def _heading(budget: Budget, taken: Taken) -> str:
+    if taken == "window":
+        first = f" and {budget.window.first:,} first" if budget.window.first else ""
+        return f"each key head with its last {budget.window.size:,} keys{first}: bits a token lost"
+    if taken == "top":
+        return f"each key head's queries with the {budget.top:,} keys of the highest scores: bits a token lost"
+    return f"{taken} of each layer in {budget.keys if taken == 'keys' else budget.values}: bits a token lost"
+
+
+def _map(budget: Budget, units: Sequence[PricedUnit], screen: Screen) -> Iterator[Text]:
+    """A cell for every unit, layer by layer, in as many columns of layers as fit; kept units stand in brackets."""
+    kept = set() if budget.plan is None else {id(unit) for unit, own in budget.planned if not own}
+    layers = [(layer, list(own)) for layer, own in groupby(units, key=lambda unit: unit.place.layer)]
+    most = max(len(own) for _, own in layers)
+    spaced = most <= _BESIDE
+    cell = 3 if spaced and kept else 2 if spaced else 1
     number = max(3, *(len(str(layer)) for layer, _ in layers))
-    width = number + 1 + most * (1 + len(between)) + 3
-    columns = max(1, min(len(layers), (screen.width + 3) // width))
+    width = number + 1 + most * cell + 2
+    columns = max(1, min(len(layers), (screen.width + 2) // width))
     height = -(-len(layers) // columns)
     for row in range(height):
         line = Text()
-        for layer, heads in layers[row::height]:
+        for layer, own in layers[row::height]:
             line.append(f"{layer:>{number}} ", DIM)
-            for head in heads:
-                cell, style = _cell(head.bits)
-                line.append(cell, style).append(between)
-            line.append(" " * (width - number - 1 - len(heads) * (1 + len(between))))
+            for unit in own:
+                letter, style = _cell(unit.bits)
+                is_kept = id(unit) in kept
+                text = f"({letter})" if cell == 3 and is_kept else f" {letter} " if cell == 3 else f"{letter:<{cell}}"
+                line.append(text, style + Style(underline=is_kept and cell < 3))
+            line.append(" " * (width - number - 1 - len(own) * cell))
         line.rstrip()
         yield line
 
@@ -91,19 +150,46 @@ def _cell(bits: float) -> tuple[str, Style]:
     return (str(thousandths), PLAIN) if thousandths > 0 else ("+" if thousandths < 0 else ".", DIM)
 
 
-def _closing(budget: Budget) -> Iterator[tuple[str, Style]]:
-    """The captions below the map."""
-    yield f"noise of an untouched copy: {budget.noise:.6f} bits a token", DIM
-    yield "rows before the scored ones read their whole cache; single losses do not add up", DIM
+def _rounded(budget: Budget) -> Iterator[str]:
+    """`all layers rounded, bits a token lost`, `q8_0 K +0.000 V +0.000 both +0.000`."""
+    yield "all layers rounded, bits a token lost"
+    for each in budget.rounded:
+        yield f"{each.format} K {each.keys:+.3f} V {each.values:+.3f} both {each.both:+.3f}"
+
+
+def _plan_lines(budget: Budget, priced: PricedPlan, screen: Screen) -> Iterator[str]:
+    """Where the sum was wrong, the plan by weight, the spread over texts, and other texts."""
+    plan = priced.plan
+    if abs(plan.summed - plan.bits) > _FAR * abs(plan.bits) + 2 * _STEP:
+        yield f"single losses sum to {plan.summed:+.3f}: they do not add up"
+    if priced.by_weight is not None:
+        yield (f"by attention weight alone, a cache of {priced.by_weight.cache:.0%} loses "
+               f"{priced.by_weight.bits:+.3f} bits a token")  # fmt: skip
+    if len(priced.by_text) > 1:
+        spread = f"{min(priced.by_text):+.3f} to {max(priced.by_text):+.3f}"
+        yield f"the plan on each text: {spread} bits a token"
+    for checked in priced.checked:
+        name = fit_path(visible(checked.text.name), screen.width // 3) if checked.text.name else "the other text"
+        weight = "" if checked.by_weight is None else f", by weight {checked.by_weight:+.3f}"
+        yield f"on {name}, unseen: {checked.bits:+.3f} of {checked.text.bits:.3f} bits a token{weight}"
+    if not priced.checked:
+        yield "not checked on a text of another kind: --check FILE"
+
+
+def _closing(budget: Budget) -> Iterator[str]:
+    """The captions below."""
+    yield f"noise of an untouched copy: {budget.noise:.6f} bits a token"
+    yield "rows before the scored ones read their whole cache"
     if budget.no_cache_reason:
-        yield (
-            f"run in {'whole passes' if budget.run_mode == 'whole' else 'passes that skip the blocks below'}: "
-            + (budget.no_cache_reason),
-            DIM,
-        )
+        how = "whole passes" if budget.run_mode == "whole" else "passes that skip the blocks below"
+        yield f"run in {how}: {visible(budget.no_cache_reason)}"
 
 
-def _label(head: PricedHead) -> str:
-    """`7.2`: layer and key head; `7` where a layer's heads have one cache."""
-    stream = "" if head.place.stream in ("self", "text") else f"{head.place.stream} "
-    return f"{stream}{head.place.layer}" + ("" if head.cached.key_heads is None else f".{head.place.head}")
+def _label(unit: PricedUnit) -> str:
+    """`7.2`: layer and key head; `keys of layer 7` where it is of a layer."""
+    stream = "" if unit.place.stream in ("self", "text") else f"{unit.place.stream} "
+    if unit.unit.taken in ("keys", "values"):
+        return f"{_WHAT[unit.unit.taken]} of {stream}layer {unit.place.layer}"
+    return (
+        f"{stream}layer {unit.place.layer}" if unit.key_head is None else f"{stream}{unit.place.layer}.{unit.key_head}"
+    )

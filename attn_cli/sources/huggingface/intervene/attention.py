@@ -125,9 +125,11 @@ class InterveningAttention:
         """
         query, key, value = qkv
         h, g, m = query.shape[1], *key.shape[1:3]
-        groups, size = [head // (h // g) for head in range(h)], key.shape[-1] + value.shape[-1]
+        groups, sizes = [head // (h // g) for head in range(h)], (key.shape[-1], value.shape[-1])
         seen = _seen(rule, query, m)
-        self.baseline.add(number, place, self.ledger.blocks[place.stream], groups, seen=seen, latent=latent, size=size)
+        self.baseline.add(
+            number, place, self.ledger.blocks[place.stream], groups, seen=seen, latent=latent, sizes=sizes
+        )
         if sink_per_query is None:
             self.baseline.add_past(number, key, value, rule, h)
         else:

@@ -66,12 +66,12 @@ class BaselineRun:
         *,
         seen: int | None = None,
         latent: int = 0,
-        size: int = 0,
+        sizes: tuple[int, int] = (0, 0),
     ) -> None:
         """Note a call in a stream of `blocks` blocks; the rest is as for `AttentionLayer`."""
         where = (place.layer, place.stream)
         self.places[number] = place
-        self.layers[where] = AttentionLayer(place.layer, place.stream, blocks, tuple(groups), seen, latent, size)
+        self.layers[where] = AttentionLayer(place.layer, place.stream, blocks, tuple(groups), seen, latent, sizes)
         self._first_blocks.setdefault(where, number.block)
 
     def add_output(self, number: CallNumber, output: torch.Tensor | None) -> None:

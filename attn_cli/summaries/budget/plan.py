@@ -1,0 +1,158 @@
+"""A plan: the units that are taken away for a target, chosen by predicted loss, run whole, and chosen again."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from attn_cli.summaries.budget.loss_model import LossModel
+from attn_cli.summaries.budget.sample import Sample
+from attn_cli.summaries.budget.units import CachedHead, Unit, cached_share
+
+PILOTS = 32
+"""Sets of units that are run to learn how losses add up, at most: four baseline runs where an eighth is scored."""
+_LEAST_SHARE = 0.05  # of units in such a set
+ROUNDS = 6
+"""Plans that are run whole, at most, each chosen by what the ones before lost."""
+_STEPS = 48  # in which units are added to a plan, about
+WITHIN, BESIDE = 0.15, 0.002
+"""A prediction holds within this share of the loss that is run, and so many bits a token besides."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a plan is made for: bits a token lost at most, or a cache of this share at most; one of them is None."""
+
+    bits: float | None
+    cache: float | None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A set of units, and what it loses.
+
+    taken      which units are taken away, booleans `[n]`
+    cache      the cache that is left, as a share
+    predicted  bits a token lost, as predicted before it was run
+    summed     the sum of its single losses
+    losses     bits that each scored token lost when it was run `[t]`
+    """
+
+    taken: np.ndarray
+    cache: float
+    predicted: float
+    summed: float
+    losses: np.ndarray
+
+    @property
+    def bits(self) -> float:
+        """Bits a token lost when it was run."""
+        return float(self.losses.mean())
+
+    @property
+    def holds(self) -> bool:
+        """True if the prediction was near enough."""
+        return abs(self.predicted - self.bits) <= WITHIN * abs(self.bits) + BESIDE
+
+
+def pilots(means: np.ndarray, count: int, seed: int = 0) -> np.ndarray:
+    """Sets that show how losses add up, booleans `[count, n]`: all units, and by turns any and mostly cheap ones.
+
+    means  what each unit loses alone `[n]`
+    """
+    draw, n = np.random.default_rng(seed), len(means)
+    sets = np.zeros((count, n), dtype=bool)
+    spread = float(np.std(means)) or 1.0
+    for at, own in enumerate(sets):
+        if at == 0:
+            own[:] = True
+            continue
+        size = max(1, round(n * draw.uniform(_LEAST_SHARE, 1)))
+        order = draw.permutation(n) if at % 2 else np.argsort(means + spread * draw.standard_normal(n))
+        own[order[:size]] = True
+    return sets
+
+
+class Planner:
+    """Plans for a sample: knows single losses, runs pilots, and then whole plans."""
+
+    def __init__(self, sample: Sample, heads: Sequence[CachedHead], units: Sequence[Unit], singles: np.ndarray) -> None:
+        self.sample, self.heads, self.units = sample, heads, units
+        self.model = LossModel(singles)
+        empty = self.cache(np.zeros(len(units), dtype=bool))
+        self._saved = np.array([empty - cached_share(heads, [unit]) for unit in units])
+
+    @property
+    def pilots(self) -> int:
+        """How many pilots are run."""
+        return min(PILOTS, 2 * len(self.units))
+
+    def learn(self) -> None:
+        """Run the pilots."""
+        sets = pilots(self.model.means, self.pilots)
+        self.model.add(sets, self.sample.losses([self.chosen(own) for own in sets]).mean(1))
+
+    def plan(self, target: Target) -> Plan:
+        """The smallest cache found that a run whole shows to be within the target, else the nearest to it.
+
+        A target of memory has one plan; it is run, and chosen anew where the prediction was wrong.
+        """
+        tried: list[Plan] = []
+        for _ in range(ROUNDS):
+            taken = self._chosen(target)
+            if any(np.array_equal(taken, plan.taken) for plan in tried):
+                break
+            tried.append(self.run(taken))
+            if tried[-1].holds and (target.bits is None or tried[-1].bits <= target.bits):
+                break
+        if target.bits is None:
+            return min(tried, key=lambda plan: plan.bits)
+        within = [plan for plan in tried if plan.bits <= target.bits]
+        if within:
+            return min(within, key=lambda plan: plan.cache)
+        return min(tried, key=lambda plan: plan.bits)
+
+    def run(self, taken: np.ndarray) -> Plan:
+        """A set run whole; what it lost is learned from."""
+        predicted = float(self.model.predict(taken[None])[0])
+        losses = self.sample.losses([self.chosen(taken)])[0]
+        self.model.add(taken[None], [losses.mean()])
+        return Plan(taken, self.cache(taken), predicted, float(self.model.means[taken].sum()), losses)
+
+    def by_order(self, order: Sequence[int] | np.ndarray, cache: float) -> np.ndarray:
+        """The first units of an order, as many as it takes for a cache of this share."""
+        taken = np.zeros(len(self.units), dtype=bool)
+        for unit in order:
+            if self.cache(taken) <= cache + 1e-9:
+                break
+            taken[unit] = True
+        return taken
+
+    def cache(self, taken: np.ndarray) -> float:
+        """The cache that a set leaves, as a share."""
+        return cached_share(self.heads, self.chosen(taken))
+
+    def chosen(self, taken: np.ndarray) -> list[Unit]:
+        """The units of a set."""
+        return [unit for unit, own in zip(self.units, taken, strict=True) if own]
+
+    def _chosen(self, target: Target) -> np.ndarray:
+        """The largest of a row of sets, each with units added that by prediction lose least for what they save."""
+        n = len(self.units)
+        taken, best = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
+        several = max(1, n // _STEPS)
+        while not taken.all():
+            left = np.flatnonzero(~taken)
+            more = np.repeat(taken[None], len(left), axis=0)
+            more[np.arange(len(left)), left] = True
+            now = float(self.model.predict(taken[None])[0])
+            cost = (self.model.predict(more) - now) / np.maximum(self._saved[left], 1e-9)
+            taken = taken.copy()
+            taken[left[np.argsort(cost, kind="stable")[:several]]] = True
+            if target.cache is not None:
+                best = taken
+                if self.cache(taken) <= target.cache:
+                    break
+            elif target.bits is not None and self.model.predict(taken[None])[0] <= target.bits:
+                best = taken
+        return best

@@ -1,0 +1,208 @@
+"""From texts that ran once to the answer: single losses, all layers rounded, a plan, and the plan on other texts."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from attn_cli.call import Look
+from attn_cli.errors import InputError
+from attn_cli.kv_cache import CACHE_FORMATS
+from attn_cli.prompt import Prompt
+from attn_cli.selection import ALL, Selection
+from attn_cli.source import Predicting
+from attn_cli.summaries.budget.answer import (
+    Budget,
+    Checked,
+    PricedPlan,
+    PricedUnit,
+    RoundedAll,
+    TextSizes,
+)
+from attn_cli.summaries.budget.plan import ROUNDS, Plan, Planner, Target
+from attn_cli.summaries.budget.sample import Sample
+from attn_cli.summaries.budget.scored_text import FEWEST, ScoredText, scored_text
+from attn_cli.summaries.budget.units import CachedHead, Unit, cached_heads, rounded, top_keys, windows
+from attn_cli.summaries.budget.windows import FarWeights, KeptKeys, default_window
+
+MOST_PASSES = 14
+"""Baseline runs that single losses may take: fewer tokens are scored where there are more units."""
+DEFAULT_BITS = 0.01
+"""Bits a token that a plan may lose where nobody says."""
+_USUAL = ("q8_0", "q4_0")  # formats in which all layers are rounded unasked
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is priced.
+
+    window   the last keys that a windowed head keeps; an eighth of the text, at most 256, where it is None
+    first    the first keys that it keeps besides
+    scored   how many of the last tokens of each text are scored; where it is None an eighth, at most 512
+    top      price the keys of the highest scores alone, so many; None for no
+    keys, values  formats in which keys and values of each layer are rounded; "" for no
+    windows  whether windows are priced
+    target   what a plan is made for; None for no plan
+    """
+
+    window: int | None = None
+    first: int = 4
+    scored: int | None = None
+    top: int | None = None
+    keys: str = ""
+    values: str = ""
+    windows: bool = True
+    target: Target | None = field(default_factory=lambda: Target(DEFAULT_BITS, None))
+
+
+@dataclass(eq=False)
+class Pricing:
+    """Texts that ran once, and the units that are priced on them.
+
+    far  the weight behind windows, of each text
+    """
+
+    source: Predicting
+    asked: Asked
+    sample: Sample
+    heads: Sequence[CachedHead]
+    units: Sequence[Unit]
+    window: KeptKeys
+    far: Sequence[FarWeights]
+
+    @property
+    def runs(self) -> int:
+        """How many runs follow, at most."""
+        plan = 0 if self._target is None else min(2 * len(self.units), 32) + ROUNDS + 1
+        return len(self.sample.texts) * (len(self.units) + 3 * len(self._formats) + plan)
+
+    def answer(self, checks: Sequence[tuple[str, Prompt]] = (), step: Callable[[], None] = lambda: None) -> Budget:
+        """Run the texts with each thing taken away; `step` is called after each run of a text.
+
+        checks  further texts, by file, on which the plan is run
+        """
+        sample, target = self.sample, self._target
+        sample.step = step
+        losses = sample.losses([[unit] for unit in self.units])
+        priced = tuple(
+            PricedUnit(unit, float(own.mean()), tuple(sample.by_text(own)), self._weight_behind(unit))
+            for unit, own in zip(self.units, losses, strict=True)
+        )
+        rounded_all = tuple(self._rounded_all(name) for name in self._formats)
+        plan = None if target is None else self._plan(target, losses, priced, checks)
+        first = sample.texts[0].experiment
+        asked = self.asked
+        return Budget(
+            tuple(map(TextSizes.of, sample.texts)), len({(x.place.layer, x.place.stream) for x in self.heads}),
+            len(self.heads), sample.bits, self.window, asked.top, asked.keys, asked.values, sample.noise, sample.passes,
+            first.run_mode, first.no_cache_reason, priced, rounded_all, plan,
+        )  # fmt: skip
+
+    @property
+    def _target(self) -> Target | None:
+        """What a plan is made for; None where nothing of what is priced makes a cache smaller."""
+        return self.asked.target if any(unit.taken != "top" for unit in self.units) else None
+
+    @property
+    def _formats(self) -> list[str]:
+        """The formats in which all layers are rounded: those that were asked for, else the usual ones that fit."""
+        asked = [name for name in (self.asked.keys, self.asked.values) if name]
+        if any(head.whole_layer for head in self.heads):
+            return []
+        fits = [
+            x for x in _USUAL if all(not size % CACHE_FORMATS[x].block for head in self.heads for size in head.sizes)
+        ]
+        return list(dict.fromkeys(asked or fits))
+
+    def _rounded_all(self, name: str) -> RoundedAll:
+        both = rounded(self.heads, name, name)
+        sides = [[unit for unit in both if unit.taken == side] for side in ("keys", "values")]
+        keys, values, together = self.sample.losses([*sides, both]).mean(1).tolist()
+        return RoundedAll(name, keys, values, together)
+
+    def _weight_behind(self, unit: Unit) -> float | None:
+        if unit.taken != "window":
+            return None
+        own = [far.of_head(unit.place, whole_layer=unit.whole_layer) for far in self.far]
+        seen = [weight for weight in own if weight is not None]
+        return float(np.mean(seen)) if seen else None
+
+    def _plan(
+        self, target: Target, losses: np.ndarray, priced: Sequence[PricedUnit], checks: Sequence[tuple[str, Prompt]]
+    ) -> PricedPlan:
+        planner = Planner(self.sample, self.heads, self.units, losses)
+        planner.learn()
+        plan = planner.plan(target)
+        weights = [unit.weight_behind for unit in priced]
+        by_weight = None
+        if all(weight is not None for weight in weights):
+            order = np.argsort(np.array(weights, dtype=float), kind="stable")
+            by_weight = planner.run(planner.by_order(order, plan.cache))
+        checked = tuple(self._checked(name, prompt, planner, plan, by_weight) for name, prompt in checks)
+        return PricedPlan(plan, target, tuple(self.sample.by_text(plan.losses)), by_weight, checked)
+
+    def _checked(self, name: str, prompt: Prompt, planner: Planner, plan: Plan, by_weight: Plan | None) -> Checked:
+        """A plan on a text of its own."""
+        text = scored_text(self.source, prompt, self.asked.scored, name=name)
+        plans = [plan.taken] if by_weight is None else [plan.taken, by_weight.taken]
+        lost = Sample([text]).losses([planner.chosen(taken) for taken in plans]).mean(1).tolist()
+        return Checked(TextSizes.of(text), lost[0], None if by_weight is None else lost[1])
+
+
+def begin_pricing(
+    source: Predicting, texts: Sequence[tuple[str, Prompt]], asked: Asked, selection: Selection = ALL
+) -> Pricing:
+    """Run each text once, with nothing taken away; `texts` are prompts by their file, "" for none.
+
+    Raises InputError for a model without a cache, for a text too short, and where nothing would be taken away.
+    """
+    least = min(len(prompt.tokens) for _, prompt in texts)
+    window = KeptKeys(default_window(least) if asked.window is None else asked.window, asked.first)
+    ran, far = _run(source, texts, asked.scored, window, selection)
+    shortest = min(ran, key=lambda text: len(text.prompt.tokens))
+    heads = cached_heads(shortest.layers, selection, least)
+    units = _units(heads, asked, window)
+    if not units:
+        what = (
+            f"a window of {window.size:,} keys and {window.first:,} first" if asked.windows else f"{asked.top:,} keys"
+        )
+        raise InputError(
+            f"{what} hides no key of {least:,} tokens", f"give a longer text, or fewer keys: {max(1, least // 8)}"
+        )
+    share = 2 * MOST_PASSES / len(units)  # of a text's tokens that can be scored: a run skips half of the blocks
+    counts = [max(FEWEST, int(share * len(prompt.tokens))) for _, prompt in texts]
+    if asked.scored is None and any(count < text.scored for count, text in zip(counts, ran, strict=True)):
+        given = all(prompt.generated is None for _, prompt in texts)
+        ran, far = _run(source, texts, min(counts), window, selection) if given else (ran, far)
+    return Pricing(source, asked, Sample(ran), heads, units, window, far)
+
+
+def _units(heads: Sequence[CachedHead], asked: Asked, window: KeptKeys) -> list[Unit]:
+    units = windows(heads, window) if asked.windows else []
+    units += top_keys(heads, asked.top) if asked.top is not None else []
+    return units + (rounded(heads, asked.keys, asked.values) if asked.keys or asked.values else [])
+
+
+def _run(
+    source: Predicting, texts: Sequence[tuple[str, Prompt]], scored: int | None, window: KeptKeys, selection: Selection
+) -> tuple[list[ScoredText], list[FarWeights]]:
+    """The baseline runs of texts, and the weight behind windows in each."""
+    far = [FarWeights(window) for _ in texts]
+    ran = [
+        scored_text(source, prompt, scored, name=name, look=Look(selection, own.visit))
+        for (name, prompt), own in zip(texts, far, strict=True)
+    ]
+    return ran, far
+
+
+def budget(
+    source: Predicting,
+    texts: Sequence[Prompt],
+    asked: Asked | None = None,
+    *,
+    selection: Selection = ALL,
+    checks: Sequence[Prompt] = (),
+) -> Budget:
+    """The price of a smaller cache on these texts, and a plan that is run on them and on `checks`."""
+    pricing = begin_pricing(source, [("", text) for text in texts], asked or Asked(), selection)
+    return pricing.answer([("", check) for check in checks])

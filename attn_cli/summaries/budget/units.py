@@ -1,0 +1,134 @@
+"""The units of a plan: what can be taken from a cache by itself, and how small the cache is then."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from attn_cli.errors import InputError
+from attn_cli.intervention import AttentionLayer
+from attn_cli.kv_cache import CACHE_FORMATS, WHOLE_BITS, CacheChange, KeyHead
+from attn_cli.selection import Selection
+from attn_cli.summaries.budget.windows import KeptKeys
+
+Taken = Literal["window", "top", "keys", "values"]
+
+
+@dataclass(frozen=True)
+class CachedHead:
+    """A key head, or in latent attention all heads of a layer, whose cache is one.
+
+    whole_layer  whether it stands for all heads of its layer
+    keys         how many keys a row sees at the end of the text: what is cached of it
+    sizes        numbers that are cached of a token's key, and of its value
+    """
+
+    place: KeyHead
+    whole_layer: bool
+    keys: int
+    sizes: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One thing that is taken from the cache, or left.
+
+    taken   "window": the keys behind a window; "top": all but the keys of the highest scores; "keys" and "values":
+            digits of a layer's
+    place   the key head, or head 0 of a layer that is taken as a whole
+    change  what a run takes away
+    """
+
+    taken: Taken
+    place: KeyHead
+    change: CacheChange
+
+    @property
+    def whole_layer(self) -> bool:
+        """True if it concerns all heads of its layer."""
+        return self.change.key_heads is None
+
+    def concerns(self, head: CachedHead) -> bool:
+        """True if it takes something from this head's cache."""
+        same = (self.place.layer, self.place.stream) == (head.place.layer, head.place.stream)
+        return same and (self.whole_layer or self.place.head == head.place.head)
+
+
+def cached_heads(layers: Sequence[AttentionLayer], selection: Selection, tokens: int) -> list[CachedHead]:
+    """The key heads of the chosen layers, in the order of the forward pass."""
+    heads = []
+    for layer in layers:
+        if not selection.has_layer(layer.layer, layer.blocks):
+            continue
+        keys = tokens if layer.seen is None else layer.seen
+        if layer.latent:
+            heads.append(CachedHead(KeyHead(layer.layer, 0, layer.stream), True, keys, (layer.latent, 0)))
+        else:
+            places = (KeyHead(layer.layer, head, layer.stream) for head in range(layer.key_heads))
+            heads += [CachedHead(place, False, keys, layer.sizes) for place in places]
+    return heads
+
+
+def windows(heads: Sequence[CachedHead], window: KeptKeys) -> list[Unit]:
+    """A window on each head that sees more keys than it leaves."""
+    return [
+        Unit("window", head.place, _of_head(head, window=window.size, first=window.first))
+        for head in heads
+        if head.keys > window.count
+    ]
+
+
+def top_keys(heads: Sequence[CachedHead], count: int) -> list[Unit]:
+    """The keys of the highest scores alone, for each head that sees more."""
+    return [Unit("top", head.place, _of_head(head, top=count)) for head in heads if head.keys > count]
+
+
+def rounded(heads: Sequence[CachedHead], keys: str, values: str) -> list[Unit]:
+    """Keys and values of each layer rounded in these formats, "" for none.
+
+    Raises InputError for formats whose blocks no head holds, and where there are latent vectors instead.
+    """
+    units: list[Unit] = []
+    for at in dict.fromkeys((head.place.layer, head.place.stream) for head in heads):
+        own = next(head for head in heads if (head.place.layer, head.place.stream) == at)
+        if own.whole_layer:
+            raise InputError(
+                f"layer {at[0]} caches latent vectors, which engines round, and no keys and values",
+                "leave out --kv: windows of whole layers are priced",
+            )
+        place = KeyHead(at[0], 0, at[1])
+        for name, size in ((keys, own.sizes[0]), (values, own.sizes[1])):
+            if name and size % CACHE_FORMATS[name].block:
+                raise InputError(
+                    f"{name} rounds blocks of {CACHE_FORMATS[name].block} numbers, and heads of {size} hold no whole "
+                    "number of them", "--kv fp8_e4m3 and fp8_e5m2 round every number by itself",
+                )  # fmt: skip
+        if keys:
+            units.append(Unit("keys", place, CacheChange(*at, keys=keys)))
+        if values:
+            units.append(Unit("values", place, CacheChange(*at, values=values)))
+    return units
+
+
+def cached_share(heads: Sequence[CachedHead], taken: Collection[Unit]) -> float:
+    """The cache with these units taken away, as a share of the cache without, whose numbers have 16 bits."""
+    by_layer: dict[tuple[int, str], list[Unit]] = {}
+    for unit in taken:
+        by_layer.setdefault((unit.place.layer, unit.place.stream), []).append(unit)
+    whole = kept = 0.0
+    for head in heads:
+        own = [x for x in by_layer.get((head.place.layer, head.place.stream), ()) if x.concerns(head)]
+        keys, bits = head.keys, [WHOLE_BITS, WHOLE_BITS]
+        for change in (unit.change for unit in own):
+            if change.window is not None:
+                keys = min(keys, change.window + change.first)
+            for side, name in enumerate((change.keys, change.values)):
+                bits[side] = CACHE_FORMATS[name].bits if name else bits[side]
+        sizes = head.sizes if any(head.sizes) else (1, 1)
+        whole += head.keys * WHOLE_BITS * sum(sizes)
+        kept += keys * sum(size * width for size, width in zip(sizes, bits, strict=True))
+    return kept / max(whole, 1)
+
+
+def _of_head(head: CachedHead, *, window: int | None = None, first: int = 0, top: int | None = None) -> CacheChange:
+    key_heads = None if head.whole_layer else (head.place.head,)
+    return CacheChange(head.place.layer, head.place.stream, key_heads, window, first, top)
