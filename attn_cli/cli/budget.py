@@ -16,7 +16,7 @@ from attn_cli.kv_cache import CACHE_FORMATS
 from attn_cli.source import Predicting, Source
 from attn_cli.sources import is_recording, is_table
 from attn_cli.summaries.budget.engines import engine_files
-from attn_cli.summaries.budget.plan import Target
+from attn_cli.summaries.budget.plan import BudgetTarget
 from attn_cli.summaries.budget.pricing import DEFAULT_BITS, Asked, begin_pricing
 from attn_cli.summaries.report import Report
 from attn_cli.views.engine_folder import check_folder, write_folder
@@ -92,9 +92,9 @@ def budget(
         raise InputError("--target and --memory at once", "a plan is for bits or for a cache; leave out one of them")
     if no_plan and (target, memory, check, engines) != (None, None, None, None):
         raise InputError("--no-plan and an option of plans at once", "leave out --no-plan")
-    wanted = Target(DEFAULT_BITS if target is None else target, None)
+    wanted = BudgetTarget(DEFAULT_BITS if target is None else target, None)
     if memory is not None:
-        wanted = Target(None, memory / _PERCENT)
+        wanted = BudgetTarget(None, memory / _PERCENT)
     keys, values = _formats(kv)
     asked = Asked(
         window, first, scored, top_keys, keys, values,

@@ -12,7 +12,7 @@ import torch
 
 from attn_cli.prompt import Prompt
 from attn_cli.source import Predicting
-from attn_cli.summaries.budget.plan import BESIDE, WITHIN, Planner
+from attn_cli.summaries.budget.plan import BESIDE, WITHIN, CachePlanner
 from attn_cli.summaries.budget.pricing import Asked, begin_pricing
 from tests.architectures.knock import speaking
 from tests.summaries.budget.planted import (
@@ -79,7 +79,7 @@ def _random_plans(name: str, source: Predicting, prompt: Prompt, asked: Asked) -
     """Predicted against run loss of sets that were drawn by their sizes, evenly, none of them among the pilots."""
     pricing = begin_pricing(source, [("", prompt)], asked)
     singles = pricing.sample.losses([[unit] for unit in pricing.units])
-    planner = Planner(pricing.sample, pricing.heads, pricing.units, singles)
+    planner = CachePlanner(pricing.sample, pricing.heads, pricing.units, singles)
     planner.learn()
     draw, n = np.random.default_rng(2026), len(pricing.units)
     sets = np.zeros((PLANS, n), dtype=bool)

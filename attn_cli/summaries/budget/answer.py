@@ -9,7 +9,7 @@ import numpy as np
 from attn_cli.intervention import NoiseFloor, RunMode
 from attn_cli.kv_cache import KeyHead
 from attn_cli.summaries.budget.fields import FIELDS
-from attn_cli.summaries.budget.plan import Plan, Target
+from attn_cli.summaries.budget.plan import BudgetTarget, CachePlan
 from attn_cli.summaries.budget.scored_text import ScoredText
 from attn_cli.summaries.budget.units import Taken, Unit
 from attn_cli.summaries.budget.windows import KeptKeys
@@ -76,7 +76,7 @@ class TextSizes:
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedPlan:
     """What a plan loses on a text that was no part of the sample; `by_weight` the same of the plan by weight."""
 
     text: TextSizes
@@ -96,11 +96,11 @@ class PricedPlan:
     checked    the plan on other texts
     """
 
-    plan: Plan
-    target: Target
+    plan: CachePlan
+    target: BudgetTarget
     by_text: tuple[float, ...]
-    by_weight: Plan | None = None
-    checked: tuple[Checked, ...] = ()
+    by_weight: CachePlan | None = None
+    checked: tuple[CheckedPlan, ...] = ()
 
     @property
     def is_within(self) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attn_cli.summaries.budget.loss_model import LossModel
-from attn_cli.summaries.budget.sample import Sample
+from attn_cli.summaries.budget.sample import SampleTexts
 from attn_cli.summaries.budget.units import CachedHead, Unit, cached_share
 
 PILOTS = 32
@@ -20,7 +20,7 @@ WITHIN, BESIDE = 0.15, 0.002
 
 
 @dataclass(frozen=True)
-class Target:
+class BudgetTarget:
     """What a plan is made for: bits a token lost at most, or a cache of this share at most; one of them is None."""
 
     bits: float | None
@@ -28,7 +28,7 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Plan:
+class CachePlan:
     """A set of units, and what it loses.
 
     taken      which units are taken away, booleans `[n]`
@@ -73,10 +73,12 @@ def pilots(means: np.ndarray, count: int, seed: int = 0) -> np.ndarray:
     return sets
 
 
-class Planner:
+class CachePlanner:
     """Plans for a sample: knows single losses, runs pilots, and then whole plans."""
 
-    def __init__(self, sample: Sample, heads: Sequence[CachedHead], units: Sequence[Unit], singles: np.ndarray) -> None:
+    def __init__(
+        self, sample: SampleTexts, heads: Sequence[CachedHead], units: Sequence[Unit], singles: np.ndarray
+    ) -> None:
         self.sample, self.heads, self.units = sample, heads, units
         self.model = LossModel(singles)
         empty = self.cache(np.zeros(len(units), dtype=bool))
@@ -92,12 +94,12 @@ class Planner:
         sets = pilots(self.model.means, self.pilots)
         self.model.add(sets, self.sample.losses([self.chosen(own) for own in sets]).mean(1))
 
-    def plan(self, target: Target) -> Plan:
+    def plan(self, target: BudgetTarget) -> CachePlan:
         """The smallest cache found that a run whole shows to be within the target, else the nearest to it.
 
         A target of memory has one plan; it is run, and chosen anew where the prediction was wrong.
         """
-        tried: list[Plan] = []
+        tried: list[CachePlan] = []
         for _ in range(ROUNDS):
             taken = self._chosen(target)
             if any(np.array_equal(taken, plan.taken) for plan in tried):
@@ -112,12 +114,12 @@ class Planner:
             return min(within, key=lambda plan: plan.cache)
         return min(tried, key=lambda plan: plan.bits)
 
-    def run(self, taken: np.ndarray) -> Plan:
+    def run(self, taken: np.ndarray) -> CachePlan:
         """A set run whole; what it lost is learned from."""
         predicted = float(self.model.predict(taken[None])[0])
         losses = self.sample.losses([self.chosen(taken)])[0]
         self.model.add(taken[None], [losses.mean()])
-        return Plan(taken, self.cache(taken), predicted, float(self.model.means[taken].sum()), losses)
+        return CachePlan(taken, self.cache(taken), predicted, float(self.model.means[taken].sum()), losses)
 
     def by_order(self, order: Sequence[int] | np.ndarray, cache: float) -> np.ndarray:
         """The first units of an order, as many as it takes for a cache of this share."""
@@ -136,7 +138,7 @@ class Planner:
         """The units of a set."""
         return [unit for unit, own in zip(self.units, taken, strict=True) if own]
 
-    def _chosen(self, target: Target) -> np.ndarray:
+    def _chosen(self, target: BudgetTarget) -> np.ndarray:
         """The largest of a row of sets, each with units added that by prediction lose least for what they save."""
         n = len(self.units)
         taken, best = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)

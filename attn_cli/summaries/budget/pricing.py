@@ -13,14 +13,14 @@ from attn_cli.selection import ALL, Selection
 from attn_cli.source import Predicting
 from attn_cli.summaries.budget.answer import (
     Budget,
-    Checked,
+    CheckedPlan,
     PricedPlan,
     PricedUnit,
     RoundedAll,
     TextSizes,
 )
-from attn_cli.summaries.budget.plan import ROUNDS, Plan, Planner, Target
-from attn_cli.summaries.budget.sample import Sample
+from attn_cli.summaries.budget.plan import ROUNDS, BudgetTarget, CachePlan, CachePlanner
+from attn_cli.summaries.budget.sample import SampleTexts
 from attn_cli.summaries.budget.scored_text import FEWEST, ScoredText, scored_text
 from attn_cli.summaries.budget.units import CachedHead, Unit, cached_heads, rounded, top_keys, windows
 from attn_cli.summaries.budget.windows import FarWeights, KeptKeys, default_window
@@ -52,7 +52,7 @@ class Asked:
     keys: str = ""
     values: str = ""
     windows: bool = True
-    target: Target | None = field(default_factory=lambda: Target(DEFAULT_BITS, None))
+    target: BudgetTarget | None = field(default_factory=lambda: BudgetTarget(DEFAULT_BITS, None))
 
 
 @dataclass(eq=False)
@@ -64,7 +64,7 @@ class Pricing:
 
     source: Predicting
     asked: Asked
-    sample: Sample
+    sample: SampleTexts
     heads: Sequence[CachedHead]
     units: Sequence[Unit]
     window: KeptKeys
@@ -99,7 +99,7 @@ class Pricing:
         )  # fmt: skip
 
     @property
-    def _target(self) -> Target | None:
+    def _target(self) -> BudgetTarget | None:
         """What a plan is made for; None where nothing of what is priced makes a cache smaller."""
         return self.asked.target if any(unit.taken != "top" for unit in self.units) else None
 
@@ -128,9 +128,13 @@ class Pricing:
         return float(np.mean(seen)) if seen else None
 
     def _plan(
-        self, target: Target, losses: np.ndarray, priced: Sequence[PricedUnit], checks: Sequence[tuple[str, Prompt]]
+        self,
+        target: BudgetTarget,
+        losses: np.ndarray,
+        priced: Sequence[PricedUnit],
+        checks: Sequence[tuple[str, Prompt]],
     ) -> PricedPlan:
-        planner = Planner(self.sample, self.heads, self.units, losses)
+        planner = CachePlanner(self.sample, self.heads, self.units, losses)
         planner.learn()
         plan = planner.plan(target)
         weights = [unit.weight_behind for unit in priced]
@@ -141,12 +145,14 @@ class Pricing:
         checked = tuple(self._checked(name, prompt, planner, plan, by_weight) for name, prompt in checks)
         return PricedPlan(plan, target, tuple(self.sample.by_text(plan.losses)), by_weight, checked)
 
-    def _checked(self, name: str, prompt: Prompt, planner: Planner, plan: Plan, by_weight: Plan | None) -> Checked:
+    def _checked(
+        self, name: str, prompt: Prompt, planner: CachePlanner, plan: CachePlan, by_weight: CachePlan | None
+    ) -> CheckedPlan:
         """A plan on a text of its own."""
         text = scored_text(self.source, prompt, self.asked.scored, name=name)
         plans = [plan.taken] if by_weight is None else [plan.taken, by_weight.taken]
-        lost = Sample([text]).losses([planner.chosen(taken) for taken in plans]).mean(1).tolist()
-        return Checked(TextSizes.of(text), lost[0], None if by_weight is None else lost[1])
+        lost = SampleTexts([text]).losses([planner.chosen(taken) for taken in plans]).mean(1).tolist()
+        return CheckedPlan(TextSizes.of(text), lost[0], None if by_weight is None else lost[1])
 
 
 def begin_pricing(
@@ -174,7 +180,7 @@ def begin_pricing(
     if asked.scored is None and any(count < text.scored for count, text in zip(counts, ran, strict=True)):
         given = all(prompt.generated is None for _, prompt in texts)
         ran, far = _run(source, texts, min(counts), window, selection) if given else (ran, far)
-    return Pricing(source, asked, Sample(ran), heads, units, window, far)
+    return Pricing(source, asked, SampleTexts(ran), heads, units, window, far)
 
 
 def _units(heads: Sequence[CachedHead], asked: Asked, window: KeptKeys) -> list[Unit]:

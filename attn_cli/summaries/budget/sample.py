@@ -12,7 +12,7 @@ from attn_cli.summaries.budget.units import Unit
 
 
 @dataclass(eq=False)
-class Sample:
+class SampleTexts:
     """Texts, each with its baseline run.
 
     step  called after each run of all texts

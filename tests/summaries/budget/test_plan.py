@@ -10,7 +10,7 @@ from attn_cli.intervention import AttentionLayer
 from attn_cli.kv_cache import CacheChange, KeyHead
 from attn_cli.selection import ALL
 from attn_cli.summaries.budget.answer import Budget
-from attn_cli.summaries.budget.plan import Target
+from attn_cli.summaries.budget.plan import BudgetTarget
 from attn_cli.summaries.budget.pricing import Asked, Pricing, begin_pricing, budget
 from attn_cli.summaries.budget.sample import changes_of
 from attn_cli.summaries.budget.units import CachedHead, Unit, cached_heads, cached_share, rounded, windows
@@ -66,7 +66,7 @@ def test_a_plan_s_run_is_the_plain_run_with_dense_masks(pricing: Pricing) -> Non
 
 
 def test_a_target_of_memory(pricing: Pricing) -> None:
-    half = replace(pricing, asked=replace(pricing.asked, target=Target(None, 0.5))).answer().plan
+    half = replace(pricing, asked=replace(pricing.asked, target=BudgetTarget(None, 0.5))).answer().plan
     assert half is not None and half.is_within
     assert half.plan.cache <= 0.5
     least = min(half.plan.taken.sum(), 6)
