@@ -41,7 +41,8 @@ def lines(model: str, *, quick: bool = False) -> Iterator[str]:
         "trained on letters": (*letters, 8),
     }
     for name, (own, ids, window) in tiny.items():
-        yield _random_plans(name, speaking(own), prompt_of_ids(ids), Asked(window=window))
+        scored = min(64, len(ids) // 2)
+        yield _random_plans(name, speaking(own), prompt_of_ids(ids), Asked(window=window, scored=scored))
     source = _opened(model)
     texts = {name: _cut(source, text, TOKENS // 2 if quick else TOKENS) for name, text in sample_texts().items()}
     yield _random_plans("SmolLM2, guide", source, texts["guide"], Asked())
@@ -76,7 +77,7 @@ def _cut(source: Predicting, text: str, tokens: int) -> Prompt:
 
 
 def _random_plans(name: str, source: Predicting, prompt: Prompt, asked: Asked) -> str:
-    """Predicted against run loss of sets that were drawn by their sizes, evenly, none of them among the pilots."""
+    """Predicted against run loss of sets that were drawn by their sizes, evenly, by another seed than the pilots."""
     pricing = begin_pricing(source, [("", prompt)], asked)
     singles = pricing.sample.losses([[unit] for unit in pricing.units])
     planner = CachePlanner(pricing.sample, pricing.heads, pricing.units, singles)

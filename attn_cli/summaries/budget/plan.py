@@ -87,7 +87,7 @@ class CachePlanner:
     @property
     def pilots(self) -> int:
         """How many pilots are run."""
-        return min(PILOTS, 2 * len(self.units))
+        return min(PILOTS, 2 ** min(len(self.units), 8))
 
     def learn(self) -> None:
         """Run the pilots."""

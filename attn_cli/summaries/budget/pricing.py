@@ -19,7 +19,7 @@ from attn_cli.summaries.budget.answer import (
     RoundedAll,
     TextSizes,
 )
-from attn_cli.summaries.budget.plan import ROUNDS, BudgetTarget, CachePlan, CachePlanner
+from attn_cli.summaries.budget.plan import PILOTS, ROUNDS, BudgetTarget, CachePlan, CachePlanner
 from attn_cli.summaries.budget.sample import SampleTexts
 from attn_cli.summaries.budget.scored_text import FEWEST, ScoredText, scored_text
 from attn_cli.summaries.budget.units import CachedHead, Unit, cached_heads, rounded, top_keys, windows
@@ -73,7 +73,7 @@ class Pricing:
     @property
     def runs(self) -> int:
         """How many runs follow, at most."""
-        plan = 0 if self._target is None else min(2 * len(self.units), 32) + ROUNDS + 1
+        plan = 0 if self._target is None else PILOTS + ROUNDS + 1
         return len(self.sample.texts) * (len(self.units) + 3 * len(self._formats) + plan)
 
     def answer(self, checks: Sequence[tuple[str, Prompt]] = (), step: Callable[[], None] = lambda: None) -> Budget:
@@ -168,6 +168,10 @@ def begin_pricing(
     shortest = min(ran, key=lambda text: len(text.prompt.tokens))
     heads = cached_heads(shortest.layers, selection, least)
     units = _units(heads, asked, window)
+    if not heads:
+        raise InputError(
+            "no chosen layer attends: what the model keeps of a text has a fixed size", "attn layers lists its layers"
+        )
     if not units:
         what = (
             f"a window of {window.size:,} keys and {window.first:,} first" if asked.windows else f"{asked.top:,} keys"
