@@ -43,7 +43,7 @@ def lines(*, quick: bool = False) -> Iterator[str]:
         "trained on letters": (*letters, 8),
     }
     for name, (own, ids, window) in tiny.items():
-        scored = min(64, len(ids) // 2)
+        scored = min(96, len(ids) // 2)
         yield _random_plans(name, speaking(own), prompt_of_ids(ids), Asked(window=window, scored=scored))
     source = _opened(model)
     texts = {name: _cut(source, text, TOKENS // 2 if quick else TOKENS) for name, text in sample_texts().items()}
