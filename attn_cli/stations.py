@@ -12,6 +12,7 @@ KINDS = {
     "q_projected": "q as projected",
     "k_projected": "k as projected",
     "v_projected": "v as projected",
+    "qkv_projected": "q, k, v as projected",
     "q": "q before rotary",
     "k": "k before rotary",
     "v": "v",

@@ -17,6 +17,7 @@ from attn_cli.prompt import Prompt, Token
 from attn_cli.source import Referring, Source
 from attn_cli.sources import is_recording, is_table
 from attn_cli.sources.dumps import TOKENS, open_dump
+from attn_cli.sources.dumps.recorders import RECORDERS, recorder_text
 from attn_cli.summaries.bisect.answer import BisectRequest
 from attn_cli.summaries.bisect.answer import bisect as bisected
 from attn_cli.summaries.bisect.names import NameMap
@@ -28,9 +29,10 @@ from attn_cli.text import excerpt, listed
 @takes_options
 def bisect(
     dump: Annotated[
-        str,
-        typer.Argument(metavar="DUMP", help="Read another engine's arrays: .npz, .safetensors, .npy or a folder."),
-    ],
+        str | None,
+        typer.Argument(metavar="DUMP", show_default=False,
+                       help="Read another engine's arrays: .npz, .safetensors, .npy or a folder."),
+    ] = None,
     text: o.Text = None,
     file: o.File = None,
     model: o.Model = "toy",
@@ -47,6 +49,11 @@ def bisect(
     until: Annotated[
         int | None, typer.Option("--until", metavar="LAYER", help="Compare layers up to this one.", min=0)
     ] = None,
+    recorder: Annotated[
+        str | None,
+        typer.Option("--recorder", metavar="ENGINE",
+                     help="Print lines that save a dump in torch, jax, mlx, vllm or llama.cpp."),
+    ] = None,
     *,
     output: OutputOptions,
     loading: LoadOptions,
@@ -62,8 +69,14 @@ def bisect(
     Examples:
       attn bisect mine.safetensors -m ./my-model
       attn bisect mine.npz "the cat sat" -m ./my-model --json
+      attn bisect mine.npz -m ./my-model -f md > issue.md
+      attn bisect --recorder jax
       attn bisect dumps/ -m ./my-model --map 'blk{layer}.q=q_rotated' --until 3
     """
+    if recorder is not None:
+        return _print_recorder(recorder)
+    if dump is None:
+        raise InputError("no dump", "name its file or folder; --recorder ENGINE prints how to save one")
     if is_table(model) or is_recording(model):
         raise InputError("bisect needs the model that the dump is held against", "name it with --model")
     names = NameMap(tuple(map_ or ()))
@@ -84,6 +97,14 @@ def bisect(
             )
         view.show(Report("bisect", source.about, (prompt,), warnings=prompt.warnings, answer=answer))
     return ExitCode.DONE if answer.is_equal else ExitCode.NEGATIVE
+
+
+def _print_recorder(engine: str) -> ExitCode:
+    """Print the script that saves a dump in an engine."""
+    if engine not in RECORDERS:
+        raise InputError(f"no recorder for {excerpt(engine, 40)}", f"there are {listed(RECORDERS)}")
+    typer.echo(recorder_text(engine), nl=False)
+    return ExitCode.DONE
 
 
 def _read(

@@ -86,3 +86,92 @@ def test_arrays_of_another_model_are_one_line(folder: str, tmp_path: Path) -> No
 
 def test_an_unknown_station_of_map_is_named(folder: str, tmp_path: Path) -> None:
     refused(attn("bisect", "d.npz", "-m", folder, "--map", "x=y"), 2, "--map x=y names no station")
+
+
+def test_a_document_says_the_finding_before_its_table(model: Any, folder: str, tmp_path: Path) -> None:
+    weights, settings = llama_port(model)
+    dump = dumped(tmp_path / "d.npz", Port(weights, planted(settings, "gate-up-swapped")).run(IDS), IDS)
+    lines = attn("bisect", dump, "-m", folder, "-f", "md").lines
+    finding = next(at for at, line in enumerate(lines) if "MLP" in line and "differs at every position" in line)
+    assert any("gate and up are in each other" in line for line in lines[finding:])
+    assert any(line.startswith("| layers") or "mlp |" in line for line in lines[finding:])
+
+
+def test_mistakes_of_one_layer_and_two_at_once(model: Any, folder: str, tmp_path: Path) -> None:
+    weights, settings = llama_port(model)
+    for wrong, names in (
+        (("norm-kind",), ["norm-kind"]),
+        (("qkv-order",), ["qkv-order"]),
+        (("rotary-pairs", "mask-missing"), ["rotary-pairs", "mask-missing"]),
+        (("head-tied",), ["head-tied"]),
+    ):
+        result = found(dumped(tmp_path / "d.npz", Port(weights, planted(settings, *wrong)).run(IDS), IDS), folder)
+        assert [mistake["name"] for mistake in result["mistakes"]] == names
+        assert result["explains_all"]
+
+
+def test_layouts_orders_and_llama_cpp_names_are_found(model: Any, folder: str, tmp_path: Path) -> None:
+    seen = Port(*llama_port(model)).run(IDS)
+    pairs = np.arange(8).reshape(2, 4).T.reshape(-1)  # halves of a head's columns, interleaved as in GGUF files
+    arrays = {f"Qcur-{i}": seen[f"layers.{i}.self_attn.q_rotated"][..., pairs].reshape(40, 32) for i in range(3)}
+    arrays |= {f"Vcur-{i}": seen[f"layers.{i}.self_attn.v_proj"].transpose(1, 2, 0)[None] for i in range(3)}
+    arrays |= {f"l_out-{i}": seen[f"layers.{i}.l_out"].T for i in range(3)}
+    arrays |= {"result_output": seen["lm_head"][-1:]}
+    result = found(dumped(tmp_path / "d.npz", arrays, IDS), folder)
+    rows = {row["name"]: row for row in result["arrays"]}
+    assert (result["verdict"], result["unplaced"]) == ("equal", [])
+    assert rows["Qcur-1"]["layout"] == "[n, h·d], columns of a head interleaved"
+    assert (rows["l_out-2"]["layout"], rows["Vcur-0"]["station"]) == ("[d, n]", "v")
+    assert (rows["result_output"]["first_position"], rows["result_output"]["positions"]) == (39, 1)
+
+
+def test_a_joint_projection_as_of_vllm_is_held_against_its_parts(model: Any, folder: str, tmp_path: Path) -> None:
+    seen: dict[str, np.ndarray] = {}
+    weights, settings = llama_port(model)
+    for layer in range(3):
+        x = Port(weights, settings).run(IDS)[f"layers.{layer}.input_layernorm"]
+        parts = [x @ weights[f"{layer}.{part}.w"].T for part in ("q", "k", "v")]
+        seen[f"model.layers.{layer}.self_attn.qkv_proj"] = np.concatenate(parts, -1)
+    result = found(dumped(tmp_path / "d.npz", seen, IDS), folder)
+    assert {(row["station"], row["wrong"]) for row in result["arrays"]} == {("qkv_projected", False)}
+
+
+def test_numbers_place_arrays_without_names_and_doubts_are_listed(model: Any, folder: str, tmp_path: Path) -> None:
+    seen = Port(*llama_port(model)).run(IDS)
+    arrays = {"a": seen["layers.1.self_attn.heads"], "noise": np.random.default_rng(0).normal(size=(40, 32))}
+    result = found(dumped(tmp_path / "d.npz", arrays, IDS), folder)
+    assert [(row["name"], row["layer"], row["station"], row["placed_by"]) for row in result["arrays"]] == [
+        ("a", 1, "heads", "numbers")
+    ]
+    assert [row["name"] for row in result["unplaced"]] == ["noise"]
+
+
+def test_nan_is_a_finding(model: Any, folder: str, tmp_path: Path) -> None:
+    seen = Port(*llama_port(model)).run(IDS)
+    seen["layers.1.mlp"][7] = np.nan
+    result = found(dumped(tmp_path / "d.npz", seen, IDS), folder)
+    assert (result["first"]["layer"], result["first"]["station"]) == (1, "mlp")
+    assert result["first"]["where"] == "differs at position 7 · NaN or Inf"
+
+
+def test_bfloat16_is_read_off_the_numbers(model: Any, folder: str, tmp_path: Path) -> None:
+    weights, settings = llama_port(model)
+    result = found(
+        dumped(tmp_path / "d.npz", Port(weights, replace(settings, precision="bfloat16")).run(IDS), IDS), folder
+    )
+    assert (result["verdict"], result["precision"]) == ("equal", "bfloat16")
+
+
+def test_every_recorder_is_python(tmp_path: Path) -> None:
+    for engine in ("torch", "jax", "mlx", "vllm", "llama.cpp"):
+        run = attn("bisect", "--recorder", engine)
+        compile(run.text, engine, "exec")
+    refused(attn("bisect", "--recorder", "tensorflow"), 2, "no recorder for tensorflow")
+
+
+def test_the_torch_recorder_makes_a_dump_that_is_equal(model: Any, folder: str, tmp_path: Path) -> None:
+    script = attn("bisect", "--recorder", "torch").text.replace("mine.safetensors", str(tmp_path / "d.safetensors"))
+    exec(script, {"model": model, "ids": IDS.tolist()})
+    result = found(str(tmp_path / "d.safetensors"), folder)
+    assert result["verdict"] == "equal"
+    assert len(result["arrays"]) > 3 * 8

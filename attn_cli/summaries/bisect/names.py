@@ -16,6 +16,7 @@ _NUMBER = re.compile(r"\d+")
 # The first that fits: what a name has in it, and the stations that it can mean, the likeliest first.
 _WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"ffn_inp", ("residual_mid",)),
+    (r"qkv_proj|c_attn|query_key_value|w_?qkv|attn_qkv|in_proj", ("qkv_projected",)),
     (r"post_(feedforward|mlp|ffn|ffw)\w*norm|ffn_post_norm", ("mlp_output_normed",)),
     (r"result_output|lm_?head|logits|output_logits", ("logits",)),
     (r"result_norm|final_?(layer_?)?norm|ln_f|norm_f|^(model\.|transformer\.)?norm(\.out(put)?)?$", ("final_norm",)),
@@ -40,7 +41,8 @@ _WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"resid\w*_?(mid|attn)|h_mid", ("residual_mid",)),
     (r"resid\w*_?(in|pre)|layer_in(put)?", ("residual_in",)),
     (r"l_out|layer_out(put)?|block_out(put)?|resid\w*_?(out|post)", ("residual",)),
-    (r"hidden(_?states?)?|resid|residual|^x$|layers?|blocks?|blk", ("residual_in", "residual")),
+    (r"hidden(_?states?)?|resid|residual|^x$", ("residual_in", "residual")),
+    (r"layers?|blocks?|blk|(^|[^a-z])h($|[^a-z])", ("residual", "residual_in")),
 )
 _COMPILED = tuple((re.compile(pattern, re.IGNORECASE), kinds) for pattern, kinds in _WORDS)
 

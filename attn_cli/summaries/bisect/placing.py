@@ -193,25 +193,22 @@ class Placing:
                 return own[0], "", "map" if hint.chosen else "name" if own[0].is_named else "numbers"
         if not ranked[0].at.is_of_layer and hint.kinds:
             return ranked[0], "", "map" if hint.chosen else "name"
-        best, second = _likeness(ranked[0].errors), next(
-            (_likeness(one.errors) for one in ranked[1:] if one.at != ranked[0].at), np.inf
-        )  # fmt: skip
-        if best <= _ALIKE and (best <= _CLEARLY * second or _same(ranked[0].at, ranked, best)):
+        best = _likeness(ranked[0].errors)
+        others = [one for one in ranked if _same_numbers(one.at) != _same_numbers(ranked[0].at)]
+        second = min((_likeness(one.errors) for one in others), default=np.inf)
+        if best <= _ALIKE and max(best, _EXACT) <= _CLEARLY * second:
             return ranked[0], "", "numbers"
         if best > _ALIKE:
             return None, f"its name says no layer, and no station has its numbers (nearest: {_said(ranked[0].at)})", ""
-        others = list(dict.fromkeys(_said(one.at) for one in ranked if _likeness(one.errors) <= best / _CLEARLY))
-        return None, f"it could be {' or '.join(others[:2])}: --map says which", ""
+        said = dict.fromkeys(_said(one.at) for one in ranked if _likeness(one.errors) <= best / _CLEARLY)
+        return None, f"it could be {' or '.join([*said][:2])}: --map says which", ""
 
 
-def _same(at: Station, ranked: list[_Try], best: float) -> bool:
-    """True where the places that fit as well are the same numbers: a layer's end and the next one's beginning."""
-    near = {one.at for one in ranked if _likeness(one.errors) * _CLEARLY < best}
-    ends = {
-        (one.layer + 1 if one.kind == "residual" else one.layer, one.kind in ("residual", "residual_in"))
-        for one in near
-    }
-    return len(ends) == 1 and next(iter(ends))[1]
+def _same_numbers(at: Station) -> tuple[int, str]:
+    """What stations of the same numbers have in common: a layer's end is the next one's beginning."""
+    if at.kind == "residual":
+        return at.layer + 1, "residual_in"
+    return at.layer, "heads" if at.kind == "w_o_input" else at.kind.removesuffix("_projected")
 
 
 def _said(at: Station) -> str:

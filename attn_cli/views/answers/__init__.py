@@ -3,6 +3,7 @@
 draw(part, summary, report, screen)   a part of one attention call; with `part.together`, of all calls at once
 draw(answer, report, screen)          an answer that is not one part per attention call
 next_words(report, invocation)        the words of the command to ask next; None where there is none
+said_before_table(answer)             lines before the answer's table in a document, where it has any
 """
 
 from collections.abc import Callable, Iterator
@@ -63,6 +64,13 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     name = report.answer.name if report.answer else "overview" if report.is_overview else parts[0].name
     words: list[str] | None = _file(name).next_words(report, invocation)
     return words
+
+
+def said_before_table(report: Report) -> list[str]:
+    """The lines that an answer says before its table in a document; none for most."""
+    said = getattr(_file(report.answer.name), "said_before_table", None) if report.answer is not None else None
+    lines: list[str] = [] if said is None else said(report.answer)
+    return lines
 
 
 def _file(name: str) -> ModuleType:

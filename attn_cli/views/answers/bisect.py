@@ -7,7 +7,7 @@ from rich.style import Style
 from rich.text import Text
 
 from attn_cli.selection import ranges
-from attn_cli.stations import KINDS
+from attn_cli.stations import KINDS, PlantedMistake
 from attn_cli.summaries.bisect.answer import Bisected
 from attn_cli.summaries.bisect.comparison import Compared
 from attn_cli.summaries.bisect.where import where_wrong
@@ -23,24 +23,11 @@ _MOST_UNPLACED = 6
 def draw(answer: Bisected, report: Report, screen: Screen) -> Iterator[Text | str]:
     """The dump, what it was compared with, the verdict, the cause, and what was not placed."""
     yield ""
-    yield from _lines(" · ".join([_held(answer.judged), answer.precision]), screen)
-    if answer.differing is not None:
-        tokens = answer.differing
-        ids = f"{_id(tokens.dump)} in the dump, {_id(tokens.text)} in the text"
-        said = f"tokens differ from position {tokens.position} on: {ids}"
+    yield from _lines(_held(answer), screen)
+    for paragraph in _verdict(answer):
         yield ""
-        yield from _lines(said, screen, BOLD)
-        yield from _lines(tokens.words, screen)
-    yield ""
-    if answer.first is None:
-        worst = max(answer.judged, key=lambda one: one.worst)
-        yield from _lines("equal: every array is within what the precision explains", screen, BOLD)
-        yield from _lines(f"nearest to its limit: {_place(worst)}, {_numbers(worst)}", screen)
-    else:
-        yield from _lines(_finding(answer.first), screen, BOLD)
-        yield from _neighbours(answer, answer.first, screen)
-        yield ""
-        yield from _cause(answer, screen)
+        for at, line in enumerate(paragraph):
+            yield from _lines(line, screen, BOLD if at == 0 else PLAIN)
     if answer.unplaced:
         yield ""
         shown = answer.unplaced[:_MOST_UNPLACED]
@@ -52,6 +39,11 @@ def draw(answer: Bisected, report: Report, screen: Screen) -> Iterator[Text | st
             yield Text(f"  and {len(answer.unplaced) - len(shown)} more: --json has all", DIM)
 
 
+def said_before_table(answer: Bisected) -> list[str]:
+    """The dump and the verdict, for an issue in another project."""
+    return [_held(answer), *(line for paragraph in _verdict(answer) for line in paragraph)]
+
+
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     """None: what is next is a change in the other engine."""
     return None
@@ -61,16 +53,35 @@ def _lines(text: str, screen: Screen, style: Style = PLAIN) -> Iterator[Text]:
     yield from (Text(line, style) for line in wrap(text, screen.width, subsequent_indent="  "))
 
 
+def _verdict(answer: Bisected) -> Iterator[list[str]]:
+    """What is wrong, or that nothing is, and why: each a line with those that belong to it."""
+    if answer.differing is not None:
+        tokens = answer.differing
+        ids = f"{_id(tokens.dump)} in the dump, {_id(tokens.text)} in the text"
+        yield [f"tokens differ from position {tokens.position} on: {ids}", tokens.words]
+    if answer.first is None:
+        worst = max(answer.judged, key=lambda one: one.worst)
+        yield [
+            "equal: every array is within what the precision explains",
+            f"nearest to its limit: {_place(worst)}, {_numbers(worst)}",
+        ]
+        return
+    yield [_finding(answer.first), _neighbours(answer, answer.first)]
+    yield from _cause(answer)
+
+
 def _id(number: int | None) -> str:
     return "none" if number is None else f"id {number}"
 
 
-def _held(judged: Sequence[Compared]) -> str:
-    """`96 arrays: q after rotary, k after rotary of layers 0-31`."""
+def _held(answer: Bisected) -> str:
+    """`96 arrays: q after rotary, k after rotary of layers 0-31 · bfloat16 · 4,211 tokens`."""
+    judged = answer.judged
     kinds = [kind for kind in KINDS if any(one.placed.at.kind == kind for one in judged)]
     layers = sorted({one.placed.at.layer for one in judged if one.placed.at.is_of_layer})
     of_layers = f" of layer{'s' if len(layers) > 1 else ''} {ranges(layers)}" if layers else ""
-    return f"{counted(len(judged), 'array')}: {listed((KINDS[kind] for kind in kinds), 6)}{of_layers}"
+    held = f"{counted(len(judged), 'array')}: {listed((KINDS[kind] for kind in kinds), 6)}{of_layers}"
+    return f"{held} · {answer.precision} · {counted(answer.tokens, 'token')}"
 
 
 def _place(one: Compared) -> str:
@@ -89,30 +100,32 @@ def _finding(one: Compared) -> str:
     return f"{_place(one)} {where_wrong(one.errors, one.over)} · {_numbers(one)}"
 
 
-def _neighbours(answer: Bisected, first: Compared, screen: Screen) -> Iterator[Text]:
+def _neighbours(answer: Bisected, first: Compared) -> str:
     """What is right before it, and how much is wrong after it."""
     before = [one for one in answer.judged if one.placed.at.order < first.placed.at.order]
     wrong = sum(one.is_wrong for one in answer.judged)
     last = f"right before it: {_place(before[-1])}" if before else "no array before it in the file"
     more = f"{counted(wrong - 1, 'array')} after it {'is' if wrong == 2 else 'are'} wrong, too" if wrong > 1 else ""
-    yield from _lines(" · ".join(x for x in (last, more) if x), screen)
+    return " · ".join(x for x in (last, more) if x)
 
 
-def _cause(answer: Bisected, screen: Screen) -> Iterator[Text]:
+def _cause(answer: Bisected) -> Iterator[list[str]]:
     cause = answer.cause
     if cause is None:
         return
     if not cause.mistakes:
-        yield from _lines("cause unknown: no usual mistake gives these numbers", screen, BOLD)
-        for one in cause.nearest:
-            yield from _lines(f"  nearest: {one.mistakes[0].words} (leaves {_short(one.error)})", screen)
+        near = [f"  nearest: {_words(one.mistakes)} (leaves {_short(one.error)})" for one in cause.nearest]
+        yield ["cause unknown: no usual mistake gives these numbers", *near]
         return
     where = "" if cause.layers is None else f" in layer {ranges(list(cause.layers))} alone"
-    words = "; and ".join(mistake.words for mistake in cause.mistakes)
-    yield from _lines(f"likely cause{where}: {words}", screen, BOLD)
     left = answer.still_wrong
     if left is None:
         worst = max(cause.after, key=lambda one: one.worst)
-        yield from _lines(f"with it every array is within the noise: {_short(worst.error)} at most beside it", screen)
+        then = f"with it every array is within the noise: {_short(worst.error)} at most beside it"
     else:
-        yield from _lines(f"with it, still wrong: {_finding(left)}", screen)
+        then = f"with it, still wrong: {_finding(left)}"
+    yield [f"likely cause{where}: {_words(cause.mistakes)}", then]
+
+
+def _words(mistakes: Sequence[PlantedMistake]) -> str:
+    return "; and ".join(mistake.words for mistake in mistakes)

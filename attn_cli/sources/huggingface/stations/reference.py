@@ -32,6 +32,7 @@ from attn_cli.sources.huggingface.stations.sites import Site, Sites, find_sites
 from attn_cli.stations import Arrive, PlantedMistake, Shape, Station, station
 
 _FEW = 8  # tokens of the pass that finds the sites
+_PROJECTED = ("q_projected", "k_projected", "v_projected")
 _MOST_LOGITS = 2**24  # numbers that come at once
 
 
@@ -129,7 +130,13 @@ class ModelReference:
         wants_logits = self.loaded.generating is not None and (wanted is None or station("logits") in wanted)
         model = self.loaded.generating if wants_logits and self.loaded.generating is not None else self.model
 
+        projected: list[torch.Tensor] = []
+
         def come(at: Station, x: torch.Tensor) -> None:
+            if at.kind in _PROJECTED:  # together they are what engines compute by one product
+                projected[:] = [*projected[: _PROJECTED.index(at.kind)], x]
+                if at.kind == _PROJECTED[-1] and len(projected) == len(_PROJECTED):
+                    come(Station(at.layer, "qkv_projected"), torch.cat(projected, -1))
             if left is not None:
                 if at not in left:
                     return

@@ -231,6 +231,9 @@ def _inside(
 def _projected(sites: Sites, layer: int, events: Sequence[_Event]) -> None:
     """Add the outputs of the projections of q, k and v, where each has one."""
     modules = sites.linear[-1].get("qkv", [])
+    if len(modules) == 1:
+        run = next(event.run for event in events if event.module is modules[0])
+        sites.add(modules[0], run, Site("qkv_projected", layer, False))
     if len(modules) == 3 and len({id(module) for module in modules}) == 3:
         runs = {event.module: event.run for event in events}
         for module, kind in zip(modules, ("q_projected", "k_projected", "v_projected"), strict=True):
