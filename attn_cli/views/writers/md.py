@@ -32,8 +32,10 @@ class MarkdownView(View):
     def show(self, report: Report) -> None:
         """Write the report's tables; InputError for a command without any, and for matrices of more than 64 rows."""
         if report.command not in _COMMANDS:
-            raise InputError(f"md has no table for the answer of {report.command}",
-                             "inspect, heads, top, matrix, layers and bisect have one: use csv or html")  # fmt: skip
+            raise InputError(
+                f"md has no table for the answer of {report.command}",
+                "use --format csv or html: md is for inspect, heads, top, matrix, layers, bisect",
+            )
         text = "\n".join(_blocks(report))
         self.write_text(text)
 
