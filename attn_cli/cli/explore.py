@@ -3,8 +3,8 @@
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
+from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -14,8 +14,9 @@ from rich.segment import Segment
 
 from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
-from attn_cli.cli.kit.options.model import LoadOptions, LookOptions, opened
-from attn_cli.cli.kit.options.text import TextOptions
+from attn_cli.cli.kit.options.model import opened
+from attn_cli.cli.kit.options.text_command import ReadOptions
+from attn_cli.cli.kit.run.kept_run import MOST_TOKENS, kept_run
 from attn_cli.cli.kit.run.texts import Texts
 from attn_cli.cli.kit.shell.commands import imported_command
 from attn_cli.cli.kit.shell.invocation import current
@@ -29,6 +30,7 @@ from attn_cli.explore.session import Outside, Session
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.selection import Selection
 from attn_cli.selection_syntax import selection_of
+from attn_cli.source import Source
 from attn_cli.sources import DEFAULT_MODEL, is_recording
 from attn_cli.sources.files.raw import nearest_name
 from attn_cli.sources.memory import free_memory
@@ -46,14 +48,9 @@ _TERMINAL = Path("/dev/tty")
 _INSTEAD = "attn inspect prints, -o page.html makes a page"
 
 
-@dataclass(frozen=True)
-class ExploreOptions(LoadOptions, LookOptions, TextOptions):  # the fields of the last base come first
-    """The text, the model, its layers and heads, and how it is loaded."""
-
-
 @takes_options
 def explore(
-    options: ExploreOptions,
+    options: ReadOptions,
     no_mouse: Annotated[bool, typer.Option("--no-mouse", help="Leave the mouse to the terminal.")] = False,
     color: o.Color = "auto",
     quiet: o.Quiet = False,
@@ -88,7 +85,7 @@ def explore(
     return ExitCode(run(session, mouse=not no_mouse))
 
 
-def _of_recording(options: ExploreOptions) -> ExploreOptions:
+def _of_recording(options: ReadOptions) -> ReadOptions:
     """The options, with a text that is the name of a recording as the model."""
     text = options.text
     if text is None or not is_recording(text):
@@ -127,7 +124,7 @@ def _keys_from_the_terminal() -> None:
 class _Reader:
     """Reads texts with what the options name, each in one pass whose every layer is kept."""
 
-    def __init__(self, options: ExploreOptions, *, quiet: bool) -> None:
+    def __init__(self, options: ReadOptions, *, quiet: bool) -> None:
         self.options, self.quiet = options, quiet
         reading = options.reading()
         alone = options.without_text or (is_recording(options.model) and (options.text, options.file) == (None, None))
@@ -135,18 +132,30 @@ class _Reader:
         if isinstance(self.text, str) and not (options.inputs or options.image or options.audio):
             reading["known_texts"] = [self.text]
         self.selection = selection_of(options.layer, options.head)
-        self.source = options.open(
-            options.model, quiet=quiet, projections=options.projections, chosen=self.selection, **reading
+        self.reading, self.kept = reading, kept_run(options, reading)
+
+    @cached_property
+    def source(self) -> Source:
+        """What texts are read with, opened when the first is."""
+        options = self.options
+        return options.open(
+            options.model, quiet=self.quiet, projections=options.projections, chosen=self.selection, **self.reading
         )
 
     def first(self) -> Recording:
-        """The recording of the command line's text, with progress on stderr."""
+        """The recording of the command line's text: of a run that is kept, or of one with progress on stderr."""
+        run = None if self.kept is None else self.kept.source(exact=True)
+        if run is not None:
+            self.quiet = True  # the model, if another text is read, is loaded beneath the screen
+            return run.recording
         assert isinstance(self.text, str)  # never an error: without `lines` those are raised
         budget = MemoryBudget(free_memory())
         layers = len(self.source.planned_layers(self.selection))
         with Progress(layers, 1, 0, quiet=self.quiet, verbose=False) as progress:
             recording = self._recording(self.text, progress.step, budget)
-        print_notes(filter(None, [*recording.prompt.warnings, left_out_note(budget)]), quiet=self.quiet)
+        is_kept = self.kept is not None and len(recording.prompt.tokens) <= MOST_TOKENS
+        note = self.kept.keep(recording) if self.kept is not None and is_kept else ""
+        print_notes(filter(None, [*recording.prompt.warnings, left_out_note(budget), note]), quiet=self.quiet)
         return recording
 
     def again(self, text: str, step: Callable[[], None]) -> Recording:
@@ -172,7 +181,7 @@ class _Reader:
         return record(self.source, text, selection=self.selection, pair=self.options.pair, budget=budget, step=step)
 
 
-def _origin(options: ExploreOptions) -> LineOrigin:
+def _origin(options: ReadOptions) -> LineOrigin:
     """The words of the command line that say what is read."""
     if is_recording(options.model):
         return LineOrigin((), ("-m", options.model))

@@ -7,6 +7,7 @@ import pytest
 
 from attn_cli.cli.kit.options import model as model_options
 from attn_cli.cli.kit.run import text_answers
+from attn_cli.explore.session import Session
 from attn_cli.kept.folder import KeptFolder, cache_folder
 from attn_cli.kept.model_files import model_state
 from tests.architectures.tiny import tiny_model
@@ -211,6 +212,28 @@ def test_a_second_overview_tells_its_story_without_the_model(
     assert opens(attn("inspect", text, "-m", writer, "-l", "0", env=env))
     assert opens(attn("inspect", text, "-m", writer, "-t", "sat", env=env))
     assert opens(attn("inspect", text, "-m", writer, "--fresh", env=env))
+
+
+def test_the_explorer_opens_a_kept_run_and_the_model_with_the_next_text(
+    writer: Path, cache: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sessions: list[Session] = []
+    monkeypatch.setattr("attn_cli.cli.explore._is_terminal", lambda: True)
+    monkeypatch.setattr("attn_cli.explore.app.run", lambda session, mouse: sessions.append(session) or 0)
+    for _ in range(2):
+        assert attn("explore", TEXT, "-m", writer, env=cache | {"TERM": "xterm"}).code == 0
+    assert len(runs(cache)) == 1
+    first, again = (session.scene.recording for session in sessions)
+    for ours, theirs in zip(again.layers, first.layers, strict=True):
+        assert ours.q is not None and theirs.q is not None and (ours.q == theirs.q).all()
+    assert again.prompt == first.prompt
+    no_model(monkeypatch)
+    assert attn("explore", TEXT, "-m", writer, env=cache | {"TERM": "xterm"}).code == 0
+    assert opens(attn("explore", f"{TEXT} bank", "-m", writer, env=cache | {"TERM": "xterm"}))
+    read = sessions[1].outside.read
+    assert read is not None
+    monkeypatch.undo()
+    assert read("the cat sat", lambda: None).prompt.text == "the cat sat"
 
 
 @pytest.mark.parametrize("spoilt", [{}, {"6": 3}, {"6": {"target": None}}], ids=str)

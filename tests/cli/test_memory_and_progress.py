@@ -10,6 +10,8 @@ from unittest import mock
 import numpy as np
 import pytest
 
+from attn_cli.cli.kit.options import output
+from attn_cli.cli.kit.options.output import OutputOptions
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.plan import CommandPlan
 from attn_cli.cli.kit.run.read_text import TextReader
@@ -18,6 +20,7 @@ from attn_cli.cli.kit.stderr.progress import Progress, running_model
 from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.errors import InputError
 from attn_cli.sources import memory
+from attn_cli.views.writers.page import PageView
 from tests.program import SHORT, attn, refused
 
 LIMIT = 4
@@ -139,6 +142,19 @@ def test_a_run_whose_layers_are_not_counted_says_so_after_a_while(monkeypatch: p
     with running_model(quiet=False):
         pass
     assert terminal.getvalue().strip("\0") == ""
+
+
+def test_a_drawing_says_so_after_a_while(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    terminal, shown = Terminal(), threading.Event()
+    real = StatusLine.set
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setattr(output, "_SILENT", 0.001)
+    monkeypatch.setattr(StatusLine, "set", lambda line, text: (real(line, text), shown.set()))
+    monkeypatch.setattr(PageView, "close", lambda view: shown.wait(SHORT) or pytest.fail("nothing was said"))
+    with OutputOptions(output=str(tmp_path / "x.svg")).view():
+        pass
+    assert "drawing svg" in terminal.getvalue()
+    assert _as_shown(terminal.getvalue()) == [""]
 
 
 def test_what_comes_last_counts_for_what_it_is_worth(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,6 +51,14 @@ def test_every_word_is_on_the_screen_twice(width: int, encoding: str) -> None:
     assert max(map(len, text.splitlines())) <= width
 
 
+def test_a_blank_parts_any_two_marks() -> None:
+    texts = [RIVER, LOAN, "the cat sat on a mat by the river and at home"]
+    text = attn("plane", *texts, env={"COLUMNS": "40"}).text
+    panels = [line[1:-1] for line in text.splitlines() if line.startswith("│")]
+    assert sum(len(re.findall(r"[123*]", line)) for line in panels) > 10
+    assert not any(re.search(r"[123*][123*]", line) for line in panels)
+
+
 def test_wide_and_hostile_words_stay_in_their_frame(tmp_path: Path) -> None:
     (tmp_path / "t.json").write_text(
         '{"\\u6cb3": [1, 0], "\\u94f6\\u884c": [0, 1], "a": [1, 1], "e\\u0301\\u0301": [2, 0]}'

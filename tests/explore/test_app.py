@@ -194,8 +194,9 @@ def test_heads_of_a_long_text_are_judged_beside_the_first_picture(monkeypatch: p
     assert outs and not scene.is_judged
 
     async def script(app: Explorer, pilot: Pilot[int]) -> None:
-        while not (scene.is_judged and (app.session.view.at, app.session.view.head) == (outs[0].call, outs[0].at)):
-            await pilot.pause()
+        async with asyncio.timeout(SHORT):
+            while not (scene.is_judged and (app.session.view.at, app.session.view.head) == (outs[0].call, outs[0].at)):
+                await pilot.pause()
         assert any(f"{len(outs)} of 12 stand out" in line for line in drawn(app))
 
     play(made, (80, 24), script)

@@ -118,10 +118,10 @@ class _Grid:
         self.rows = max(3, round(spread[1] / (2 * self.unit)) + 1)
 
     def cell(self, point: np.ndarray) -> tuple[int, int]:
-        """(row, column) of a place, the highest row first."""
-        column = round(float((point[0] - self.low[0]) / self.unit))
+        """(row, column) of a place, the highest row first; columns are even, so that a blank parts any two marks."""
+        column = 2 * round(float((point[0] - self.low[0]) / (2 * self.unit)))
         row = self.rows - 1 - round(float((point[1] - self.low[1]) / (2 * self.unit)))
-        return min(max(row, 0), self.rows - 1), min(max(column, 0), self.columns - 1)
+        return min(max(row, 0), self.rows - 1), min(max(column, 0), (self.columns - 1) // 2 * 2)
 
 
 @dataclass

@@ -44,6 +44,11 @@ class ModelCommandOptions(LoadOptions, OutputOptions, LookOptions):  # the field
 
 
 @dataclass(frozen=True)
+class ReadOptions(LoadOptions, LookOptions, TextOptions):  # the fields of the last base come first
+    """The text, the model, its layers and heads, and how it is loaded."""
+
+
+@dataclass(frozen=True)
 class TextCommandOptions(ModelCommandOptions, TextOptions):
     """The options of every command on a text: those on a model, the text, and --verbose."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from attn_cli._version import __version__
 from attn_cli.cli.kit.options.model import opened
-from attn_cli.cli.kit.options.text_command import TextCommandOptions
+from attn_cli.cli.kit.options.text_command import ReadOptions, TextCommandOptions
 from attn_cli.cli.kit.shell.settings import kept_folder
 from attn_cli.errors import LoadError, reason
 from attn_cli.kept.folder import KeptFolder
@@ -32,12 +32,12 @@ class KeptRun:
     folder: KeptFolder
     names: tuple[str, ...]
 
-    def source(self, *, tells: bool = False) -> KeptSource | None:
+    def source(self, *, exact: bool = False) -> KeptSource | None:
         """The run as a source; None where it isn't kept. A file that is none is removed.
 
-        tells  whether it must have been of exactly these heads, of which something is told
+        exact  whether it must have been of exactly these heads
         """
-        for name in self.names[-1:] if tells else self.names:
+        for name in self.names[-1:] if exact else self.names:
             path = self.folder.find(name)
             if path is not None:
                 try:
@@ -48,7 +48,7 @@ class KeptRun:
 
     def keep(self, recording: Recording) -> str:
         """Keep a run, with what was told of it before; a note on why it can't be, "" where it is."""
-        older = self.source(tells=True)
+        older = self.source(exact=True)
         if older is not None and older.recording.told:
             told = {**older.recording.told, **(recording.told or {})}
             recording = Recording(recording.about, recording.prompt, recording.layers, told)
@@ -63,7 +63,7 @@ class KeptRun:
         return ""
 
 
-def kept_run(options: TextCommandOptions, reading: Reading) -> KeptRun | None:
+def kept_run(options: TextCommandOptions | ReadOptions, reading: Reading) -> KeptRun | None:
     """The place of the kept run of these options; None for one that is not kept, or of no model."""
     texts = reading.get("known_texts") or []
     is_model = not (is_table(options.model) or is_recording(options.model)) and opened.get() is None

@@ -34,7 +34,7 @@ def run(
     kept = kept_run(options, reading)
     with options.view(settings) as view:
         if kept is not None and view.format == "terminal" and not options.fresh:
-            code = _answered_again(kept.source(tells=settings.predicts), options, reading, command, plan, view)
+            code = _answered_again(kept.source(exact=settings.predicts), options, reading, command, plan, view)
             if code is not None:
                 return code
         source = _opened(options, reading, predicts=settings.predicts and not options.lines)
