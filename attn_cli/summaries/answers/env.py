@@ -17,7 +17,7 @@ from attn_cli.summaries.report import Answer
 
 PACKAGES = ("torch", "transformers", "numpy", "typer", "rich")
 EXTRAS = {
-    "gguf": ("gguf", "accelerate"), "image": ("pillow",), "audio": ("soxr",), "explore": ("textual",),
+    "gguf": ("gguf", "accelerate"), "image": ("pillow",), "audio": ("soxr",), "adapters": ("peft",), "explore": ("textual",),
     "figure": ("resvg-py", "svg2pdf-py"), "scan": ("datasketches", "pyarrow"),
     "scan-ray": ("ray", "datasketches", "pyarrow"),
 }  # fmt: skip

@@ -12,10 +12,11 @@ from attn_cli.cli.kit.options.text_command import ReadOptions, TextCommandOption
 from attn_cli.cli.kit.shell.settings import kept_folder
 from attn_cli.errors import LoadError, reason
 from attn_cli.kept.folder import KeptFolder
-from attn_cli.kept.model_files import file_state, library_state, model_state
+from attn_cli.kept.model_files import file_state, library_state
 from attn_cli.recording import Recording
 from attn_cli.recording.file import chunks
 from attn_cli.sources import Reading, is_recording, is_table
+from attn_cli.sources.adapter_files import state_with_base
 from attn_cli.sources.kept_source import KeptSource
 
 MOST_TOKENS = 256  # of a text whose run is kept; queries and keys of a longer one take as long as the run
@@ -70,7 +71,7 @@ def kept_run(options: TextCommandOptions | ReadOptions, reading: Reading) -> Kep
     if not is_model or options.lines or options.inputs is not None or (len(texts) != 1 and not options.without_text):
         return None
     folder = kept_folder()
-    model = None if folder is None else model_state(options.model, options.revision)
+    model = None if folder is None else state_with_base(options.model, options.revision)
     media = [None if file is None else file_state(file) for file in (reading.get("image"), reading.get("audio"))]
     if folder is None or model is None:
         return None

@@ -25,6 +25,7 @@ from transformers import (
 from transformers.utils import logging as transformers_logging
 
 from attn_cli.errors import InputError, LimitError, LoadError
+from attn_cli.sources.huggingface.load.adapter import merged
 from attn_cli.sources.huggingface.load.cache import commit_of
 from attn_cli.sources.huggingface.load.checks import check_chosen_heads, check_chosen_layers, check_memory, check_sizes
 from attn_cli.sources.huggingface.load.device import device_of, dtype_of
@@ -92,6 +93,7 @@ def load(origin: Origin, *, generates: bool = False, check: Check | None = None)
                 check(config, tokenizer)
             generates = generates or (origin.options.predicts and generating_class(config) is not None)
             model, report = _generating_model(origin, config) if generates else _model(origin, config)
+            model = merged(model, origin)
     except (LoadError, InputError, LimitError):
         raise
     # transformers raises errors of any type; each becomes one line, and --debug shows the traceback
@@ -102,7 +104,7 @@ def load(origin: Origin, *, generates: bool = False, check: Check | None = None)
     if origin.options.device_map is None:
         model = model.to(device)
     generating = model if generates else None
-    if generates:
+    if generates or origin.adapter is not None:
         model = stack_of(model, config)
     about = {
         "model": origin.name,
@@ -130,6 +132,8 @@ def _model(origin: Origin, config: PreTrainedConfig) -> tuple[PreTrainedModel, d
     can be loaded only as part of it, as can weights that torchao packed.
     """
     saved = saved_class(config)
+    if origin.adapter is not None and saved is not None:  # it was trained on that class, whose module paths it names
+        return _load_class(saved, origin, config)
     try:
         model, report = _load_class(model_class(config), origin, config)
     except RuntimeError:

@@ -10,13 +10,14 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from attn_cli.errors import InputError, LoadError
 from attn_cli.selection import ALL, Selection
+from attn_cli.sources.adapter_files import ADAPTER_FILE, base_of, is_adapter
 from attn_cli.sources.devices import check_names
 from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path
 from attn_cli.sources.huggingface.load.trust.configuration import check_configuration
@@ -69,6 +70,7 @@ class Origin:
     gguf         the name of the .gguf file in the folder; None for other models
     local        whether it is on this machine and not on the hub
     hub_problem  what is wrong with the hub, as the end of a sentence; "" where it answers or wasn't asked
+    adapter      the folder of an adapter that changes the model there; None for a model as it is
     """
 
     name: str
@@ -77,6 +79,7 @@ class Origin:
     gguf: str | None = None
     local: bool = True
     hub_problem: str = ""
+    adapter: str | None = None
 
     @property
     def offline(self) -> bool:
@@ -113,6 +116,8 @@ def find(name: str, options: OriginOptions) -> Origin:
     """
     check_options(options)
     origin = _locate(name, options)
+    if origin.local and not origin.gguf and is_adapter(Path(origin.path)):
+        return _with_base(origin)
     if origin.local and options.revision:
         raise InputError("--revision is for models from the hub", f"{name} is a local path")
     if origin.gguf:
@@ -147,6 +152,23 @@ def _is_installed(package: str) -> bool:
         return package in sys.modules
 
 
+def _with_base(adapter: Origin) -> Origin:
+    """The origin of an adapter's base model, with the adapter; LoadError where base or peft are missing."""
+    folder, name = Path(adapter.path), adapter.name
+    check_folder(folder, name)
+    check_files(folder, name)
+    if not _is_installed("peft"):
+        raise LoadError(f"{name} is an adapter, which needs the package peft", "pip install 'attn-cli[adapters]'")
+    base = base_of(folder, name)
+    if kind_of_path(expanded(base), LoadError) is PathKind.FOLDER and is_adapter(expanded(base)):
+        raise LoadError(f"{name} is an adapter of an adapter ({base})", "merge that one into its base model first")
+    try:
+        origin = find(base, adapter.options)
+    except LoadError as error:
+        raise LoadError(f"{name} is an adapter of {base}: {error.message}", error.hint) from error
+    return replace(origin, name=name, adapter=str(folder))
+
+
 def _check_cached(origin: Origin) -> None:
     """Raise LoadError for an id that is not in the cache while the hub must not be asked; it names those that are."""
     from attn_cli.sources.huggingface.load.cache import (  # imported here: local models don't need it
@@ -168,10 +190,8 @@ def _check_folder(origin: Origin) -> None:
     """Raise LoadError for a folder that holds no model, or one that may not be loaded; InputError for no tokenizer."""
     folder, name = Path(origin.path), origin.name
     check_folder(folder, name)
-    if (folder / "adapter_config.json").is_file():  # transformers would load another model, the one it names
-        raise LoadError(
-            f"{name} is an adapter (adapter_config.json), not a model", "merge it into its base model first"
-        )
+    if (folder / ADAPTER_FILE).is_file():  # transformers would load another model, the one it names
+        raise LoadError(f"{name} holds an adapter ({ADAPTER_FILE}) and a model (config.json)", "move one elsewhere")
     if not (folder / "config.json").is_file():
         files = _gguf_files(folder)
         hint = f"give the file itself: {Path(name) / files[0]}" if files else "is it a model folder?"
