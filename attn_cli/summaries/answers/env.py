@@ -17,8 +17,8 @@ from attn_cli.summaries.report import Answer
 
 PACKAGES = ("torch", "transformers", "numpy", "typer", "rich")
 EXTRAS = {
-    "gguf": ("gguf", "accelerate"), "image": ("pillow",), "audio": ("soxr",), "adapters": ("peft",), "explore": ("textual",),
-    "figure": ("resvg-py", "svg2pdf-py"), "scan": ("datasketches", "pyarrow"),
+    "gguf": ("gguf", "accelerate"), "image": ("pillow",), "audio": ("soxr",), "adapters": ("peft",),
+    "explore": ("textual",), "figure": ("resvg-py", "svg2pdf-py"), "scan": ("datasketches", "pyarrow"),
     "scan-ray": ("ray", "datasketches", "pyarrow"),
 }  # fmt: skip
 # Variables whose value is told ...
