@@ -128,7 +128,11 @@ def inspect(
             return reducers
 
         def finished(report: Report) -> Report:
-            return with_one_matrix_alone(with_word_reads(report))
+            told = with_one_matrix_alone(with_word_reads(report))
+            decides = next((part.causal for _, part in told.parts_of(DecidingRows)), False)
+            if view.largest is not None and told.story is None and decides:
+                return told  # what the row that decides reads is said in its place
+            return replace(told, summaries=tuple(summary.without(DecidingRows) for summary in told.summaries))
 
         return CommandPlan(
             of_call, hiding=hiding, words=merges, measure=measure, scale=color_scale,

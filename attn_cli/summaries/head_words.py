@@ -27,7 +27,7 @@ from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds
 from attn_cli.summaries.standing_out import StandOut, standing_out
 
 FOCUSED, NONE = "*", "·"  # the letters of heads without a kind: that give one key a row most, and all others
-_FOCUSED_WORDS = "focused"
+_FOCUSED_WORDS, _NO_KIND = "focused", "nothing in common"
 _DOES = {
     INDUCTION: "looks at what followed this token before",
     DUPLICATE: "looks at this token's other places",
@@ -67,7 +67,7 @@ class HeadWork:
     letters   for every call and head its letter
     weights   for every call and head the weight by which it stands out, NaN where it doesn't
     does      for every call and head what it does, "" for nothing that has a name
-    others    the heads that don't stand out, counted by the name of their kind; "none" for those of no kind
+    others    the heads that don't stand out, counted by the name of their kind; "nothing in common" for those of no kind
     """
 
     outs: tuple[StandOut, ...]
@@ -116,8 +116,8 @@ def work_of(summaries: Sequence[Summary]) -> HeadWork:
         ))  # fmt: skip
         for at, kind in enumerate(kinds):
             if (call, at) not in of_head:
-                counts[KINDS[kind].words if kind >= 0 else "none"] += 1
-    others = sorted(counts.items(), key=lambda each: (each[0] == "none", -each[1]))
+                counts[KINDS[kind].words if kind >= 0 else _NO_KIND] += 1
+    others = sorted(counts.items(), key=lambda each: (each[0] == _NO_KIND, -each[1]))
     return HeadWork(tuple(outs), _families(outs), tuple(letters), tuple(weights), tuple(work), tuple(others))
 
 

@@ -43,9 +43,9 @@ def draw_kinds(scene: Scene, view: Viewpoint, work: HeadWork, width: int, room: 
     own = _own(scene, view, work, width)
     listed = room - len(lines) - len(own)
     families = [_family(family, view, scene, width) for family in work.families]
-    others = [f"{name} {count}" for name, count in work.others]
+    others = [f"{count} {name}" for name, count in work.others]
     if others:
-        families.append(parts_line(["others " + others[0], *others[1:]], width, DIM))
+        families.append(parts_line(["others: " + others[0], *others[1:]], width, DIM))
     if len(families) > listed > 0:
         families = [*families[: listed - 1], families[-1]]
     gaps = min(max(listed - len(families), 0), 2)

@@ -10,6 +10,7 @@ from attn_cli.explore.panes.lines import BOLD, CURSOR, DIM, PLAIN, Line, line, p
 from attn_cli.explore.panes.names import against_name, cell_line, head_name, short_label
 from attn_cli.explore.scene import Region, Scene
 from attn_cli.explore.viewpoint import Viewpoint
+from attn_cli.text import counted
 from attn_cli.views.drawing.bars import bar_style, signed_bar
 from attn_cli.views.drawing.cells import fit
 from attn_cli.views.drawing.palette import Ramp, ramp_for
@@ -153,9 +154,9 @@ def _rest(scene: Scene, view: Viewpoint, row: np.ndarray, places: list[int]) -> 
     others[places] = False
     if view.difference and view.against is not None:
         return f"{int(others.sum())} others change less"
-    noun = "queries" if view.by_column else "keys"
     rest = float(row[others].sum()) if others.any() else 0.0
-    words = [f"rest {rest:.3f} on {int(others.sum())} {noun}" if others.any() else f"all {int(finite.sum())} {noun}"]
+    said = [counted(int(some.sum()), "row" if view.by_column else "key") for some in (others, finite)]
+    words = [f"rest {rest:.3f} on {said[0]}" if others.any() else f"all {said[1]}"]
     missing = 1 - float(row[finite].sum())
     if not view.by_column and view.hide_sinks and missing > 5e-4:
         words.append(f"hidden or sink {missing:.3f}")

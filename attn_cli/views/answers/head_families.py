@@ -128,10 +128,10 @@ def _sinks(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
     queries, mask = len(summaries[0].queries), str(summaries[0].rule["mask"])
     leaves_out = queries >= FEW_KEYS and mask.startswith("causal")  # the first rows, which see few keys
     of_rows = f"of rows that see {FEW_KEYS} keys or more " if leaves_out else ""
-    for sink in text_sinks(kind_parts(summaries))[:_MOST_SINKS]:
+    for at, sink in enumerate(text_sinks(kind_parts(summaries))[:_MOST_SINKS]):
         kind = "a hub" if sink.is_hub else "a sink"
-        words = f"{sink.weight:.0%} of all attention {of_rows}rests on {token_label(sink.token)}, "
-        words += f"{kind} of {sink.heads:.0%} of heads"
+        words = f"and {sink.weight:.0%}" if at else f"{sink.weight:.0%} of all attention {of_rows}rests"
+        words += f" on {token_label(sink.token)}, {kind} of {sink.heads:.0%} of heads"
         if sink.value is not None and sink.value < SHORT_VALUE:
             words += f": its value is short ({sink.value:.2f} of the median), so little is read there"
         yield Text("\n".join(packed([words], screen.width)))

@@ -46,13 +46,17 @@ def draw(report: Report, screen: Screen) -> Iterator[RenderableType]:
         yield from story.draw(report.story, screen)
     if report.reads is not None:
         yield from word_reads.draw(report.reads, screen)
+    if _has_rows(report):
+        yield from token_reading.draw_row(report, screen)
     if not report.runs_model or next(report.parts_of(HeadKinds), None) is None:
         yield from draw_parts(report, screen)
         return
     yield from head_families.draw(report.summaries, screen)
     together, alone = parted(report)
     for part, summary in (*together, *alone):
-        if isinstance(part, Received) and not (report.story is None and report.reads is None):
+        if isinstance(part, DecidingRows):
+            continue
+        if isinstance(part, Received) and (report.story or report.reads or _has_rows(report)):
             yield from received_maps(report.summaries, screen, report.scale)
         elif not isinstance(part, HeadKinds) and not (isinstance(part, Heads) and is_abridged(report)):
             yield from drawer(part.name)(part, summary, report, screen)
@@ -69,7 +73,12 @@ _ONE_SCREEN = {"matrix": _chosen_matrix, "heads": head_overview.draw}
 
 
 def _is_of_token(report: Report) -> bool:
-    """True if the overview is of a picked token: what its row reads was kept."""
+    """True if the overview is of a picked token: what its row reads is told beside the kinds of heads alone."""
+    return _has_rows(report) and next(report.parts_of(Received), None) is None
+
+
+def _has_rows(report: Report) -> bool:
+    """True if what the rows that decide read is there to be told."""
     return next(report.parts_of(DecidingRows), None) is not None
 
 

@@ -29,16 +29,31 @@ _LABEL = 16  # columns of a token's name
 
 
 def draw(report: Report, screen: Screen) -> Iterator[Text]:
-    """A sentence, the text, the keys that are read most, the heads that read them, and what the model writes there."""
+    """What the token reads, the heads that read one token most, and what the model writes after it."""
+    yield from draw_row(report, screen)
+    seen = _first_stream(report)
+    named = _heads(seen, {*resting_keys(seen), *seen[0][1].rows})
+    yield Text()
+    title = f"no head gives another token {_LEAST_WEIGHT} that is no sink"
+    title = "heads that read one token most, and what they do on this text" if named else title
+    yield packed_text([title], screen, BOLD)
+    yield from (_head_line(name, keys, does, screen) for _, name, keys, does in named[:_MOST_HEADS])
+    if len(named) > _MOST_HEADS:
+        yield Text(f"  and {counted(len(named) - _MOST_HEADS, 'head')} that read less", DIM)
+    if report.story is not None:
+        yield from story.draw(report.story, screen)
+
+
+def draw_row(report: Report, screen: Screen) -> Iterator[Text]:
+    """A sentence on what the token reads, or the row that decides; the coloured text; the keys that are read most."""
     seen = _first_stream(report)
     first, part = seen[0]
     rows, sinks = part.rows, resting_keys(seen)
     shares = read_shares(seen)
     heads = sum(len(own.keys) for _, own in seen)
     weight = np.sum([own.weight for _, own in seen], axis=0) / heads
-    past = [
-        key for key in np.argsort(-shares, kind="stable").tolist() if key not in (*sinks, *rows) and shares[key] > 0
-    ]
+    order = np.argsort(-shares, kind="stable").tolist()
+    past = [key for key in order if key not in (*sinks, *rows) and shares[key] > 0]
     readers = " and ".join(token_label(first.queries[row]) for row in rows[:3]) + (" ..." if len(rows) > 3 else "")
     yield Text()
     yield Text("\n".join(packed([_sentence(readers, first.keys, rows, past, shares)], screen.width)), BOLD)
@@ -48,17 +63,6 @@ def draw(report: Report, screen: Screen) -> Iterator[Text]:
     yield Text()
     yield from _bars(first.keys, past[:_MOST_KEYS], shares, weight, screen)
     yield packed_text(_captions(first.keys, sinks, rows, shares, weight, heads), screen, DIM)
-    named = _heads(seen, {*sinks, *rows})
-    yield Text()
-    title = "heads that read one token most, and what they do on this text"
-    yield packed_text(
-        [title if named else f"no head gives another token {_LEAST_WEIGHT} that is no sink"], screen, BOLD
-    )
-    yield from (_head_line(name, keys, does, screen) for _, name, keys, does in named[:_MOST_HEADS])
-    if len(named) > _MOST_HEADS:
-        yield Text(f"  and {counted(len(named) - _MOST_HEADS, 'head')} that read less", DIM)
-    if report.story is not None:
-        yield from story.draw(report.story, screen)
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:

@@ -137,7 +137,7 @@ def _work(work: HeadWork) -> dict[str, Any]:
             {"name": family.name, "does": family.does, "heads": [work.outs.index(out) for out in family.heads]}
             for family in work.families
         ],
-        "others": [f"{name} {count}" for name, count in work.others],
+        "others": [f"{count} {name}" for name, count in work.others],
         "letters": ["".join(letters) for letters in work.letters],
         "does": {letter: does for of_call in zip(work.letters, work.does, strict=True)
                  for letter, does in zip(*of_call, strict=True)},

@@ -19,7 +19,6 @@ from attn_cli.source import Predicting, Source
 from attn_cli.sources.batches import batches_by_length
 from attn_cli.sources.kept_source import KeptSource
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.told.deciding_rows import DecidingRows
 from attn_cli.summaries.told.kept_story import told_document, told_story
 from attn_cli.summaries.told.story import tell
 from attn_cli.views.view import View
@@ -76,8 +75,6 @@ class TextAnswers:
         for result in results if self.plan.tells else ():
             if experiment is not None:
                 result.story = tell(experiment, result.text.prompt, result.summaries)
-            if self.plan.token is None:
-                result.summaries = [summary.without(DecidingRows) for summary in result.summaries]
 
     def _experiment(self, results: Sequence[TextResult], visit: TextsVisit) -> Experiment | None:
         """The run of a single text of which a story is told; None where none is told, or can be."""
