@@ -67,7 +67,7 @@ class HeadWork:
     letters   for every call and head its letter
     weights   for every call and head the weight by which it stands out, NaN where it doesn't
     does      for every call and head what it does, "" for nothing that has a name
-    others    the heads that don't stand out, counted by the name of their kind; "nothing in common" for those of no kind
+    others    the heads that don't stand out, counted by the name of their kind; those of none by "nothing in common"
     """
 
     outs: tuple[StandOut, ...]
