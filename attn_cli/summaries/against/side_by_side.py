@@ -109,10 +109,16 @@ def cell_labels(
     summary: Summary, head: int | str, query: int, key: int, other_key: int, other_keys: Sequence[Token]
 ) -> dict[str, Any]:
     """The fields `CELL` of a row; `key` or `other_key` is -1 where only the other text has it."""
-    of_key = (None, None) if key < 0 else (key, summary.keys[key].text)
-    of_other = (None, None) if other_key < 0 else (other_key, other_keys[other_key].text)
-    values = (summary.place.layer, head, query, summary.queries[query].text, *of_key, *of_other)
-    return {one.name: value for one, value in zip(CELL, values, strict=True)}
+    return {
+        "layer": summary.place.layer,
+        "head": head,
+        "query": query,
+        "query_token": summary.queries[query].text,
+        "key": None if key < 0 else key,
+        "key_token": None if key < 0 else summary.keys[key].text,
+        "other_key": None if other_key < 0 else other_key,
+        "other_key_token": None if other_key < 0 else other_keys[other_key].text,
+    }
 
 
 def _by_column(weights: np.ndarray, places: np.ndarray) -> np.ndarray:

@@ -16,15 +16,14 @@ from attn_cli.summaries.call_fields import (
     LAYER,
     QUERY,
     QUERY_TOKEN,
-    RESCALED_SHARE,
-    SHARE_BY,
     SHARES,
 )
 from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.fields import COUNT, NUMBER, SHARE, STREAM, Field, Rows
 from attn_cli.summaries.reduce import Part, Summary
 
-_CELL = (
+_ROW = (
+    STREAM,
     LAYER,
     HEAD_OF_MEAN,
     QUERY,
@@ -38,8 +37,9 @@ _CELL = (
         "scaled and masked, before the softmax; null if it is not finite, and between words, which have none",
     ),
     Field("weight", SHARE, "after the softmax"),
+    *SHARES,
 )
-TOP = Field("top", Rows((STREAM, *_CELL, *SHARES), "one key of one query, heaviest first"))
+TOP = Field("top", Rows(_ROW, "one key of one query, heaviest first"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,21 +84,33 @@ class Top(Part):
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per (head, query, rank)."""
-        # lists, because a NumPy number at a time takes longer than all the rest of a short text
-        shares = [(SHARE_BY.get(self.by), self.shares), (RESCALED_SHARE, self.rescaled_shares)]
-        columns = {one.name: values.tolist() for one, values in shares if one is not None and values is not None}
-        names = [*(one.name for one in _CELL), *columns]
-        keys, weights = self.keys.tolist(), self.weights.tolist()
-        scores = None if self.scores is None else self.scores.tolist()
+        # Lists and a literal: NumPy's numbers one by one, or a dict of the fields' names, take longer than writing.
+        every = (self.keys, self.weights, self.scores, self.shares, self.rescaled_shares)
+        keys, weights, scores, shares, rescaled_shares = (None if x is None else x.tolist() for x in every)
+        assert keys is not None
+        assert weights is not None
         for at, head in enumerate(summary.head_names(self.averaged)):
             for row, query in enumerate(self.rows):
                 query_token = summary.queries[query].text
                 for rank, key in enumerate(keys[at][row]):
-                    if key >= 0:
-                        score = None if scores is None else scores[at][row][rank]
-                        cell = (summary.place.layer, head, query, query_token, rank, key, summary.keys[key].text)
-                        more = (values[at][row][rank] for values in columns.values())
-                        yield dict(zip(names, (*cell, score, weights[at][row][rank], *more), strict=True))
+                    if key < 0:
+                        continue
+                    share = {} if shares is None else {f"{self.by}_share": shares[at][row][rank]}
+                    yield (
+                        {
+                            "layer": summary.place.layer,
+                            "head": head,
+                            "query": query,
+                            "query_token": query_token,
+                            "rank": rank,
+                            "key": key,
+                            "key_token": summary.keys[key].text,
+                            "score": None if scores is None else scores[at][row][rank],
+                            "weight": weights[at][row][rank],
+                        }
+                        | share
+                        | ({} if rescaled_shares is None else {"rescaled_share": rescaled_shares[at][row][rank]})
+                    )
 
     def arrays(self) -> dict[str, np.ndarray]:
         """`keys`, `weights`, `scores`, `value_share` or `output_share`, `rescaled_share` `[h, r, k]`, if collected."""
