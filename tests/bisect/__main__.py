@@ -100,7 +100,8 @@ def is_named(answer: Bisected, plants: tuple[str, ...]) -> bool:
     """True if every planted mistake is among those that are named."""
     names = [part for mistake in (answer.cause.mistakes if answer.cause else ()) for part in mistake.name.split("+")]
     names += [mistake.name for mistake in (answer.cause.mistakes if answer.cause else ())]
-    return all(any(name.startswith(name_of(plant)) for name in names) for plant in plants)
+    wanted = [{name_of(plant), "positions+1"} if plant == "positions" else {name_of(plant)} for plant in plants]
+    return all(any(name.startswith(tuple(each)) for name in names) for each in wanted)
 
 
 def measure(kind: str, cases: Any, until: float, *, verbose: bool) -> Counter[str]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 FACTOR = 4.0  # times the noise that an honest difference stays below
-_KEPT = 256  # positions at which noise is measured; in between by the nearest
+_KEPT = 128  # positions at which noise is measured; in between by the nearest
 _USUAL = 0.9  # of the positions: a row whose weights tip over in one engine need not do so in another
 
 UNITS = {"float64": 2.0**-23, "float32": 2.0**-23, "bfloat16": 2.0**-8, "float16": 2.0**-11, "4-bit": 2.0**-5}

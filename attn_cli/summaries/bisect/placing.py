@@ -92,7 +92,6 @@ class Placing:
 
     def arrive(self, at: Station, right: np.ndarray) -> None:
         """Take in the reference's numbers of a station."""
-        self.kept[at] = right[kept_rows(len(right))].copy()
         for one in self._tries[at]:
             values = one.layout.read(self._numbers(one.array), one.shape)
             if not one.is_named:  # a place of no name must be proved by the numbers
@@ -101,6 +100,8 @@ class Placing:
                 if not _likeness(sample) <= _ALIKE:
                     continue
             one.errors = errors_of(values, right, one.layout.start)
+        if any(one.errors is not None for one in self._tries[at]):
+            self.kept[at] = right[kept_rows(len(right))].copy()
 
     def _numbers(self, array: DumpArray) -> np.ndarray:
         if self._cached is None or self._cached[0] != array.name:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from attn_cli.kernel.definition.heads import join_heads, split_heads
-from attn_cli.kernel.lessons.mistakes.problem import Mistake, Problem, attended
+from attn_cli.kernel.lessons.mistakes.problem import AttendedTo, Mistake, Problem, attended, attending
 
 
 def head_mistakes(problem: Problem) -> Iterator[Mistake]:
@@ -14,7 +14,8 @@ def head_mistakes(problem: Problem) -> Iterator[Mistake]:
     h, g = len(q), len(k)
     if 1 < g < h:
         words = f"grouped key heads were tiled instead of repeated: head i read key head i mod {g}"
-        yield attended("groups-tiled", words, q, np.tile(k, (h // g, 1, 1)), np.tile(v, (h // g, 1, 1)), rule)
+        tiled = (h // g, 1, 1)
+        yield attending("groups-tiled", words, lambda: AttendedTo(q, np.tile(k, tiled), np.tile(v, tiled), rule))
     if 1 < g <= h:
         yield attended("key-head-0", "every head read key head 0", q, k[:1], v[:1], rule)
     if h == 1:
@@ -25,18 +26,11 @@ def head_mistakes(problem: Problem) -> Iterator[Mistake]:
         """The output so that joining it gives the numbers of heads joined by a reshape."""
         return np.asarray(split_heads(output.reshape(n, h * e), h))
 
-    cut = _recut(q), _recut(k), _recut(v), rule
-    yield attended(
-        "heads-cut-by-reshape",
-        "heads were cut by a reshape alone: [n, h * d] to [h, n, d] without moving the axis",
-        *cut,
-    )
-    yield attended(
-        "heads-cut-and-joined-by-reshape",
-        "heads were cut and joined by a reshape alone: a transpose is missing on both sides",
-        *cut,
-        joined,
-    )
+    words = "heads were cut by a reshape alone: [n, h * d] to [h, n, d] without moving the axis"
+    yield attending("heads-cut-by-reshape", words, lambda: AttendedTo(_recut(q), _recut(k), _recut(v), rule))
+    words = "heads were cut and joined by a reshape alone: a transpose is missing on both sides"
+    yield attending("heads-cut-and-joined-by-reshape", words,
+                    lambda: AttendedTo(_recut(q), _recut(k), _recut(v), rule, joined))  # fmt: skip
     yield attended(
         "heads-joined-by-reshape",
         "heads were joined by a reshape alone: [h, n, e] to [n, h * e] without moving the axis",

@@ -61,7 +61,7 @@ class StationAttention:
         self.rounding, self.wrong = rounding, wrong
         self.unseen = False
         self.rounds_weights = False
-        self.keep: dict[int, tuple[Products, Rule, Turning]] | None = None
+        self.note: Callable[[int, Products, Rule, Turning], None] | None = None
 
     def of_products(
         self,
@@ -82,8 +82,8 @@ class StationAttention:
             query, key, value = (self.rounding(x) for x in qkv)
             query, key = (_with_angle_noise(x, turning) for x in (query, key))
         of_text = rule.of_text(0, slice(0, n), slice(0, m), range(query.shape[1]))
-        if self.keep is not None:
-            self.keep[place.layer] = (query[0], key[0], value[0]), of_text, turning
+        if self.note is not None:
+            self.note(place.layer, (query[0], key[0], value[0]), of_text, turning)
         output = None
         for wrong in self.wrong:
             made = wrong.output(place.layer, module, (query[0], key[0], value[0]), of_text, turning)

@@ -308,25 +308,20 @@ def _embeddings(model: PreTrainedModel, sites: Sites) -> Iterator[ModuleMistake]
             partial(_scaled_input, first, float(width) ** 0.5),
         )  # fmt: skip
     for path, module in model.named_modules():
-        if type(module) is nn.Embedding and ("position" in path.rpartition(".")[2] or path.endswith("wpe")):
+        if isinstance(module, nn.Embedding) and ("position" in path.rpartition(".")[2] or path.endswith("wpe")):
             yield from _mistake("positions-missing", "the position embeddings are missing", "residual_in",
                                 [(-1, module, lambda m, a, y: torch.zeros_like(y))])  # fmt: skip
             for step in (1, -1, 2):
                 words = f"position embeddings are taken {abs(step)} {'too far on' if step > 0 else 'too far back'}"
-                yield from _mistake(f"positions{step:+}", words, "residual_in",
-                                    [(-1, module, partial(_moved, step))])  # fmt: skip
+                moved = nn.Parameter(module.weight.detach().roll(-step, 0), requires_grad=False)
+                yield ModuleMistake(PlantedMistake(f"positions{step:+}", words, "residual_in"),
+                                    partial(_set, [(-1, module, "weight", moved)]))  # fmt: skip
 
 
 def _through(
     weight: torch.Tensor, bias: torch.Tensor | None, module: nn.Module, args: Any, output: torch.Tensor
 ) -> torch.Tensor:
     return nn.functional.linear(args[0], weight, bias)
-
-
-def _moved(step: int, module: nn.Module, args: Any, output: torch.Tensor) -> torch.Tensor:
-    weight = module.weight
-    assert isinstance(weight, torch.Tensor)
-    return nn.functional.embedding((args[0] + step).clamp(0, len(weight) - 1), weight)
 
 
 def _scaled_input(block: nn.Module, factor: float, layers: Collection[int] | None) -> AbstractContextManager[None]:

@@ -57,7 +57,7 @@ class ModelReference:
         self._sites: Sites | None = None
         self._shapes: dict[Station, Shape] = {}
         self._module_mistakes: list[ModuleMistake] | None = None
-        self._seen: dict[int, tuple[Products, Rule, Turning]] = {}
+        self._seen: dict[int, list[PlantedMistake]] = {}  # the mistakes in attention of every layer
 
     def shapes(self, ids: Sequence[int]) -> dict[Station, Shape]:
         """Every station with its shape, by a pass over a few tokens."""
@@ -79,10 +79,11 @@ class ModelReference:
 
     def mistakes(self, layer: int) -> list[PlantedMistake]:
         """The mistakes of the layer, as the pass before saw it."""
-        found: list[PlantedMistake] = []
-        if layer in self._seen:
-            found += attention_mistakes(problem_of(self.model.config, layer, *self._seen[layer]))
-        return found + [each.planted for each in self._patches()]
+        return [*self._seen.get(layer, ()), *(each.planted for each in self._patches())]
+
+    def _note(self, layer: int, products: Products, rule: Rule, turning: Turning) -> None:
+        """Keep which mistakes a layer's attention can have."""
+        self._seen[layer] = list(attention_mistakes(problem_of(self.model.config, layer, products, rule, turning)))
 
     def _patches(self) -> list[ModuleMistake]:
         """The mistakes of modules beside attention's own arithmetic."""
@@ -168,7 +169,7 @@ class ModelReference:
             attend = StationAttention(ledger, rotations, TEXT_STREAMS, seen, rounding, wrong)
             attend.rounds_weights = precision in ("bfloat16", "float16")
             if not mistakes and precision is None:
-                attend.keep = self._seen
+                attend.note = self._note
             stack.enter_context(attending(self.model, attend))
             with torch.no_grad():
                 if wants_logits:
