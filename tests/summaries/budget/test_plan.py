@@ -10,7 +10,7 @@ from attn_cli.intervention import AttentionLayer
 from attn_cli.kv_cache import CacheChange, KeyHead
 from attn_cli.selection import ALL
 from attn_cli.summaries.budget.answer import Budget
-from attn_cli.summaries.budget.plan import BudgetTarget
+from attn_cli.summaries.budget.plan import BudgetTarget, CachePlanner
 from attn_cli.summaries.budget.pricing import Asked, Pricing, begin_pricing, budget
 from attn_cli.summaries.budget.sample import changes_of
 from attn_cli.summaries.budget.units import CachedHead, Unit, cached_heads, cached_share, rounded, windows
@@ -112,3 +112,14 @@ def test_windows_alike_are_one_change() -> None:
     heads = cached_heads([AttentionLayer(0, "self", 1, (0, 1, 2), seen=90, sizes=(8, 8))], ALL, 90)
     (change,) = changes_of(windows(heads, KeptKeys(4, 1))).cache
     assert change == CacheChange(0, key_heads=(0, 1, 2), window=4, first=1)
+
+
+def test_random_plans_are_predicted_better_than_by_their_sum(pricing: Pricing) -> None:
+    sample = pricing.sample
+    planner = CachePlanner(sample, pricing.heads, pricing.units, sample.losses([[unit] for unit in pricing.units]))
+    planner.learn()
+    sets = np.random.default_rng(5).random((20, len(pricing.units))) < 0.5
+    run = sample.losses([planner.chosen(own) for own in sets]).mean(1)
+    predicted, summed = planner.model.predict(sets), sets @ planner.model.means
+    missed, missed_by_sum = (float(((x - run) ** 2).mean()) for x in (predicted, summed))
+    assert missed < 0.3 * missed_by_sum
