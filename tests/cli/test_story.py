@@ -102,3 +102,27 @@ def test_a_generated_answer_is_told_whole(llama: Path) -> None:
     assert story["rows"] == [token["index"] - 1 for token in written]
     screen = attn("inspect", TEXT, "-m", llama, "--generate", "3", terminal=True, env={"NO_COLOR": "1"})
     assert "\nit wrote " in screen.text
+
+
+def test_a_story_that_takes_too_much_memory_is_left_out(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attn_cli.cli.kit.run.told_text.free_memory", lambda: 1000)
+    run = attn("inspect", TEXT, "-m", llama)
+    assert "what comes next is not told: the keys and values of" in run.errors
+    assert not re.search(r"^next  +", run.text, re.MULTILINE)
+    assert re.search(r"^\d+ photo reads \d+ \S+ most: 0\.\d\d of all that it reads", run.text, re.MULTILINE)
+
+
+@pytest.mark.usefixtures("loads_once")
+def test_a_long_text_is_told_by_its_sentences() -> None:
+    others = "The river rose over the lower quays, and the guards closed the gates of the old garden. " * 8
+    text = (
+        f"{others}The key of the tower lies under the blue stone. {others}Remember: the key of the tower lies under the"
+    )
+    run = attn("inspect", text, "-m", SMOL, "--json").json
+    assert len(run["input"]["tokens"]) > 300
+    story = run["result"]["story"]
+    assert (story["answer"].strip(), story["cut"]) == ("blue", "sentences")
+    first, *_ = (word for word in story["words"] if "Remember" not in word["text"])
+    assert "blue stone" in first["text"]
+    assert first["bits"] < -2
+    assert len(story["heads"]) == 24

@@ -190,11 +190,12 @@ def tell(experiment: Experiment, prompt: Prompt, summaries: Sequence[Summary]) -
 
 
 def _cut(prompt: Prompt) -> tuple[str, tuple[TextPart, ...]]:
-    """The division of a text: into words, of a long one into lines, or into sentences where it is of one line."""
+    """The division of a text: into words, of a long one into lines, or into sentences where a line holds half of it."""
     if len(prompt.tokens) > SHORT:
         for how in ("lines", "sentences"):
             parts = parts_of(prompt, how)
-            if sum(part.kind == "given" for part in parts) > 2:
+            given = [len(part.tokens) for part in parts if part.kind == "given"]
+            if len(given) > 2 and (how == "sentences" or 2 * max(given) <= len(prompt.tokens)):
                 return how, parts
     return "words", parts_of(prompt, "words")
 
