@@ -1,8 +1,9 @@
 """Trace an answer to the parts of the text that it came from."""
 
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Literal
 
+import numpy as np
 import typer
 
 from attn_cli.call import Call
@@ -16,8 +17,11 @@ from attn_cli.cli.kit.run.text_run import each_report
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.progress import Progress
-from attn_cli.errors import ExitCode
+from attn_cli.errors import ExitCode, InputError
+from attn_cli.prompt import Prompt
+from attn_cli.selection import Selection
 from attn_cli.source import Predicting, Source
+from attn_cli.summaries.answers.logit_keys import logit_keys
 from attn_cli.summaries.calls.hidden_keys import HiddenWeight
 from attn_cli.summaries.parts.answer import read_parts
 from attn_cli.summaries.parts.hidden import runs_to_hide
@@ -56,6 +60,11 @@ def parts(
         bool,
         typer.Option("--everywhere", help="Mask the part for all later tokens, not only for the question."),
     ] = False,
+    by: Annotated[
+        Literal["logit"] | None,
+        typer.Option("--by", metavar="MEASURE",
+                     help="Add what heads write from each part to the answer's logit: logit."),
+    ] = None,
     *,
     hiding: HidingOptions,
 ) -> ExitCode:  # fmt: skip
@@ -120,12 +129,22 @@ def parts(
                 hides=hides, step=progress.step,
             )  # fmt: skip
         hidden.weight = HiddenWeight(1 - read.read.left - read.read.learned_share, 1)
+        if by == "logit":
+            read = replace(read, key_logits=_key_logits(source, prompt, options.selection))
         read = replace(read, cut=how, rescaled=hiding.rescale, cites=cite, names_shown=bool(doc))
         obstacle = (f"no part can be hidden: {read.obstacle}",) if read.obstacle else ()
         warnings = (*prompt.warnings, *notes, *hiding.notes(hidden), *obstacle)
         return Report("parts", source.about, (prompt,), read.summaries, warnings, read, number)
 
     return each_report(options, report)
+
+
+def _key_logits(source: Source, prompt: Prompt, selection: Selection) -> np.ndarray:
+    """What heads write from each key of a text to the logit of its answer `[m]`; InputError for a table."""
+    if not isinstance(source, Predicting):
+        raise InputError("a table of word vectors has no logits", "choose a model with --model")
+    total: np.ndarray = logit_keys(source, prompt, selection).values.sum(axis=0)
+    return total
 
 
 def _messages(options: TextCommandOptions, text: str) -> list[tuple[str, str]] | None:

@@ -1,5 +1,6 @@
 """The truth of `attn top --why writers`: sums, weights without a pair, the known circuit, chance, and cost."""
 
+import itertools
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -14,14 +15,18 @@ from attn_cli.call import AttentionCall
 from attn_cli.intervention import HeadPlace
 from attn_cli.prompt import Prompt, Token
 from attn_cli.score_writers import RowChoice, Writer, WrittenRow
-from attn_cli.selection import Selection
+from attn_cli.selection import ALL, Selection
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel, load
 from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions, find
 from attn_cli.sources.huggingface.read.tokenize import labels
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.answers.kinds import head_kinds
+from attn_cli.summaries.answers.logit_keys import logit_keys
 from attn_cli.summaries.answers.writers import KeyPicks, writers_of
+from attn_cli.summaries.parts.answer import read_parts
+from attn_cli.summaries.parts.text_parts import parts_of
 from tests.architectures.tiny import enlivened
+from tests.benchmarks.generated_texts import lookup
 from tests.benchmarks.timing import compared
 from tests.sources.huggingface.conftest import folder_of
 from tests.sources.huggingface.residual.test_score_writers import distances, distances_of_smollm
@@ -31,6 +36,7 @@ TYPES_BAR, SMOLLM_BAR, WEIGHT_BAR = 1e-5, 1e-4, 1e-5
 DRAWS, DRAWS_BAR = 10, 9
 NETWORKS, NETWORKS_BAR = 20, 1
 COST_BAR = 2.0
+LOOKUPS = 16
 _LEVEL = 0.01  # of chance, all writers of a network together
 _ROWS, _CONTROLS, _PERMUTATIONS = 16, 6, 2000
 
@@ -49,6 +55,7 @@ def lines(repeats: int, *, quick: bool) -> Iterator[str]:
     source = ModelSource(load(find(str(path), OriginOptions(predicts=True))))
     smollm = distances_of_smollm(source)
     yield f"SmolLM2 in float32: sum within {smollm.of_sum:.1e}, bar {SMOLLM_BAR:.0e}; weights {smollm.of_weights:.1e}"
+    yield from _lookups(source, 4 if quick else LOOKUPS)
     yield from _circuit(source, 3 if quick else DRAWS)
     yield from _chance(3 if quick else NETWORKS)
     yield from _cost(source, repeats)
@@ -154,6 +161,26 @@ def _of_keys(row: WrittenRow) -> np.ndarray:
     """What each writer of each key adds `[keys, writers]`."""
     query = row.queries.sum(axis=0)
     return np.asarray((row.keys - row.base) @ query)
+
+
+def _lookups(source: ModelSource, count: int) -> Iterator[str]:
+    """Lookups that the model answers: the fact that comes first by what heads write from it, and by weight."""
+    by_logit = by_weight = tried = 0
+    for seed in itertools.count():
+        text, used, answer = lookup(seed)
+        (prompt,) = source.read([text])
+        found = logit_keys(source, prompt, ALL)
+        if not answer.startswith(found.answer.strip() or " "):
+            continue
+        logits, parts = found.values.sum(axis=0), parts_of(prompt, "lines")
+        shares = read_parts(source, prompt, parts, rows=[len(prompt.tokens) - 1]).read.parts
+        facts = [part for part in shares if part.number and part.number < len(shares) - 2]  # no heading, no question
+        by_logit += max(facts, key=lambda part: logits[list(part.part.tokens)].sum()).number == used
+        by_weight += max(facts, key=lambda part: part.share).number == used
+        tried += 1
+        if tried == count:
+            break
+    yield f"lookups: the used line first by logit in {by_logit} of {count}, by weight in {by_weight}"
 
 
 def _chance(networks: int) -> Iterator[str]:

@@ -23,6 +23,18 @@ Answer: The parrot is called"""
 FACTS = "the cat sat on the mat. he sat on the river bank."
 
 
+def test_what_heads_write_from_each_part() -> None:
+    """The parts' numbers add up to what all heads write; without --by logit there are none."""
+    run = attn("parts", PARROT, "-m", SMOL, "--by", "logit", "--json")
+    hold(run, "parts")
+    parts = {part["name"]: part["direct_logit"] for part in run.json["result"]["parts"]}
+    facts = {name: parts[name] for name in (f"line {at}" for at in range(2, 6))}
+    assert max(facts, key=lambda name: facts[name]) == "line 4"
+    assert "logit" in attn("parts", PARROT, "-m", SMOL, "--by", "logit", "--generate", "1").text
+    assert "direct_logit" not in attn("parts", PARROT, "-m", SMOL, "-f", "csv").lines[0]
+    refused(attn("parts", FACTS, "--by", "logit"), 2, "has no logits")
+
+
 def test_the_line_that_an_answer_came_from_comes_first() -> None:
     """The model writes its answer; the line that holds it comes first, in words and in numbers."""
     run = attn("parts", PARROT, "-m", SMOL, "--json")

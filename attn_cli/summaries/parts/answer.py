@@ -47,6 +47,7 @@ class PartsRead(Answer):
     rescaled   whether a screen divides shares by what the rows give to tokens that are not left out
     summaries  of the attention calls that read the text
     cites      whether each sentence of the answer is traced by itself
+    key_logits   what heads write from each key of the text to the logit of the answer `[m]`; None unless asked for
     names_shown  whether a screen names parts whose text says which they are, such as parts of documents
     """
 
@@ -63,6 +64,7 @@ class PartsRead(Answer):
     summaries: tuple[Summary, ...] = ()
     cites: bool = False
     names_shown: bool = False
+    key_logits: np.ndarray | None = None
 
     @property
     def effects(self) -> list[float]:
@@ -126,6 +128,7 @@ class PartsRead(Answer):
                 None if outcomes is None else outcomes[read.number],
                 self.has_queries(read),
                 read.number in context,
+                self.logit_of(read),
             )
             for read in self.order
         ]
@@ -133,6 +136,10 @@ class PartsRead(Answer):
     def records(self) -> Iterator[dict[str, Any]]:
         """One row per part."""
         return (made(COLUMNS, row) for row in self.table_rows)
+
+    def logit_of(self, read: ReadPart) -> float | None:
+        """What heads write from a part to the logit of the answer; None unless asked for."""
+        return None if self.key_logits is None else float(self.key_logits[list(read.part.tokens)].sum())
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Numbers of the parts in the order of the text `[S]`; `head_share` `[calls, heads, S]` where heads agree."""
@@ -146,6 +153,8 @@ class PartsRead(Answer):
             "rows": np.array(self.read.rows),
             "layers": np.array([layer for layer, _ in self.read.head_shares]),
         }
+        if self.key_logits is not None:
+            arrays["direct_logit"] = np.array([self.logit_of(read) for read in parts])
         if self.hidden is not None:
             name = "hidden_bits" if self.hidden.target else "hidden_cosine_distance"
             arrays[name] = np.abs(self.hidden.effects) if self.hidden.target is None else np.array(self.hidden.effects)

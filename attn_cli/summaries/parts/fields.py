@@ -34,6 +34,7 @@ class PartRow(NamedTuple):
     outcome: Outcome | None
     has_queries: bool
     is_context: bool
+    direct_logit: float | None = None
 
 
 def _number_of_outcome(name: str) -> Callable[[PartRow], float | None]:
@@ -96,6 +97,8 @@ COLUMNS = (
           "needed it; null without a target", _number_of_outcome("bits")),
     Field("hidden_cosine_distance", NUMBER, "of an encoder: 1 - cosine of the mean vectors with and without the part "
           "masked, the part left out of both; null elsewhere", _number_of_outcome("cosine_distance")),
+    Field("direct_logit", NUMBER, "with --by logit: what heads write from its tokens to the logit of the answer, minus "
+          "the mean logit; later layers can undo it", optional=True),
 )  # fmt: skip
 _PART = (
     *COLUMNS,

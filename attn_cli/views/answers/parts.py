@@ -99,6 +99,8 @@ def _legend(answer: PartsRead) -> str:
     else:
         rows = "all later rows" if hidden.everywhere else "these rows"
         words.append(f"hidden: change of log2 p({_word(hidden.target)}) with the part masked for {rows}")
+    if answer.key_logits is not None:
+        words.append("logit: what heads write from the part to the answer's; later layers can undo it")
     return " · ".join(words)
 
 
@@ -112,7 +114,8 @@ class _Table:
         self.is_bits = answer.hidden is not None and answer.hidden.target is not None
         self.whole = (answer.read.left or 1.0) if answer.rescaled else 1.0
         self.places = max(len(_place(read)) for read in answer.read.parts)
-        numbers = 7 + (12 if self.wide else 0) + (0 if self.effects is None else 9)
+        self.logits = answer.key_logits is not None
+        numbers = 7 + (12 if self.wide else 0) + (0 if self.effects is None else 9) + 9 * self.logits
         room = screen.width - 4 - self.places - numbers
         self.bar = min(20, room // 4) if self.wide else 0
         self.most = max(-effect for effect in answer.effects)
@@ -126,7 +129,9 @@ class _Table:
         """The names of the columns."""
         size = f"{'vs uniform':>12}" if self.wide else ""
         hidden = "" if self.effects is None else f"{'hidden':>9}"
-        return f"{'':{4 + self.places + self.label}}{'share':>7}{size}{hidden}"
+        return f"{'':{4 + self.places + self.label}}{'share':>7}{size}{hidden}" + (
+            f"{'logit':>9}" if self.logits else ""
+        )
 
     def line(self, read: ReadPart) -> Text:
         """A part: its tokens, the beginning of its text, its numbers."""
@@ -137,6 +142,8 @@ class _Table:
         effect = self.answer.effects[read.number]
         if self.effects is not None:
             line.append(f"{effect:>+9.2f}" if self.is_bits else f"{-effect:>9.4f}")
+        if self.logits:
+            line.append(f"{self.answer.logit_of(read):>+9.2f}")
         return line.append(self._marks(read)) if self.bar else line
 
     def rest(self, reads: list[ReadPart]) -> str:
