@@ -27,16 +27,19 @@ from attn_cli.errors import ExitCode, InputError
 from attn_cli.explore.command_line import LineOrigin
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.session import Outside, Session
+from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.selection import Selection
 from attn_cli.selection_syntax import selection_of
 from attn_cli.source import Source
-from attn_cli.sources import DEFAULT_MODEL, is_recording
+from attn_cli.sources import DEFAULT_MODEL, is_recording, is_table
 from attn_cli.sources.files.raw import nearest_name
 from attn_cli.sources.memory import free_memory
 from attn_cli.sources.recordings import RecordedSource
 from attn_cli.summaries.answers.record import record, recorded
+from attn_cli.summaries.answers.writers import KeyPicks, writers_of
 from attn_cli.summaries.reducers.record import MemoryBudget, left_out_note
+from attn_cli.views.answers.writers import cell_lines
 from attn_cli.views.drawing.raster import converted, require
 from attn_cli.views.drawing.screen import Screen, screen_of
 from attn_cli.views.sink import Sink
@@ -75,8 +78,10 @@ def explore(
     recording = reader.first()
     if not recording.layers:
         raise InputError("no layer attends to anything here", "choose other layers with --layer")
+    has_model = not (is_recording(options.model) or is_table(options.model))
     passes = (None, None) if is_recording(options.model) else (reader.again, reader.layer_again)
     outside = Outside(_origin(options), _write, partial(_draw, screen), *passes)
+    outside = replace(outside, read_writers=reader.writers if has_model else None)
     scene = Scene(recording, screen)
     session = Session(scene, outside, scene.opening)
     # imported here: the options are checked and the text is read without Textual
@@ -176,6 +181,15 @@ class _Reader:
         chosen = Selection(pairs=tuple((place.layer, head) for head in place.heads))
         self.source.each([recording.prompt], chosen, visit)
         return found[0]
+
+    def writers(self, recording: Recording, view: Viewpoint, width: int) -> list[str]:
+        """Who wrote the query and the key of a cell, in lines of so many columns."""
+        place = recording.layers[view.at].place
+        selection = Selection(pairs=((place.layer, place.heads[view.head]),))
+        picks = KeyPicks(1, lambda _: [view.key])
+        found = writers_of(self.source, recording.prompt, selection, lambda _: [view.query], picks)
+        cells = [cell for cell in found.cells if cell.place.stream == place.stream]
+        return [text.plain for cell in cells[:1] for text in cell_lines(cell, Screen(width, "none"))]
 
     def _recording(self, text: str, step: Callable[[], None], budget: MemoryBudget) -> Recording:
         return record(self.source, text, selection=self.selection, pair=self.options.pair, budget=budget, step=step)

@@ -257,6 +257,8 @@ class Explorer(App[int], inherit_bindings=False):
                 self.session.say(line)
             case Request("read" | "compare" as task, text):
                 self._read(text, self._replaced if task == "read" else self.session.compare)
+            case Request("writers"):
+                self._read_writers()
             case Request("picture", words):
                 self.session.guarded(lambda: self.session.draw(seen(self.session), words))
             case Request("edit"):
@@ -274,6 +276,16 @@ class Explorer(App[int], inherit_bindings=False):
         assert read is not None
         self._pass(
             lambda step: read(text, step), lambda recording: then(recording, text), f"reading · layer {{}} of {layers}"
+        )
+
+    def _read_writers(self) -> None:
+        """Find out who wrote the cell that is looked at."""
+        read, scene, view = self.session.outside.read_writers, self.session.scene, self.session.view
+        assert read is not None
+        self._pass(
+            lambda step: read(scene.recording, view, scene.screen.width),
+            lambda lines: self.session.show_writers(view, lines),
+            "who wrote query and key: one more pass",
         )
 
     def _read_missing_layer(self) -> None:

@@ -8,7 +8,20 @@ from attn_cli.explore.scene import Scene
 from attn_cli.explore.viewpoint import Viewpoint
 
 Task = Literal[
-    "quit", "copy", "write", "read", "compare", "ask", "edit", "mouse", "help", "find", "back", "undo", "picture"
+    "quit",
+    "copy",
+    "write",
+    "read",
+    "compare",
+    "ask",
+    "edit",
+    "mouse",
+    "help",
+    "find",
+    "back",
+    "undo",
+    "picture",
+    "writers",
 ]
 
 

@@ -49,12 +49,14 @@ class Scene:
 
     other   the recording of the other text, while one is compared
     screen  its height is all lines, the last of which is for hints
+    written  who wrote query and key, in lines, of the cells of which that was asked, by `written_place`
     """
 
     recording: Recording
     screen: Screen
     answers: Answers = field(default_factory=Answers)
     other: Recording | None = None
+    written: dict[Hashable, Sequence[str]] = field(default_factory=dict)
     _layouts: dict[Hashable, TextLayout] = field(default_factory=dict)
     _grids: dict[Hashable, Grid] = field(default_factory=dict)
     _work: dict[int, HeadWork] = field(default_factory=dict)

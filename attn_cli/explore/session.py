@@ -14,7 +14,7 @@ from attn_cli.explore.moves import head_named
 from attn_cli.explore.request import Request
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.trail import Trail
-from attn_cli.explore.viewpoint import Against, Viewpoint
+from attn_cli.explore.viewpoint import Against, Viewpoint, written_place
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.drawing.screen import Screen
@@ -25,6 +25,9 @@ Write = Callable[[Recording, Recording | None, list[str]], None]
 
 Draw = Callable[[Sequence[Sequence[Segment]], str, bool], None]
 """Writes lines of a screen as a picture to a file, over an older one where that is told."""
+
+ReadWriters = Callable[[Recording, Viewpoint, int], Sequence[str]]
+"""Lines, of so many columns, that say who wrote the query and the key of the cell that a viewpoint is on."""
 
 Read = Callable[[str, Callable[[], None]], Recording]
 """Reads a text with the model; calls its second argument after every layer, which may raise to end the pass."""
@@ -45,6 +48,7 @@ class Outside:
     write   runs a command line on a recording
     picture  writes a screen as a picture
     read    reads another text; None where there is no model
+    read_writers  who wrote the query and the key of a cell, in lines; None where there is no model
     read_layer  reads the same text for a layer of which memory kept the numbers alone; None where there is no model
     """
 
@@ -53,6 +57,7 @@ class Outside:
     picture: Draw
     read: Read | None = None
     read_layer: ReadLayer | None = None
+    read_writers: ReadWriters | None = None
 
 
 @dataclass
@@ -136,6 +141,10 @@ class Session:
         self.view = self.scene.settled(view)
         self.trail.clear()
 
+    def show_writers(self, view: Viewpoint, lines: Sequence[str]) -> None:
+        """Who wrote the cell of a viewpoint was found out."""
+        self.scene.written[written_place(view)] = lines
+
     def compare(self, recording: Recording, text: str) -> None:
         """Another text was read, to be compared with this one."""
         self.scene = replace(self.scene, other=recording, _grids={})
@@ -211,7 +220,11 @@ class Session:
                 self.view = self.scene.settled(before)
             case "read" | "compare" | "edit" if self.outside.read is None:
                 raise InputError("a recording has no model to read a text with: attn explore TEXT -m MODEL")
-            case "read" | "compare" if self.task:
+            case "writers" if self.outside.read_writers is None:
+                raise InputError("a recording has no model that writes: attn explore TEXT -m MODEL")
+            case "writers" if self.scene.written.pop(written_place(self.view), None) is not None:
+                return None
+            case "read" | "compare" | "writers" if self.task:
                 raise InputError("the model is reading already: esc ends it")
             case "write":
                 return self._write(request.words)

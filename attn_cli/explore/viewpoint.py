@@ -82,3 +82,8 @@ class Viewpoint:
     def with_partner(self, place: int) -> "Viewpoint":
         """The same with another one at the other end of the cell."""
         return replace(self, query=place) if self.by_column else replace(self, key=place)
+
+
+def written_place(view: Viewpoint) -> tuple[int, int, int, int]:
+    """The cell that a viewpoint is on: its call, head, query and key."""
+    return view.at, view.head, view.query, view.key

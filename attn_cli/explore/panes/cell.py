@@ -8,7 +8,7 @@ from rich.segment import Segment
 from attn_cli.explore.panes.lines import BOLD, DIM, PLAIN, Line, line, parts_line
 from attn_cli.explore.panes.names import cell_line, head_name, short_label
 from attn_cli.explore.scene import Region, Scene
-from attn_cli.explore.viewpoint import Viewpoint
+from attn_cli.explore.viewpoint import Viewpoint, written_place
 from attn_cli.recording import Terms
 from attn_cli.views.drawing.bars import bar_style, signed_bar
 
@@ -25,7 +25,11 @@ def draw_cell(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
     title = [head_name(scene, view, view.at, view.head), f"query {query} -> key {key}"]
     status = cell_line(scene, view, width)
     room = height - 3
-    if terms.products is None:
+    written = scene.written.get(written_place(view))
+    if written is not None:
+        title.append("who wrote them")
+        body, sums = [line(words, width) for words in written], _sums(terms) if terms.products is not None else ""
+    elif terms.products is None:
         body = [line("the model shows its weights alone here: no queries and keys were recorded", width)]
         sums = ""
     else:

@@ -35,7 +35,7 @@ _HINTS: dict[Pane, tuple[str, ...]] = {
                "find", "against", "mean", "hide", "write", "command", "quit"),
     "text": ("open", "back", "next-key", "turn", "step-before", "hide", "words", "find", "head-before", "layer-before",
              "against", "mean", "scale", "text", "write", "quit"),
-    "cell": ("back", "head-before", "layer-before", "write", "command", "quit"),
+    "cell": ("back", "writers", "head-before", "layer-before", "write", "command", "quit"),
 }  # fmt: skip
 _NAMES = {"heads": "all heads", "matrix": "a head's matrix", "text": "the text", "cell": "one cell"}
 
@@ -58,7 +58,7 @@ def hints(scene: Scene, pane: Pane, *, reads: bool) -> str:
     writes = scene.recording.prompt.generated is not None
     for name in _HINTS[pane]:
         each = next(command for command in COMMANDS if command.name == name)
-        if (name == "step-before" and not writes) or (name == "text" and not reads):
+        if (name == "step-before" and not writes) or (name in ("text", "writers") and not reads):
             continue
         hint = f"{each.shown} {each.hint}"
         if used + len(hint) + 2 > scene.screen.width:

@@ -36,13 +36,7 @@ def draw(answer: Writers, report: Report, screen: Screen) -> Iterator[Text | str
             yield Text(f"layer {cell.place.layer} · head {cell.place.head} · writers{stream}", BOLD)
         before = cell.place
         yield from (Text(f"  {line}") for line in packed(_told(cell), screen.width - 2))
-        if cell.pairs is None:
-            words = f"not taken apart: {visible(cell.obstacle)}"
-            yield from (Text(f"    {line}") for line in packed(words.split(" "), screen.width - 4, " "))
-        else:
-            yield from _table(cell, screen)
-            yield from _sums(cell, screen)
-            yield from (Text(f"    {line}", DIM) for line in packed(_proof(cell), screen.width - 4))
+        yield from cell_lines(cell, screen)
     if not answer.cells:
         yield Text("  that key is masked for this query")
     elif any(cell.pairs is not None for cell in answer.cells):
@@ -50,6 +44,17 @@ def draw(answer: Writers, report: Report, screen: Screen) -> Iterator[Text | str
         if answer.cells[0].side != "pairs":
             legend[1] = "without: the key's weight with the writer taken out of its score alone"
         yield Text("\n".join(packed(legend, screen.width)), DIM)
+
+
+def cell_lines(cell: WrittenCell, screen: Screen) -> Iterator[Text]:
+    """The writers of a cell and what proves them, or why there are none."""
+    if cell.pairs is None:
+        words = f"not taken apart: {visible(cell.obstacle)}"
+        yield from (Text(f"    {line}") for line in packed(words.split(" "), screen.width - 4, " "))
+        return
+    yield from _table(cell, screen)
+    yield from _sums(cell, screen)
+    yield from (Text(f"    {line}", DIM) for line in packed(_proof(cell), screen.width - 4))
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
