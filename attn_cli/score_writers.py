@@ -64,25 +64,23 @@ class WrittenRow:
     """Queries and keys of one row as sums over W writers, as the attention function had them; norms are held.
 
     queries   `[W, d]`, times the scale of the scores
-    keys      `[keys, W, d]`, those that were chosen
-    base      `[W, d]`, what they are held against: the key `against`, or the mean of the visible keys
+    keys      `[keys, W, d]`, those that were chosen, less the key `against` or the mean of the visible keys
     obstacle  why they are no such sums; "" where they are
 
-    The product of a query and a key is a score before softcap and bias.
+    The product of a query and a key is the contrast of a score before softcap and bias.
     """
 
     place: HeadPlace
     writers: tuple[Writer, ...]
     queries: np.ndarray
     keys: np.ndarray
-    base: np.ndarray
     obstacle: str = ""
 
     def pairs(self, at: int) -> np.ndarray | None:
         """What each pair of writers adds to the contrast of the key at place `at`: `[W of the query, W of the key]`."""
         if self.obstacle:
             return None
-        return self.queries @ (self.keys[at] - self.base).T
+        return self.queries @ self.keys[at].T
 
 
 @dataclass(frozen=True, eq=False)

@@ -160,7 +160,7 @@ def chance_of(source: ModelSource, seed: int, head: HeadPlace) -> tuple[float, W
 def _of_keys(row: WrittenRow) -> np.ndarray:
     """What each writer of each key adds `[keys, writers]`."""
     query = row.queries.sum(axis=0)
-    return np.asarray((row.keys - row.base) @ query)
+    return np.asarray(row.keys @ query)
 
 
 def _lookups(source: ModelSource, count: int) -> Iterator[str]:

@@ -62,7 +62,7 @@ def written_rows(
     nothing = np.zeros((0, 0))
     return [
         WrittenRow(HeadPlace(target.layer, heads[choice.head], target.stream), (), nothing,
-                   np.zeros((len(choice.keys), 0, 0)), nothing, _obstacle(target))
+                   np.zeros((len(choice.keys), 0, 0)), _obstacle(target))
         for choice in choices
     ]  # fmt: skip
 
@@ -157,15 +157,16 @@ class _WrittenPass:
         k = self.key[0, self._group(head)]
         visible = torch.from_numpy(choice.visible).to(k)
         base = (visible / visible.sum()) @ k if choice.against is None else k[choice.against]
-        found = [self._summed(x) for x in (self._query(head, choice.row), base, *(k[key] for key in choice.keys))]
+        query = self._query(head, choice.row)
+        found = [self._summed(query, query), *(self._summed(k[key] - base, k[key]) for key in choice.keys)]
         known = [x for x in found if x is not None]
         if len(known) < len(found):
             return None
-        of_query, of_base, *of_keys = known
+        of_query, *of_keys = known
         place = HeadPlace(self.target.layer, head, self.target.stream)
-        kept = self._wrote(of_query, of_base, *of_keys)
+        kept = self._wrote(of_query, *of_keys)
         writers = tuple(self.writers[at] for at in kept)
-        return WrittenRow(place, writers, of_query[kept], np.stack(of_keys)[:, kept], of_base[kept])
+        return WrittenRow(place, writers, of_query[kept], np.stack(of_keys)[:, kept])
 
     def head(self, row: int) -> WrittenHead | None:
         """The query of one row of the call's one head, all keys and values; None where they are no such sums."""
@@ -173,7 +174,8 @@ class _WrittenPass:
             return None
         (head,) = self.call.place.heads
         group = self._group(head)
-        queries = self._summed(self._query(head, row))
+        query = self._query(head, row)
+        queries = self._summed(query, query)
         keys, values = self._by_row(self.key[0, group]), self._by_row(self.value[0, group])
         if queries is None or keys is None or values is None:
             return None
@@ -192,20 +194,23 @@ class _WrittenPass:
     def _query(self, head: int, row: int) -> torch.Tensor:
         return self.query[0, head, row] * self.call.rule.scale
 
-    def _summed(self, vector: torch.Tensor) -> np.ndarray | None:
-        """What each writer adds to a vector, `[W, d]`; None where that is not the vector."""
+    def _summed(self, vector: torch.Tensor, like: torch.Tensor) -> np.ndarray | None:
+        """What each writer adds to a vector, `[W, d]`; None where that is not the vector.
+
+        like  a vector whose size says what is rounding
+        """
         parts = self.graph.parts(vector, [split.writes for split in self.splits])
         total = np.zeros((len(self.writers), len(vector)))
         for of_leaf, split in zip(parts.of_leaves, self.splits, strict=True):
             for writer, part in zip(split.writers, of_leaf.numpy(), strict=False):
                 total[self.index[writer]] += part
         total[self.index[BIASES]] += parts.constants.numpy()
-        expected = vector.detach().double().cpu().numpy()
-        return total if _agree(total.sum(axis=0), expected, expected, vector.dtype) else None
+        expected, size = (x.detach().double().cpu().numpy() for x in (vector, like))
+        return total if _agree(total.sum(axis=0), expected, size, vector.dtype) else None
 
     def _by_row(self, matrix: torch.Tensor) -> np.ndarray | None:
         """What each writer adds to every row of a matrix, `[m, W, d]`; None where the mean row is not such a sum."""
-        mean = self._summed(matrix.mean(0))
+        mean = self._summed(matrix.mean(0), matrix.mean(0))
         found = self.graph.parts_by_row(matrix, [split.writes for split in self.splits])
         if mean is None or found is None:
             return None
