@@ -84,7 +84,7 @@ def budget(
     \b
     Examples:
       attn budget --file sample.txt -m gpt2
-      attn budget --file sample.txt -m ./my-model --target 0.02 --check code.txt --engines plan/
+      attn budget --file a.txt -m gpt2 --target 0.02 --check b.txt --engines plan/
       attn budget --file sample.txt -m ./my-model --kv q8_0/q4_0 --json
     """
     _check(options)

@@ -55,7 +55,7 @@ def inspect(
     *,
     hiding: HidingOptions,
 ) -> ExitCode:  # fmt: skip
-    """Show the overview: tokens, heads, top keys, one matrix.
+    """Show the overview: what a text's answer or words rest on, what heads do, one matrix.
 
     Of a model that writes it begins with what comes next and which words and heads that rests on, of an encoder with
     what each word reads. Heads are named by what they attend to (attn guide kinds). The matrix is that of the head that
