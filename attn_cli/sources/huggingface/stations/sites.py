@@ -234,7 +234,9 @@ def _projected(sites: Sites, layer: int, events: Sequence[_Event]) -> None:
     if len(modules) == 1:
         run = next(event.run for event in events if event.module is modules[0])
         sites.add(modules[0], run, Site("qkv_projected", layer, False))
-    if len(modules) == 3 and len({id(module) for module in modules}) == 3:
+    modules = modules[:3]  # a fourth is W_O, where something stands between the heads and it
+    inputs = {next(p for p in module.parameters(recurse=False) if p.ndim == 2).shape[-1] for module in modules}
+    if len({id(module) for module in modules}) == 3 and len(inputs) == 1:
         runs = {event.module: event.run for event in events}
         for module, kind in zip(modules, ("q_projected", "k_projected", "v_projected"), strict=True):
             sites.add(module, runs[module], Site(kind, layer, False))
