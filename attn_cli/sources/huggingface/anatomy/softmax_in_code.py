@@ -30,6 +30,22 @@ _SOFTMAX = frozenset(
 )
 
 
+# Functions of other libraries, and of torch, whose softmax nothing outside of them sees.
+_FUSED = frozenset(
+    {
+        "flash_attn_func",
+        "flash_attn_qkvpacked_func",
+        "flash_attn_kvpacked_func",
+        "flash_attn_varlen_func",
+        "flash_attn_varlen_qkvpacked_func",
+        "flash_attn_with_kvcache",
+        "memory_efficient_attention",
+        "flex_attention",
+        "sageattn",
+    }
+)
+
+
 def modules_to_watch(model: nn.Module) -> dict[nn.Module, bool | None]:
     """The modules to watch, each with whether a softmax that it calls itself is attention; None if its use decides.
 
@@ -122,6 +138,11 @@ def names_a_softmax(module: nn.Module) -> bool:
     (True, False)
     """
     return _code_names(_class_of(module), _SOFTMAX)
+
+
+def names_a_fused_kernel(module: nn.Module) -> bool:
+    """True if the code of a module's class, or a function that it calls, names a kernel whose softmax can't be seen."""
+    return _code_names(_class_of(module), _FUSED)
 
 
 def _class_of(module: nn.Module) -> Any:  # typed Any because its static type isn't hashable

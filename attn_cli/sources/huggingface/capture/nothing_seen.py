@@ -13,7 +13,10 @@ def nothing_seen(model: nn.Module, ledger: Ledger) -> LoadError:
     name = type(model).__name__
     if ledger.unseen:
         places = _paths(place.path for place in ledger.unseen)
-        return LoadError(f"{name} attended where it can't be seen: {places}", "its softmax is in a fused kernel")
+        return LoadError(
+            f"{name} attended where it can't be seen: {places}",
+            "its softmax is in a fused kernel: choose SDPA or eager attention where the module lets you",
+        )
     if ledger.not_over_keys:
         places = _paths(place.path for place in ledger.not_over_keys)
         return LoadError(f"{name}: the attention of {places} has no softmax over keys", "attn shows softmax attention")

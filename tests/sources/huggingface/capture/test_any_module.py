@@ -7,10 +7,12 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.nn.attention.flex_attention import flex_attention
 
 from attn_cli import AttentionCall, FullMatrix, capture, reduce
 from attn_cli.call import Call
 from attn_cli.errors import LoadError
+from attn_cli.sources.huggingface.compat import hidden_from_function_modes
 
 WIDTH, HEADS = 24, 3
 
@@ -188,9 +190,38 @@ class ByHand(Heads):
         return self.joined(parts / parts.sum(-1, keepdim=True) @ v)
 
 
+def flash_attn_func(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """In place of the function of that name in flash-attn, which shows nothing to torch either."""
+    with hidden_from_function_modes():
+        return torch.softmax(q @ k.mT * q.shape[-1] ** -0.5, -1) @ v
+
+
+class Flash(Heads):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.joined(flash_attn_func(*self.split(x)))
+
+
+class Flex(Heads):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out = flex_attention(*self.split(x))
+        assert isinstance(out, torch.Tensor)
+        return self.joined(out)
+
+
+def test_a_fused_kernel_among_layers_that_are_seen_is_named() -> None:
+    model = Stack(CausalSelfAttention).eval()
+    model.layers[1] = Flash().eval()
+    with torch.no_grad(), capture(model, lambda _: None) as ledger:
+        model(torch.randint(11, (1, 4)))
+    assert [place.path for place in ledger.unseen] == ["layers.1"]
+    assert list(ledger.calls) == [("self", 0)]
+
+
 @pytest.mark.parametrize(
     ("block", "line"),
     [
+        (Flash, "Stack attended where it can't be seen: layers.0, layers.1"),
+        (Flex, "Stack attended where it can't be seen: layers.0, layers.1"),
         (LinearAttention, "Stack: the attention of layers.0, layers.1 has no softmax over keys"),
         (ChannelAttention, "Stack: the attention of layers.0, layers.1 has no softmax over keys"),
         (ByHand, "Stack: no attention was seen; batches of matrices were multiplied in layers.0, layers.1"),

@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.hooks import RemovableHandle
 
 from attn_cli.sources.huggingface.anatomy.forward_arguments import first_float_input
-from attn_cli.sources.huggingface.anatomy.softmax_in_code import names_a_softmax
+from attn_cli.sources.huggingface.anatomy.softmax_in_code import names_a_fused_kernel, names_a_softmax
 from attn_cli.sources.huggingface.anatomy.streams import looks_like_attention
 from attn_cli.sources.huggingface.capture.attend import Attend
 from attn_cli.sources.huggingface.capture.own_code.multi_head import is_plain, multi_head_output
@@ -187,9 +187,13 @@ class AttentionMode(TorchFunctionMode):
         """After a module whose use of a softmax decides: take what only its name can judge.
 
         Where it is called attention, a softmax inside that nothing was multiplied with directly is its weights, and
-        products without any are attention of another kind.
+        products without any are attention of another kind. A kernel that its code names, and of which nothing was seen,
+        is one whose softmax can't be seen.
         """
         module = before.module
+        if before.calls == self.ledger.total and names_a_fused_kernel(module):
+            self.ledger.record_unseen(module)
+            return
         is_named = self._is_called_attention(module)
         if not is_named and any(self._is_called_attention(outer.module) for outer in self.running):
             return
