@@ -6,7 +6,7 @@ from typing import NamedTuple
 class Recorder(NamedTuple):
     """A script for one engine.
 
-    tried  the version that it ran with; "" for one that was written by the engine's sources alone
+    tried  the version that it ran with; "" for one that was never run
     """
 
     script: str
@@ -144,5 +144,5 @@ RECORDERS = {
 def recorder_text(name: str) -> str:
     """The script of an engine, with a line before it that says what to set and whether it was tried."""
     recorder = RECORDERS[name]
-    state = f"tried with {recorder.tried}" if recorder.tried else f"written by the sources of {name}, not tried"
+    state = f"tried with {recorder.tried}" if recorder.tried else "never run yet"
     return f"# for {name}, {state}; ids is the list of the text's tokens\n{recorder.script.strip()}\n"
