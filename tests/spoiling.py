@@ -5,6 +5,7 @@ import random
 import re
 import warnings
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -103,11 +104,11 @@ def _change(holder: Any, key: Any, chance: random.Random) -> None:
         case 0:
             del holder[key]
         case 1 if isinstance(holder, list):
-            holder.insert(key, chance.choice([*_VALUES, holder[key]]))
+            holder.insert(key, deepcopy(chance.choice([*_VALUES, holder[key]])))  # which the next change may be in
         case 2 if type(holder[key]) is int:
             holder[key] += chance.choice((-1, 1, 1000))
         case _:
-            holder[key] = chance.choice(_VALUES)
+            holder[key] = deepcopy(chance.choice(_VALUES))
 
 
 def spoilt_array(array: np.ndarray, chance: random.Random) -> np.ndarray:
