@@ -27,8 +27,8 @@ _ROW = (
     LAYER,
     HEAD,
     KV_HEAD,
-    Field("change", SHARE, "the mean change of the paired rows"),
-    Field("last_change", SHARE, "the change of the last paired row"),
+    Field("change", SHARE, "mean change of weights over the rows that both texts have"),
+    Field("last_change", SHARE, "change of weights in the last row that both texts have"),
 )
 HEAD_CHANGES = Field("head_changes", Rows(_ROW, "one head, in the order that was asked for"))
 

@@ -53,7 +53,9 @@ class Context:
     """The word's vectors and its keys in one block and one context.
 
     before, after  its vector `[d]`, the mean over the word's tokens
-    weights, pulls `[m]` on every token of the text; pulls is None where values are unknown
+    weights        of the word on every token of the text `[m]`
+    pulls          the share of the word's attention output that each token's value makes `[m]`, which sum to 1; None
+                   where values are unknown
     """
 
     before: np.ndarray

@@ -211,12 +211,12 @@ _MORE = (
     Field("floor", NUMBER, "change of the weight where nothing is taken out: rounding"),
     Field("not_split", or_none(TEXT), "why writers can't be told apart; null where they are",
           lambda cell: cell.obstacle or None),
-    Field("count", INTEGER | {"minimum": 0}, "how many terms there are; the largest are listed"),
+    Field("count", INTEGER | {"minimum": 0}, "pairs, or writers of one side, in the score; the largest are listed"),
     Field("terms", Rows(TERM, "a pair of writers, or a writer of the side that was asked for"),
           value=lambda cell: rows_of(cell)),
-    Field("query_writers", Rows(_SUM), "writers of the query with all keys' writers together, largest first",
+    Field("query_writers", Rows(_SUM), "writers of the query, with sums over all writers of the key; largest first",
           lambda cell: cell.of_side("query")),
-    Field("key_writers", Rows(_SUM), "writers of the key with all queries' writers together, largest first",
+    Field("key_writers", Rows(_SUM), "writers of the key, with sums over all writers of the query; largest first",
           lambda cell: cell.of_side("key")),
 )  # fmt: skip
 FIELDS = (Field("writers", Rows((*CELL, *_MORE)), "one key of one query", "cells"),)

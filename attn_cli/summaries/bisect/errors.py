@@ -44,7 +44,7 @@ class Errors:
         return float(np.median(self.error / np.maximum(self.size, 1e-30)))
 
     def over(self, noise: "Noise | None") -> np.ndarray:
-        """The errors in units of what is allowed `[p, heads]`: above 1 is wrong."""
+        """The errors divided by what the noise allows, `[positions, heads]`: above 1 is wrong."""
         allowed = FACTOR * noise.at(self.start, self.error.shape[0], self.size) if noise is not None else self.size
         return self.error / np.maximum(allowed, 1e-30)
 

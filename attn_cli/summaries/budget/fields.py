@@ -54,7 +54,7 @@ _CHECKED = (
 )
 _BY_WEIGHT = (
     Field("cache", SHARE, "the cache that is left, as a share"),
-    Field("bits", NUMBER, "bits a token lost when it was run"),
+    Field("bits", NUMBER, "bits a token that this plan loses, measured by running it"),
 )
 _PLAN = (
     Field("target_bits", NUMBER, "bits a token that it may lose; null for a plan of a cache's size", "target.bits"),
@@ -63,7 +63,7 @@ _PLAN = (
     Field("taken", COUNT, "how many units it takes away", lambda priced: int(priced.plan.taken.sum())),
     Field("cache", SHARE, "the cache that is left, as a share of all keys in 16 bits", "plan.cache"),
     Field("predicted", NUMBER, "bits a token lost, as predicted before it was run", "plan.predicted"),
-    Field("bits", NUMBER, "bits a token lost when it was run whole", "plan.bits"),
+    Field("bits", NUMBER, "bits a token that the whole plan loses, measured by running it", "plan.bits"),
     Field("summed", NUMBER, "the sum of its single losses", "plan.summed"),
     Field("by_text", each(NUMBER), "bits a token lost on each text of the sample", lambda x: list(x.by_text)),
     Field("by_weight", Object(_BY_WEIGHT, nullable=True), "a plan of as small a cache that windows the key heads with "

@@ -122,7 +122,7 @@ class CachePlanner:
         return CachePlan(taken, self.cache(taken), predicted, float(self.model.means[taken].sum()), losses)
 
     def by_order(self, order: Sequence[int] | np.ndarray, cache: float) -> np.ndarray:
-        """The first units of an order, as many as it takes for a cache of this share."""
+        """For each unit, True if it is taken away: the first of an order, until the cache is down to this share."""
         taken = np.zeros(len(self.units), dtype=bool)
         for unit in order:
             if self.cache(taken) <= cache + 1e-9:

@@ -54,7 +54,7 @@ _DIFFERENCE = (
     *within("place", PLACE),
     Field("statistic", TEXT, "as in attn heads --json"),
     Field("first", NUMBER, "mean over the documents of the first scan"),
-    Field("second", NUMBER, "of the second"),
+    Field("second", NUMBER, "mean over the documents of the second scan"),
     Field("difference", NUMBER, "second minus first"),
     Field("low", NUMBER, "the lower end of its 95 % confidence interval"),
     Field("high", NUMBER, "its upper end"),
