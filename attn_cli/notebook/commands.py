@@ -27,6 +27,8 @@ from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.summaries.reducers.received import ReceivedShares
 from attn_cli.summaries.reducers.top import TopKeys
 from attn_cli.summaries.report import Report
+from attn_cli.summaries.told.word_reads import TokenReadsReducer
+from attn_cli.summaries.with_reads import reads_each_token, with_word_reads
 from attn_cli.text import counted
 from attn_cli.token_syntax import picked_rows, rows_of_stream
 from attn_cli.views.data import arrays_of, to_json
@@ -148,7 +150,8 @@ def inspect(
 
     def reducers(rows: object, call: Call) -> list[Reducer]:
         kinds = HeadKindsReducer(texts.setdefault(id(call.keys), KindTexts([call.keys])))
-        return [HeadStatistics(), kinds, ReceivedShares(), PooledMatrix(_LARGEST, _LARGEST)]
+        reads = [TokenReadsReducer()] if reads_each_token(call) else []
+        return [HeadStatistics(), kinds, ReceivedShares(), *reads, PooledMatrix(_LARGEST, _LARGEST)]
 
     return _found("inspect", text, opened(text, model, loading), selected(layers, heads), reducers)
 
@@ -251,4 +254,5 @@ def _found(
 
     source.each([prompt], selection, visit)
     found = with_one_matrix(summaries) if command == "inspect" else tuple(summaries)
-    return Findings(Report(command, source.about, (prompt,), found, prompt.warnings))
+    report = Report(command, source.about, (prompt,), found, prompt.warnings)
+    return Findings(with_word_reads(report) if command == "inspect" else report)

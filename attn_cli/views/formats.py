@@ -75,7 +75,7 @@ FORMATS = (
     Format("pdf", (".pdf",), "page:PageView", _IMAGE, binary=True),
     Format("md", (".md",), "md:MarkdownView",
            "heads, top keys, layers and matrices of up to 64 x 64 as GitHub tables; of `inspect`, `heads`, `top`, "
-           "`matrix` and `layers`"),
+           "`matrix`, `layers` and `bisect`"),
 )  # fmt: skip
 
 

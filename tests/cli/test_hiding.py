@@ -37,18 +37,22 @@ def test_special_tokens_are_gone_and_their_weight_is_said(command: str) -> None:
 
 
 def test_the_overview_without_the_first_key() -> None:
-    """Shares of all attention over all heads; rescaled they are divided by what the first key leaves."""
-    plain, rescaled = minilm("inspect"), minilm("inspect", "--hide", "0", "--rescale")
+    """Shares of all attention; rescaled, those of each head are divided by what the first key leaves."""
+    plain, rescaled = minilm("inspect", "--json"), minilm("inspect", "--json", "--hide", "0", "--rescale")
 
-    def most(run: Run) -> dict[str, float]:
-        lines = run.text[run.text.index("most attended") :].splitlines()[1:]
-        return {line.split()[1]: float(line.split()[2]) for line in lines[: lines.index("")]
-                if not line.startswith(("sink", "bars:"))}  # fmt: skip
+    def received(share: str, run: Run) -> dict[tuple[int, int, str], float]:
+        rows = json.loads(run.text)["result"]["received"]
+        return {(row["layer"], row["head"], row["key_token"]): row[share] for row in rows}
 
-    assert "sink 0 [CLS] · 86% of heads · weight 0.593" in plain.text
-    assert most(plain) | {"[SEP]": 0.069, "sat": 0.065, "river": 0.063} == most(plain)
-    assert most(rescaled) | {"[SEP]": 0.170, "sat": 0.160, "river": 0.155} == most(rescaled)
-    assert "[CLS]" not in most(rescaled)
+    of_all, left = received("received_share", plain), received("rescaled_share", rescaled)
+    total = {token: sum(share for (*_, key), share in of_all.items() if key == token) / 72 for *_, token in of_all}
+    assert {token: round(share, 3) for token, share in total.items()}.items() >= {
+        "[CLS]": 0.593, "[SEP]": 0.069, "sat": 0.065, "river": 0.063
+    }.items()  # fmt: skip
+    assert left == pytest.approx({
+        (layer, head, token): share / (1 - of_all[layer, head, "[CLS]"])
+        for (layer, head, token), share in of_all.items() if token != "[CLS]"
+    }, abs=1e-5)  # fmt: skip
     assert rescaled.errors == "attn: 0 [CLS] hidden: 59% of the weight; rest rescaled to 1\n"
 
 

@@ -143,7 +143,7 @@ def _proof(cell: WrittenCell) -> list[str]:
     """The distance of the sum from the model's own score, and the floor."""
     assert cell.difference is not None and cell.floor is not None
     what = "all pairs add up to" if cell.side == "pairs" else "all writers add up to"
-    within = f"within 1e{math.ceil(math.log10(cell.difference))}" if cell.difference else "to the last digit"
+    within = f"within 1e{max(-5, math.ceil(math.log10(cell.difference)))}" if cell.difference else "to the last digit"
     return [f"{what} {cell.product:+.2f} {within}", f"noise floor of the weight {cell.floor:.4f}"]
 
 
