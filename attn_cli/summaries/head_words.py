@@ -27,7 +27,7 @@ from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds
 from attn_cli.summaries.standing_out import StandOut, standing_out
 
 FOCUSED, NONE = "*", "·"  # the letters of heads without a kind: that give one key a row most, and all others
-_FOCUSED_WORDS, _NO_KIND = "focused", "nothing in common"
+_FOCUSED_WORDS, _NO_KIND = "focused", "no kind"
 _DOES = {
     INDUCTION: "looks at what followed this token before",
     DUPLICATE: "looks at this token's other places",
@@ -67,7 +67,7 @@ class HeadWork:
     letters   for every call and head its letter
     weights   for every call and head the weight by which it stands out, NaN where it doesn't
     does      for every call and head what it does, "" for nothing that has a name
-    others    the heads that don't stand out, counted by the name of their kind; those of none by "nothing in common"
+    others    the heads that don't stand out, counted by the name of their kind; those of none by "no kind"
     """
 
     outs: tuple[StandOut, ...]

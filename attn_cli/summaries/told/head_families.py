@@ -37,7 +37,7 @@ class CountedKind(NamedTuple):
 
 
 def families(summaries: Sequence[Summary]) -> list[CountedKind]:
-    """The heads of every kind that any head is of, in the order of kinds; last those that look at nothing in common."""
+    """The heads of every kind that any head is of, in the order of kinds; last those that fit none."""
     kinds: dict[str, CountedKind] = {}
     rest: list[tuple[str, float]] = []
     for summary in summaries:
@@ -56,11 +56,11 @@ def families(summaries: Sequence[Summary]) -> list[CountedKind]:
     found = sorted(kinds.values(), key=lambda family: KINDS.index(family.kind) if family.kind else 0)
     for family in found:
         family.heads.sort(key=lambda head: -head[1])
-    return [*found, *([CountedKind("looks at nothing in common", None, rest)] if rest else [])]
+    return [*found, *([CountedKind("fits no kind", None, rest)] if rest else [])]
 
 
 def work_in_words(summary: Summary, at: int) -> str:
-    """The work of one head of a call on this text; "" where it looks at nothing in common, or rests on a sink."""
+    """The work of one head of a call on this text; "" where it fits no kind, or rests on a sink."""
     part = summary.part(HeadKinds)
     number = -1 if part is None else int(part.judged.kind[at])
     return does(KINDS[number]) if number >= 0 and KINDS[number] is not FIRST else ""

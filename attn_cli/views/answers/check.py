@@ -73,9 +73,9 @@ def _verdict(parts: list[Check], checks: list[HeadCheck], screen: Screen) -> Ite
     words = [] if right else [f"{bad:,} of {total:,} numbers {'is' if bad == 1 else 'are'} off",
                               f"tolerance {first.tolerance:g}"]  # fmt: skip
     words += [f"checked as {precisions}", f"largest error {worst.worst_absolute:.3g}",
-              f"relative {worst.worst_relative:.2g}", *([where] if right else [])]  # fmt: skip
+              f"{worst.worst_relative:.2g} times a number's size", *([where] if right else [])]  # fmt: skip
     errors = [part.cause_error for part in parts if part.cause_error is not None]
-    words += [f"unexplained {max(errors):.2g}"] if errors else []
+    words += [f"{max(errors):.2g} with that mistake made"] if errors else []
     yield packed_text(words, screen, DIM)
     widest = max((part.widest for part in parts if part.widest is not None), default=None)
     if widest is not None:
@@ -137,8 +137,8 @@ def _map(lines: list[_Line], screen: Screen) -> Iterator[Text]:
     title = ["where it is wrong", f"a cell: {counted(block, 'row')} of a head"]
     yield packed_text(title, screen, BOLD)
     ruler = f"0{n - 1:>{max(cells - 1, 1)}}" if cells > len(str(n)) + 1 else "0"
-    largest = f"{'largest':>11}" if wide else ""
-    yield Text(f"{'rows':<{label_width}}{fit(ruler, cells)}{largest}{'relative':>9}".rstrip(), DIM)
+    largest = f"{'max error':>11}" if wide else ""
+    yield Text(f"{'rows':<{label_width}}{fit(ruler, cells)}{largest}{'/ size':>9}".rstrip(), DIM)
     shades = ASCII_SHADES if screen.ascii_only else SHADES
     for line in lines:
         text = Text(fit(line.label, label_width))

@@ -81,7 +81,7 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
 
 
 _LEAST_PULL, _LEAST_SHOWN = 0.05, 0.005
-_PULL = ("pull: share of the attention output", "for the word; sums to 1")
+_PULL = ("pull: a token's share of the word's attention output,", "along it; sums to 1")
 _NO_PULL = ("weights, not pulls:", "this model's values can't be seen")
 
 
@@ -92,7 +92,7 @@ def _one_block(comparison: Comparison, block: ComparedBlock, screen: Screen) -> 
         if first_word == second_word
         else f"{first_word} in 1 and {second_word} in 2"
     )
-    yield packed_text([f"cosine between {both}", f"layer {block.layer}"], screen, BOLD)
+    yield packed_text([f"cosine between {both}", f"before and after attention in layer {block.layer}"], screen, BOLD)
     yield _bar("before", block.cosine_before, screen)
     yield _bar("after", block.cosine_after, screen)
     for number, (journey, context) in enumerate(zip(comparison.journeys, block.contexts, strict=True), 1):

@@ -50,18 +50,17 @@ def draw(cost: Cost, report: Report, screen: Screen) -> Iterator[Text | str]:
         columns = "".join(f"{number:>{width}}" for number, width in zip(numbers, widths, strict=True))
         mark = " <" if variant.asked and wide else ""
         yield Text(f"  {fit(variant.name, name_width - 2)}{columns}{mark}", BOLD if variant.asked else PLAIN)
+    legend = [*(["< as given"] if wide else []), "next token: operations on one more", "P 10^15, T 10^12, G 10^9"]
+    yield packed_text(legend, screen, DIM)
     yield ""
-    memory_words = [f"storing all weights: {binary_bytes(cost.matrix_bytes)} per layer"]
+    memory_words = [f"storing all attention weights: {binary_bytes(cost.matrix_bytes)} per layer"]
     memory_words += (
         [f"{binary_bytes(cost.matrix_bytes * cost.layers)} for {cost.layers} layers"] if cost.layers > 1 else []
     )
     yield packed_text(memory_words, screen)
     heads, rows = cost.band
-    band = [
-        f"attn stores a band: {binary_bytes(cost.band_bytes)}",
-        f"{rows} rows of {heads} {'head' if heads == 1 else 'heads'} at a time",
-    ]
-    yield packed_text(band, screen)
+    of_heads = f"{heads} {'head' if heads == 1 else 'heads'}"
+    yield packed_text([f"attn holds {rows} rows of {of_heads} at a time", binary_bytes(cost.band_bytes)], screen)
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:

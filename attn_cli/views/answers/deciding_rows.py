@@ -59,7 +59,7 @@ def _of_stream(seen: Seen, stream: str, screen: Screen) -> Iterator[Text]:
     named = _heads(seen, sinks)
     yield Text()
     if named:
-        yield packed_text(["heads that read one token most, sinks excluded"], screen, BOLD)
+        yield packed_text([f"heads that give a token {_LEAST_WEIGHT} or more, sinks excluded"], screen, BOLD)
     else:
         yield Text(f"no head gives a token {_LEAST_WEIGHT} that is no sink")
     yield from (_line(name, keys, screen) for _, name, keys in named[:_MOST_HEADS])

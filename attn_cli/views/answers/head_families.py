@@ -28,7 +28,7 @@ _MOST_FEW = 2  # kinds of too few rows that are told
 def draw(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
     """The families of every stream, and where its attention rests."""
     yield Text()
-    yield packed_text(["what its heads do here", "attn heads --kinds"], screen, BOLD)
+    yield packed_text(["what its heads (layer.head) do here", "attn heads --kinds"], screen, BOLD)
     if not any_judged(summaries):
         yield packed_text([f"too few tokens to name heads: a kind needs {LEAST_ROWS} queries with its target"], screen)
     streams = list(dict.fromkeys(summary.place.stream for summary, _ in kind_parts(summaries)))
@@ -49,7 +49,7 @@ def family_lines(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]
 
 
 def head_lines(out: StandOut | None, summary: Summary, at: int, reason: str, screen: Screen) -> Iterator[Text]:
-    """What one head does, and what it reads most: `head 17.5 looks at ...`, `18 to reads 14 Mary 0.74`.
+    """What one head does, and what it reads most: `head 17.5 looks at ...`, `18 to gives 14 Mary 0.74`.
 
     reason  what is said where it doesn't stand out
     """
@@ -60,7 +60,7 @@ def head_lines(out: StandOut | None, summary: Summary, at: int, reason: str, scr
     if out is not None:
         said = f"{name} · {sentence(out)}; uniform attention would give {out.baseline:.2f}"
     yield Text("\n".join(packed([said], screen.width)), BOLD)
-    found = [f"{token_label(x.query)} reads {token_label(x.key)} {x.weight:.2f}" for x in readings(summary, at)]
+    found = [f"{token_label(x.query)} gives {token_label(x.key)} {x.weight:.2f}" for x in readings(summary, at)]
     if found:
         yield packed_text(found, screen)
 
@@ -68,11 +68,17 @@ def head_lines(out: StandOut | None, summary: Summary, at: int, reason: str, scr
 def _line(family: CountedKind, screen: Screen) -> Text:
     """`   4  look at the token before (previous)  1.2 0.81  11.1 0.77`: as many heads as fit.
 
+    Of those that rest on the first token the least weight and the largest.
+
     Those that find content may take one line more.
     """
     named = [] if family.kind is None or family.kind is FIRST else family.heads
     more = int(family.kind is not None and family.kind.rank == CONTENT)
-    return _named(len(family.heads), _of_several(family.does, len(family.heads)), named, screen, more)
+    words = _of_several(family.does, len(family.heads))
+    if family.kind is FIRST:
+        (_, most), (_, least) = family.heads[0], family.heads[-1]
+        words += f", weight {most:.2f}" if len(family.heads) == 1 else f", weight {least:.2f} to {most:.2f}"
+    return _named(len(family.heads), words, named, screen, more)
 
 
 def _of_several(work: str, count: int) -> str:
@@ -114,7 +120,7 @@ def _of_few_rows(summaries: Sequence[Summary], found: Sequence[CountedKind], scr
         rows = counted(heads[0].rows, "row")
         yield _named(
             len(heads),
-            f"may {_of_several(does(kind), 2)} ({kind.words}), told by {rows}",
+            f"may {_of_several(does(kind), 2)} ({kind.words}), on {rows} only",
             [(x.name, x.weight) for x in heads],
             screen,
         )

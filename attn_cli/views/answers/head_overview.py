@@ -9,6 +9,7 @@ from rich.text import Text
 
 from attn_cli.summaries.head_words import sentence
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
+from attn_cli.summaries.reducers.kinds.counted_rows import LEAST_KEYS
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import standing_out
 from attn_cli.summaries.told.head_families import readings
@@ -32,7 +33,10 @@ def draw(report: Report, screen: Screen) -> Iterator[Text]:
     yield from _outstanding(report, screen)
     yield Text()
     yield from _histograms(head_rows(report.summaries), screen)
-    yield packed_text(["--all lists every head", "--sort induction -k 8 the first by a number"], screen, DIM)
+    yield packed_text(
+        ["means over all rows", f"above, of rows that see {LEAST_KEYS} keys or more"], screen, DIM, between="; "
+    )
+    yield packed_text(["--all lists every head", "--sort induction -k 8 the 8 largest by a number"], screen, DIM)
 
 
 def _outstanding(report: Report, screen: Screen) -> Iterator[Text]:
@@ -50,7 +54,7 @@ def _outstanding(report: Report, screen: Screen) -> Iterator[Text]:
     for out in found[:count]:
         summary = report.summaries[out.call]
         line = Text(f"  {head_name(summary, out.at):<6}{sentence(out)}")
-        reads = [f"{token_label(x.query)} reads {token_label(x.key)} {x.weight:.2f}"
+        reads = [f"{token_label(x.query)} gives {token_label(x.key)} {x.weight:.2f}"
                  for x in readings(summary, out.at, 1)]  # fmt: skip
         if reads and cell_len(line.plain) + cell_len(reads[0]) + 3 <= screen.width:
             line.append(f" · {reads[0]}", DIM)
@@ -62,6 +66,7 @@ def _histograms(rows: Sequence[HeadRow], screen: Screen) -> Iterator[Text]:
     """`entropy (bits)  0.01 ▂█▅ 2.9 least 18.8`: where the heads lie between the least and the largest number."""
     blocks = _ASCII_BLOCKS if screen.ascii_only else _BLOCKS
     width = max(len(statistic.heading) for statistic in STATISTICS)
+    yield packed_text(["how many heads have which value, least to largest"], screen, BOLD)
     for statistic in STATISTICS:
         values = np.array([row.heads.statistics[statistic.name][row.at] for row in rows], dtype=np.float64)
         known = np.isfinite(values)

@@ -155,7 +155,7 @@ def marks_in_words(screen: Screen) -> list[str]:
     marks = _ASCII_MARKS if screen.ascii_only else _MARKS
     found = ("finds content", "looks at a place", "rests on a sink or marks, or spreads")
     words = [f"{marks[rank]} {work}" for rank, work in zip((CONTENT, PLACE, MARKS), found, strict=True)]
-    return [*words, f"{marks[-1].strip() or 'blank'} nothing in common"]
+    return [*words, f"{marks[-1].strip() or 'blank'} no kind"]
 
 
 def kind_letter(kind: int) -> str:

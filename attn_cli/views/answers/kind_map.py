@@ -48,11 +48,12 @@ def _sentence(summaries: Sequence[Summary]) -> str:
     if not found:
         return ""  # the families say it
     count = sum(len(family.heads) for family in found)
+    names = ", ".join(family.kind.words for family in found if family.kind is not None)
     name, weight = found[0].heads[0]
     kind = found[0].kind
     assert kind is not None
     baselines = [part.judged.baseline[KINDS.index(kind)] for _, part in kind_parts(summaries)]
-    return (f"{count} of {heads} heads find content; head {name} {does(kind)}: "
+    return (f"{count} of {heads} heads find content ({names}); head {name} {does(kind)}: "
             f"weight {weight:.2f}, where uniform attention gives {float(np.nanmean(baselines)):.3f}")  # fmt: skip
 
 

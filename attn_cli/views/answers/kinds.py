@@ -92,7 +92,7 @@ def legend(
     judged = [part.judged for _, part in of_stream]
     counts = Counter(kind for each in judged for kind in each.kind.tolist())
     by = "non-sink attention" if judged[0].by_share else "the weight"
-    digit = [f"digit: tenths of {by}"] if letters else []
+    digit = [f"digit: tenths of {by}, rounded down"] if letters else []
     names = (letters_in_words(counts) if letters else marks_in_words(screen)) if in_words else counts_in_words(counts)
     yield packed_text([*names, *digit, *([] if in_words else _baselines_in_words(of_stream, counts))], screen, DIM)
 
@@ -102,7 +102,7 @@ def letters_in_words(counts: Mapping[int, int]) -> list[str]:
     words = [f"{kind_letter(at)} {kind.words}" for at, kind in enumerate(KINDS) if counts[at] and kind not in BACK]
     backs = [f"{kind.letter}" for at, kind in enumerate(KINDS) if counts[at] and kind in BACK]
     words += [f"{' '.join(backs)} so many tokens back"] if backs else []
-    others = ((NOTHING, "nothing in common"), (NOT_JUDGED, "not judged"))
+    others = ((NOTHING, "no kind"), (NOT_JUDGED, "not judged"))
     return words + [f"{kind_letter(kind)} {name}" for kind, name in others if counts[kind]]
 
 

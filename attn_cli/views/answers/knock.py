@@ -94,8 +94,8 @@ def _asked(knock: Knock) -> Iterator[str]:
             target.probability
         )
     count = len(knock.heads)
-    heads = f"each of {count} heads" if count > 1 else "one head"
-    ablated = "mean-ablated" if knock.mean else "ablated"
+    heads = f"{count} heads (layer.head) each" if count > 1 else "one head"
+    ablated = "set to its mean" if knock.mean else "set to 0"
     if knock.everywhere:
         yield f"{heads} {ablated} in all {counted(len(knock.rows), 'row')}"
     elif len(knock.rows) > 1:
@@ -176,11 +176,11 @@ def _closing(knock: Knock, screen: Screen) -> Iterator[tuple[str, Style]]:
     least = _BITS if knock.target is not None else _TURN
     count = sum(abs(head.outcome.effect) > least for head in knock.heads)
     moves = f"by more than {least} bits" if knock.target is not None else f"by more than {least}"
-    floor = f"noise floor {knock.noise_floor.effect:.4f}"
+    floor = f"noise floor (untouched copy) {knock.noise_floor.effect:.4f}"
     yield f"{counted(count, 'head')} change{'s' * (count == 1)} it {moves} · {floor}", DIM
     if any(head.direct is not None for head in knock.heads) and knock.target is not None:
         word = visible(knock.target.tokens[0].text.strip())
-        yield f"direct: the head's own contribution to the logit of {word}, minus the mean logit", DIM
+        yield f"direct: what the head itself adds to the logit of {word} over the mean token's", DIM
     if knock.no_direct_reason:
         yield f"no direct contributions: {visible(knock.no_direct_reason)}", DIM
     yield "a small effect does not mean the head is unused: later layers can compensate", DIM

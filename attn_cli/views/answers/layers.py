@@ -10,6 +10,7 @@ from attn_cli.selection import ranges
 from attn_cli.summaries.answers.layers import SOFTMAX, Layer, Layers
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted, visible
+from attn_cli.views.drawing.cells import packed_text
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
 from attn_cli.views.invocation import Invocation
@@ -45,6 +46,10 @@ def draw(layers: Layers, report: Report, screen: Screen) -> Iterator[Text | Tabl
     yield table
     for line in _notes(layers.rows):
         yield Text("\n".join(wrap(line, screen.width)), DIM)
+    if "way" in columns:
+        yield packed_text(
+            ["seen by: where attn meets the block's attention", "module: its name, * the layer"], screen, DIM
+        )
     hidden = [_HEADINGS[name] for name in _GIVEN_UP if name not in columns and any(row[name] for row in cells)]
     if hidden:
         line = f"no room for: {', '.join(hidden)} · --json has all"

@@ -46,7 +46,9 @@ def draw(answer: PartsRead, report: Report, screen: Screen) -> Iterator[Renderab
     yield from (table.line(read) for read in shown)
     if len(shown) < len(order):
         yield Text(table.rest(order[len(shown) :]), DIM)
-    yield from (Text(line, DIM) for line in wrap(_legend(answer), screen.width))
+    yield from (
+        Text(line, DIM) for line in wrap(_legend(answer, marks_question=bool(table.asks and table.bar)), screen.width)
+    )
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
@@ -85,8 +87,8 @@ def _word(target: Target) -> str:
     return "answer" if target.generated else visible(target.tokens[0].text) or "␣"
 
 
-def _legend(answer: PartsRead) -> str:
-    """Captions of the columns, and the sinks."""
+def _legend(answer: PartsRead, *, marks_question: bool) -> str:
+    """Captions of the columns, the mark of a question's parts, and the sinks."""
     read, hidden = answer.read, answer.hidden
     sinks = [f"{token_label(sink.token)} {sink.share:.3f}" for sink in read.sinks[:_SINKS]]
     sinks += [f"learned {read.learned_share:.3f}"] if read.learned_share else []
@@ -99,6 +101,8 @@ def _legend(answer: PartsRead) -> str:
     else:
         rows = "all later rows" if hidden.everywhere else "these rows"
         words.append(f"hidden: change of log2 p({_word(hidden.target)}) with the part masked for {rows}")
+    if marks_question:
+        words.append("question: what is asked, no origin of the answer")
     if answer.key_logits is not None:
         words.append("logit: what heads write from the part to the answer's; later layers can undo it")
     return " · ".join(words)

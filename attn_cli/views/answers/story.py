@@ -1,6 +1,7 @@
 """The story of an answer: what comes next, the words that it rests on, the heads that bring them; a few lines."""
 
 from collections.abc import Iterator, Sequence
+from textwrap import wrap
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -48,13 +49,17 @@ def draw(story: Story, screen: Screen) -> Iterator[Text]:
     if needed or heads or against:
         changed = "the generated tokens" if story.target.generated else what
         noun = "word" if story.cut == "words" else story.cut.removesuffix("s")
-        legend = [f"bits: change of log2 p({changed}) with the {noun} masked, or the head ablated,",
-                  f"in {_rows(story)};"]  # fmt: skip
-        legend.append(f"tried: the {counted(len(story.words), noun)} that are read most")
+        tried = f"tried: the {counted(len(story.words), noun)} that are read most"
+        by_head = gives = ""
         if story.heads:
-            by = "of the largest estimated effects" if story.estimated else "that read them most"
-            legend.append(f"and the {counted(len(story.heads), 'head')} {by}")
-        yield Text("\n".join(packed(legend, screen.width, " ")), DIM)
+            place = story.heads[0].place
+            example = f"{place.layer}.{place.head}: layer {place.layer}, head {place.head}"
+            by_head = f", or a head ({example}) set to 0"
+            gives = "; gives: its largest weight"
+            by = "of the largest effects by gradients" if story.estimated else "that read them most"
+            tried += f" and the {counted(len(story.heads), 'head')} {by}"
+        legend = f"bits: change of log2 p({changed}) with the {noun} masked{by_head}, in {_rows(story)}{gives}; {tried}"
+        yield Text("\n".join(wrap(legend, screen.width)), DIM)
 
 
 def _likeliest(likeliest: Sequence[tuple[Token, float]]) -> list[str]:
@@ -113,7 +118,7 @@ def _parts(story: Story, needed: Sequence[StoryWord], what: str, screen: Screen)
 def _head(head: StoryHead) -> str:
     token, weight = head.reads
     name = f"{head.place.layer}.{head.place.head}"
-    return f"{name:<5} {head.effect:+.2f}  reads {fit(token_label(token), 14).rstrip()} {weight:.2f}"
+    return f"{name:<5} {head.effect:+.2f}  gives {fit(token_label(token), 14).rstrip()} {weight:.2f}"
 
 
 def _against(story: Story) -> list[str]:

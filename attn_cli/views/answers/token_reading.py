@@ -1,6 +1,7 @@
 """What one token reads, over all heads, in the coloured text; then the heads that read it, and what for."""
 
 from collections.abc import Iterator, Sequence
+from textwrap import wrap
 
 import numpy as np
 from rich.cells import cell_len
@@ -35,11 +36,16 @@ def draw(report: Report, screen: Screen) -> Iterator[Text]:
     named = _heads(seen, {*resting_keys(seen), *seen[0][1].rows})
     yield Text()
     title = f"no head gives another token {_LEAST_WEIGHT} that is no sink"
-    title = "heads that read one token most, and what they do on this text" if named else title
-    yield packed_text([title], screen, BOLD)
+    does = ", and what they do on this text" if any(does for *_, does in named[:_MOST_HEADS]) else ""
+    title = (
+        f"heads (layer.head) that give another token, no sink, a weight of {_LEAST_WEIGHT} or more{does}"
+        if named
+        else title
+    )
+    yield Text("\n".join(wrap(title, screen.width)), BOLD)
     yield from (_head_line(name, keys, does, screen) for _, name, keys, does in named[:_MOST_HEADS])
     if len(named) > _MOST_HEADS:
-        yield Text(f"  and {counted(len(named) - _MOST_HEADS, 'head')} that read less", DIM)
+        yield Text(f"  and {counted(len(named) - _MOST_HEADS, 'more head')}", DIM)
     if report.story is not None:
         yield from story.draw(report.story, screen)
 
@@ -108,7 +114,7 @@ def _bars(
 def _captions(
     keys: Sequence[Token], sinks: set[int], rows: Sequence[int], shares: np.ndarray, weight: np.ndarray, heads: int
 ) -> list[str]:
-    captions = ["read: share of weight times value norm", f"weight: mean of {counted(heads, 'head')}"]
+    captions = ["read: share of weight times value norm, of all heads", f"weight: mean of {counted(heads, 'head')}"]
     if len(rows) > 1:
         captions.append(f"mean of {len(rows)} rows")
     left = [f"{visible(text_with_mark(keys[key])).strip()} {shares[key]:.2f}, weight {weight[key]:.2f}"
