@@ -39,10 +39,13 @@ from attn_cli.__main__ import main
 main()
 """
 _UNPACK = """
-import sys, pathlib, torch, transformers
+import sys, pathlib, transformers
 folder, name = pathlib.Path(sys.argv[1]).parent, pathlib.Path(sys.argv[1]).name
-for kind in (transformers.AutoModelForCausalLM, transformers.AutoTokenizer):
-    kind.from_pretrained(folder, gguf_file=name).save_pretrained(sys.argv[2])
+model = transformers.AutoModelForCausalLM.from_pretrained(folder, gguf_file=name)
+del model.config.quantization_config  # its weights are numbers now
+model.hf_quantizer = None
+model.save_pretrained(sys.argv[2])
+transformers.AutoTokenizer.from_pretrained(folder, gguf_file=name).save_pretrained(sys.argv[2])
 """
 
 
