@@ -36,6 +36,11 @@ class AttnError(Exception):
         return f"{self.message}\n{self.hint}" if self.hint else self.message
 
 
+def first_line(error: Exception) -> str:
+    """The first line of an error's message; the name of its type where it has none."""
+    return str(error).strip().partition("\n")[0] or type(error).__name__
+
+
 class InputError(AttnError):
     """The user's text, option, matrix or table can't be used as it is."""
 

@@ -6,7 +6,7 @@ from traceback import walk_tb
 
 from transformers import PreTrainedModel
 
-from attn_cli.errors import AttnError, InputError, LoadError
+from attn_cli.errors import AttnError, InputError, LoadError, first_line
 from attn_cli.selection import Selection, ranges
 from attn_cli.sources.huggingface.anatomy.configuration import kind_of
 from attn_cli.sources.huggingface.anatomy.other_mixers import no_attention
@@ -57,7 +57,7 @@ def why_failed(
     modules = _modules_run(error)
     if not modules or any(module.startswith("attn_cli.") for module in modules):
         return None
-    line = str(error).strip().partition("\n")[0] or type(error).__name__
+    line = first_line(error)
     title = f"{name} ({kind_of(model)})"
     hint = "--inputs FILE gives a model all that it reads"
     files = "".join(file_option(name.partition(" or ")[0]) for name in missing[:1])

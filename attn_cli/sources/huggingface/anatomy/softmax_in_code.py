@@ -53,26 +53,23 @@ def modules_to_watch(model: nn.Module) -> dict[nn.Module, bool | None]:
     module while they run, and routers inside attention, so that their softmax is not taken for attention. Of a module
     outside transformers all parts with code of their own, itself included.
     """
-    watched: dict[nn.Module, bool | None] = {}
-    if not isinstance(model, PreTrainedModel):
-        inside = {part for x in model.modules() if isinstance(x, PreTrainedModel) for part in x.modules()}
-        for path, module in model.named_modules():
-            if module not in inside and (not path or _has_own_code(module)):
-                watched[module] = False if is_router(path, module) else None
-    for path, part in model.named_modules():
-        if isinstance(part, PreTrainedModel) and not any(_is_below(path, other) for other in _models(model)):
-            watched |= _of_transformers(part)
+    models = _outermost_models(model)
+    inside = {part for each in models for part in each.modules()}
+    watched: dict[nn.Module, bool | None] = {
+        module: False if is_router(path, module) else None
+        for path, module in model.named_modules()
+        if module not in inside and (not path or _has_own_code(module))
+    }
+    for each in models:
+        watched |= _of_transformers(each)
     return watched
 
 
-def _models(model: nn.Module) -> list[str]:
-    """The paths of the transformers models in a module."""
-    return [path for path, part in model.named_modules() if isinstance(part, PreTrainedModel)]
-
-
-def _is_below(path: str, other: str) -> bool:
-    """True if the module at `path` is part of the one at `other`."""
-    return path != other and (not other or path.startswith(f"{other}."))
+def _outermost_models(module: nn.Module) -> list[PreTrainedModel]:
+    """The transformers models in a module that are part of no other one; the module itself where it is one."""
+    if isinstance(module, PreTrainedModel):
+        return [module]
+    return [model for child in module.children() for model in _outermost_models(child)]
 
 
 def _has_own_code(module: nn.Module) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from transformers import GenerationConfig, PreTrainedModel, StoppingCriteriaList
 
-from attn_cli.errors import InputError, LoadError
+from attn_cli.errors import InputError, LoadError, first_line
 from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS, out_of_memory
 from attn_cli.sources.huggingface.anatomy.vocabulary import outside_vocabulary
 from attn_cli.sources.huggingface.capture.registry import fused
@@ -65,7 +65,7 @@ def generate(
         except (*INPUT_ERRORS, ImportError) as error:
             if out_of_memory(error):
                 raise MemoryError from error
-            line = outside_vocabulary(model, arguments) or str(error).strip().partition("\n")[0] or type(error).__name__
+            line = outside_vocabulary(model, arguments) or first_line(error)
             raise InputError(
                 f"{description} can't generate after this: {line}", "--debug shows the whole story"
             ) from error

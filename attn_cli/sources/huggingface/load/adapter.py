@@ -7,7 +7,7 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 from transformers import PreTrainedModel
 
-from attn_cli.errors import LoadError
+from attn_cli.errors import LoadError, first_line
 from attn_cli.sources.huggingface.load.origin import Origin
 
 _WEIGHTS = "adapter_model.safetensors"
@@ -32,8 +32,8 @@ def merged(model: PreTrainedModel, origin: Origin) -> PreTrainedModel:
             adapted: Any = peft.PeftModel.from_pretrained(model, origin.adapter)
             changed = set(peft.get_peft_model_state_dict(adapted))
     except Exception as error:  # of any type, as in `load`
-        line = str(error).strip().partition("\n")[0]
-        raise LoadError(f"{origin.name} doesn't fit its base model: {line}", "--debug shows the whole story") from error
+        line = f"{origin.name} doesn't fit its base model: {first_line(error)}"
+        raise LoadError(line, "--debug shows the whole story") from error
     if absent := sorted(changed - names):
         raise LoadError(
             f"{origin.name} lacks {len(absent)} of its weights: {absent[0]}", "is it of this base model, and whole?"

@@ -13,7 +13,7 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-from attn_cli.errors import InputError, LoadError
+from attn_cli.errors import InputError, LoadError, first_line
 from attn_cli.sources.huggingface.anatomy.forward_arguments import takes_any
 from attn_cli.sources.huggingface.anatomy.not_run import INPUT_NAMES
 from attn_cli.sources.huggingface.known_types import type_of
@@ -160,10 +160,8 @@ class Processor:
         try:
             arrays = dict(self.processor(*args, **keywords))
         except (ValueError, TypeError, LookupError, RuntimeError, AttributeError, ArithmeticError) as error:
-            line = str(error).strip().partition("\n")[0]
-            raise InputError(
-                f"{self.description}: its processor can't take this: {line}", "--debug shows the whole story"
-            ) from error
+            line = f"{self.description}: its processor can't take this: {first_line(error)}"
+            raise InputError(line, "--debug shows the whole story") from error
         for kind in self._kinds:
             if not any(name in arrays for name in _ARGUMENTS[kind]):  # a bare tokenizer ignores unknown arguments
                 raise LoadError(
