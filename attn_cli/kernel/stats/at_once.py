@@ -1,34 +1,31 @@
-"""Which compiled code walks a call at once: that of processors, that of GPUs, or none."""
-
-from typing import Protocol
+"""A call walked at once by compiled code, that of processors or that of GPUs, where one suits."""
 
 from attn_cli.arrays import Array, is_torch
+from attn_cli.kernel.bands.bands import bands
+from attn_cli.kernel.bands.plan import plan_of
 from attn_cli.kernel.cpu import walk as cpu
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.one_walk import OneWalk, WalkStats
 
 
-class CompiledWalk(Protocol):
-    """Notes the statistics of a call's rows in one walk, as `cpu.walk` and `gpu.walk` do."""
+def walked_at_once(q: Array, k: Array, v: Array, rule: Rule, wanted: OneWalk, output: Array | None) -> WalkStats | None:
+    """The statistics of all rows of a call, noted in one walk; None where no compiled code can.
 
-    def row_stats(
-        self,
-        q: Array,
-        k: Array,
-        v: Array,
-        rule: Rule,
-        wanted: OneWalk,
-        output: Array | None,
-    ) -> WalkStats | None:
-        """What is asked of every row, with the output `[h, n, e]` written into `output`; None if it can't."""
-
-
-def compiled_walk(q: Array, k: Array, v: Array, rule: Rule) -> CompiledWalk | None:
-    """The compiled code that suits q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]` and the rule; None where none does."""
+    q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`; output `[h, n, e]` is filled, if it isn't None
+    """
     if cpu.suits(q, k, v, rule):
-        return cpu
+        return cpu.row_stats(q, k, v, rule, wanted, output)
     if is_torch(q) and q.device.type == "cuda":
         from attn_cli.kernel.gpu import walk as gpu  # here: all others need none
 
-        return gpu if gpu.suits(q, k, v, rule) else None
+        return gpu.row_stats(q, k, v, rule, wanted, output) if gpu.suits(q, k, v, rule) else None
     return None
+
+
+def output_alone(q: Array, k: Array, v: Array, rule: Rule) -> Array:
+    """The output `[h, n, e]` of a call of torch tensors, in the type of q; weights are never held whole."""
+    output = q.new_zeros((q.shape[0], q.shape[1], v.shape[2]))
+    if walked_at_once(q, k, v, rule, OneWalk(), output) is None:
+        for band in bands(q, k, v, rule, plan_of(q, k, rule)):
+            output[band.heads, band.start : band.stop] = band.output
+    return output

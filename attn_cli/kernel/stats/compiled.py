@@ -6,13 +6,14 @@ is another walk's, which looks at its own rows alone.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from attn_cli.arrays import Array
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.stats.at_once import compiled_walk
+from attn_cli.kernel.stats.at_once import walked_at_once
 from attn_cli.kernel.stats.one_walk import MOST_TOP, OneWalk, WalkStats
 from attn_cli.kernel.stats.wanted import ColumnSums, Pool, RankedKeys, Rows, RowStats, TopK, Wanted
 
@@ -27,14 +28,7 @@ def compiled_stats(q: Array, k: Array, v: Array, rule: Rule, wanted: Wanted, out
 
     output  `[h, n, e]`, is filled, if it isn't None
     """
-    walk = compiled_walk(q, k, v, rule)
-    if walk is None:
-        return None
-
-    def notes(one: OneWalk, output: Array | None) -> WalkStats | None:
-        return walk.row_stats(q, k, v, rule, one, output)
-
-    return stats_of_walks(notes, wanted, k.shape[1], output)
+    return stats_of_walks(partial(walked_at_once, q, k, v, rule), wanted, k.shape[1], output)
 
 
 def stats_of_walks(notes: Notes, wanted: Wanted, m: int, output: Array | None) -> RowStats | None:

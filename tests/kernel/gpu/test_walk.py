@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -168,7 +169,11 @@ def test_reducers_read_the_same_from_it_as_from_bands(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(cpu, "suits", lambda *call: False)  # which walks it on a processor
     by_bands = summary()
-    monkeypatch.setattr(compiled, "compiled_walk", lambda *call: walk if walk.can_walk(*call) else None)  # as on a GPU
+
+    def walked(q: Any, k: Any, v: Any, rule: Rule, *asked: Any) -> WalkStats | None:  # as on a GPU
+        return walk.row_stats(q, k, v, rule, *asked) if walk.can_walk(q, k, v, rule) else None
+
+    monkeypatch.setattr(compiled, "walked_at_once", walked)
     calls = []
     monkeypatch.setattr(walk, "row_stats", lambda *a, **o: calls.append(1) or row_stats(*a, **o))
     for one, other in zip(by_bands, summary(), strict=True):

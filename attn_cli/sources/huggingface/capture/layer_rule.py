@@ -11,8 +11,7 @@ from attn_cli.kernel.bands.plan import plan_of
 from attn_cli.kernel.definition.mask import Mask
 from attn_cli.kernel.definition.masks import Given, Open, Submask
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.stats.at_once import compiled_walk
-from attn_cli.kernel.stats.one_walk import OneWalk
+from attn_cli.kernel.stats.at_once import output_alone
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 
 
@@ -100,12 +99,7 @@ class LayerRule:
     ) -> torch.Tensor:
         """The output `[h, rows, e]` of one text, for `query` cut to `rows`."""
         rule = self.of_text(text, rows, slice(0, key.shape[2]), range(query.shape[1]))
-        q, k, v = query[text], key[text], value[text]
-        compiled, output = compiled_walk(q, k, v, rule), query.new_empty((query.shape[1], q.shape[1], v.shape[2]))
-        if compiled is not None and compiled.row_stats(q, k, v, rule, OneWalk(), output) is not None:
-            return output
-        walk = bands(q, k, v, rule, plan_of(q, k, rule))
-        return torch.cat([query.new_empty((query.shape[1], 0, value.shape[3])), *(band.output for band in walk)], dim=1)
+        return output_alone(query[text], key[text], value[text], rule)
 
     def with_sink_per_query(
         self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, sink: torch.Tensor

@@ -7,16 +7,12 @@ import numpy as np
 import torch
 from torch import nn
 
-from attn_cli.kernel.bands.bands import bands
-from attn_cli.kernel.bands.plan import plan_of
 from attn_cli.kernel.definition.dense import scores
 from attn_cli.kernel.definition.heads import expand_groups
 from attn_cli.kernel.definition.positions import Turning
 from attn_cli.kernel.definition.rows_of_rule import rule_of_rows
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.definition.softmax import softmax
-from attn_cli.kernel.stats.at_once import compiled_walk
-from attn_cli.kernel.stats.one_walk import OneWalk
 from attn_cli.sources.huggingface.capture.attend import Products
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.ledger import Ledger
@@ -155,14 +151,3 @@ def rounded_output(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, rule: Rule
 
 def _same(x: torch.Tensor) -> torch.Tensor:
     return x
-
-
-def output_by_rule(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, rule: Rule) -> torch.Tensor:
-    """The output `[h, n, e]` of one text under any rule, without a whole matrix of weights."""
-    compiled, output = compiled_walk(q, k, v, rule), q.new_zeros((q.shape[0], q.shape[1], v.shape[2]))
-    if compiled is not None and compiled.row_stats(q, k, v, rule, OneWalk(), output) is not None:
-        return output
-    walk = bands(q, k, v, rule, plan_of(q, k, rule))
-    for band in walk:
-        output[band.heads, band.start : band.stop] = band.output
-    return output

@@ -14,8 +14,8 @@ from attn_cli.kernel.lessons.mistakes import REGISTER, Problem
 from attn_cli.kernel.lessons.mistakes.axes import axis_mistakes
 from attn_cli.kernel.lessons.mistakes.rotary import rotary_mistakes
 from attn_cli.kernel.lessons.mistakes.tiles import tile_mistakes
+from attn_cli.kernel.stats.at_once import output_alone
 from attn_cli.sources.huggingface.capture.attend import Products
-from attn_cli.sources.huggingface.stations.attention import output_by_rule
 from attn_cli.sources.huggingface.stations.other_angles import other_angles
 from attn_cli.stations import PlantedMistake
 
@@ -61,7 +61,7 @@ class KernelMistake:
             return qkv, _tensor(mistake.output, like)
         q, k, v, wrong_rule, after = mistake.operands()
         tensors = _tensor(q, like), _tensor(k, like), _tensor(v, like)
-        output = output_by_rule(*tensors, wrong_rule)
+        output = output_alone(*tensors, wrong_rule)
         if after is not None:
             output = _tensor(after(to_numpy(output)), like)
         return (tensors if self.planted.kind == "q_rotated" else qkv), output
