@@ -10,7 +10,7 @@ import typer
 from attn_cli.call import Call
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.loop import answer_each
-from attn_cli.cli.kit.run.read_text import texts_and_reading
+from attn_cli.cli.kit.run.text_run import texts_and_reading
 from attn_cli.cli.kit.run.texts import whole_texts
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.progress import Progress

@@ -1,38 +1,22 @@
 """The texts of a command, each read and checked before the model runs."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.generated_tokens import counted_tokens
 from attn_cli.cli.kit.run.plan import CommandPlan, PickedRows
-from attn_cli.cli.kit.run.texts import Texts
 from attn_cli.cli.kit.stderr.lines import print_notes
-from attn_cli.errors import AttnError, InputError
+from attn_cli.errors import AttnError
 from attn_cli.prompt import Prompt
 from attn_cli.source import Source
-from attn_cli.sources import Reading, is_recording
 from attn_cli.summaries.calls.in_words import has_words, prompt_in_words
 from attn_cli.text import counted
 from attn_cli.token_syntax import picked_rows
 
 _SMALL_WINDOW = 8  # texts that are read before they are answered, whatever their length
 _WINDOW, _WINDOW_CELLS = 64, 2**16  # and of short ones: texts, and tokens squared of all of them
-
-
-def texts_and_reading(options: TextCommandOptions) -> tuple[Iterator[str | InputError], Reading]:
-    """The texts to answer, and what the source reads beside them; all of it checked."""
-    reading = options.reading()
-    instead = is_recording(options.model) and (options.text, options.file) == (None, None)
-    texts: Iterator[str | InputError] = Texts(
-        "" if options.without_text or instead else options.text, options.file, lines=options.lines, quiet=options.quiet
-    )
-    if not options.lines:
-        known = list(texts)
-        texts, plain = iter(known), (options.inputs, options.image, options.audio) == (None, None, None)
-        reading["known_texts"] = [text for text in known if isinstance(text, str)] if plain else []
-    return texts, reading
 
 
 @dataclass(frozen=True)

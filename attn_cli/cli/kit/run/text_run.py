@@ -6,10 +6,11 @@ from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.kept_run import kept_run
 from attn_cli.cli.kit.run.loop import Answer, answer, answer_each
 from attn_cli.cli.kit.run.plan import CommandPlan
-from attn_cli.cli.kit.run.read_text import ReadText, TextReader, texts_and_reading
+from attn_cli.cli.kit.run.read_text import ReadText, TextReader
 from attn_cli.cli.kit.run.text_answers import TextAnswers
+from attn_cli.cli.kit.run.texts import Texts
 from attn_cli.cli.kit.stderr.lines import print_notes
-from attn_cli.errors import AttnError, ExitCode, LoadError
+from attn_cli.errors import AttnError, ExitCode, InputError, LoadError
 from attn_cli.source import Source
 from attn_cli.sources import Reading, is_recording, is_table
 from attn_cli.sources.kept_source import KeptSource
@@ -17,6 +18,20 @@ from attn_cli.sources.memory import free_memory
 from attn_cli.summaries.reducers.record import MemoryBudget, Record, left_out_note
 from attn_cli.summaries.report import Report
 from attn_cli.views.view import DEFAULTS, View, ViewSettings, no_recording
+
+
+def texts_and_reading(options: TextCommandOptions) -> tuple[Iterator[str | InputError], Reading]:
+    """The texts to answer, and what the source reads beside them; all of it checked."""
+    reading = options.reading()
+    instead = is_recording(options.model) and (options.text, options.file) == (None, None)
+    texts: Iterator[str | InputError] = Texts(
+        "" if options.without_text or instead else options.text, options.file, lines=options.lines, quiet=options.quiet
+    )
+    if not options.lines:
+        known = list(texts)
+        texts, plain = iter(known), (options.inputs, options.image, options.audio) == (None, None, None)
+        reading["known_texts"] = [text for text in known if isinstance(text, str)] if plain else []
+    return texts, reading
 
 
 def run(
