@@ -22,7 +22,7 @@ from attn_cli.views.drawing.figure import MOST_PANELS, figure_svg
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.labels import text_with_mark
 from attn_cli.views.drawing.screen import Screen
-from attn_cli.views.terminal import render
+from attn_cli.views.screens import render
 from attn_cli.views.webpage.build import page_html
 from attn_cli.views.writers.page import PAGE, inline_html
 

@@ -26,7 +26,7 @@ from attn_cli.summaries.answers.env import EXTRAS, PACKAGES, TOLD, UNTOLD, Insta
 from attn_cli.summaries.report import Report
 from attn_cli.views import data
 from attn_cli.views.drawing.screen import Screen
-from attn_cli.views.terminal import render
+from attn_cli.views.screens import render
 from tests.conftest import ROOT
 from tests.program import attn, process, refused, strict_json
 from tests.test_rooms import modules_after

@@ -21,7 +21,7 @@ from attn_cli.summaries.reducers.top import TopKeys
 from attn_cli.summaries.report import Answer, Report
 from attn_cli.views.answers import drawer
 from attn_cli.views.drawing.screen import Screen
-from attn_cli.views.terminal import render
+from attn_cli.views.screens import render
 
 for room in (attn_cli.summaries.against, attn_cli.summaries.answers, attn_cli.summaries.reducers):
     for module in iter_modules(room.__path__):

@@ -18,7 +18,7 @@ from attn_cli.summaries.report import Report
 from attn_cli.text import visible
 from attn_cli.views import data
 from attn_cli.views.drawing.screen import Screen
-from attn_cli.views.terminal import render
+from attn_cli.views.screens import render
 from attn_cli.views.writers.page import to_html, to_svg
 from tests.program import Run, attn, strict_json
 

@@ -16,7 +16,7 @@ from attn_cli.summaries.parts.reading import ReadPart, ReadSink, TextReading
 from attn_cli.summaries.parts.text_parts import TextPart
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.screen import Screen
-from attn_cli.views.terminal import render
+from attn_cli.views.screens import render
 from tests.program import attn
 from tests.views.test_hostile import HOSTILE, harmless
 

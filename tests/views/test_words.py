@@ -16,7 +16,7 @@ from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.summaries.reducers.received import ReceivedShares
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.screen import Screen
-from attn_cli.views.terminal import render
+from attn_cli.views.screens import render
 
 WORDS = (["un", "believ", "ably"], [","], ["he"], ["sat"], ["un", "believ", "ably"], ["[bold]"], ["🙂", "🙂"])
 TEXT = "unbelievably, he sat unbelievably [bold] 🙂"

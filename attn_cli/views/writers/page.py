@@ -15,8 +15,8 @@ from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.raster import converted, require
 from attn_cli.views.drawing.screen import Screen, largest_map
 from attn_cli.views.drawing.text_figure import text_figure_svg
+from attn_cli.views.screens import renderables
 from attn_cli.views.sink import Sink
-from attn_cli.views.terminal import renderables
 from attn_cli.views.view import View, ViewSettings
 from attn_cli.views.webpage.build import StaticScreen
 from attn_cli.views.writers.cells_svg import LIGHT, svg_of

@@ -8,9 +8,9 @@ from attn_cli.summaries.report import Report
 from attn_cli.views.answers import next_words
 from attn_cli.views.drawing.screen import largest_map, screen_of
 from attn_cli.views.pager import is_leafed, leaf_through
+from attn_cli.views.screens import render
 from attn_cli.views.shell_words import command_line
 from attn_cli.views.sink import Sink
-from attn_cli.views.terminal import render
 from attn_cli.views.view import View, ViewSettings
 
 _MOST_LINES = 4  # of a screen, that the command to ask next takes

@@ -16,7 +16,7 @@ from attn_cli.summaries.reducers.received import Received
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.image import image_map
 from attn_cli.views.drawing.screen import Screen, largest_map
-from attn_cli.views.terminal import render
+from attn_cli.views.screens import render
 from attn_cli.views.writers.page import to_html, to_svg
 
 RULE = {"scale": 0.125, "mask": "no mask", "softcap": None, "bias": False, "sink": False, "softmax": True}
