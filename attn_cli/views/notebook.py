@@ -55,7 +55,7 @@ def _answer(answer: Answer) -> Bundle:
     """Its screen without the header: of the model and the text it knows nothing."""
     about = {"model": "", "type": "", "revision": None, "dtype": "", "device": "none"}
     console = console_for(_SCREEN)
-    for renderable in draw_answer(Report(answer.name, about, (), answer=answer), _SCREEN):
+    for renderable in draw_answer(Report(answer.name, about, (), answer=answer), _SCREEN).parts:
         print_part(renderable, console, _SCREEN)
     text = _cut(printed_text(console, _SCREEN).lstrip("\n"))
     return {"text/plain": text, "text/html": f"<pre>{escape(text)}</pre>"}

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.text import Text
 
@@ -12,45 +13,64 @@ from attn_cli.summaries.answers.kinds import KindMap
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted, visible
-from attn_cli.views.answers import draw_answer
+from attn_cli.views.answers import Drawn, draw_answer
 from attn_cli.views.drawing.ascii import in_ascii
 from attn_cli.views.drawing.cells import fit_path, packed, packed_text
 from attn_cli.views.drawing.console import UnbrokenLine, console_for, print_part, printed_text
 from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
+from attn_cli.views.invocation import Invocation
+from attn_cli.views.shell_words import command_line
 
 _MANY_TOKENS = 200
+_MOST_LINES = 4  # of a screen, that the command to ask next takes
 _FEW_PATCHES = 6
 
 
-def render(report: Report, screen: Screen, last: str | None = None) -> str:
-    """The report as text, with escape codes if the screen has colours; `last` stands below it as it is."""
-    if screen.ascii_only:
-        report = in_ascii(report)
+def render(report: Report, screen: Screen, invocation: Invocation | None = None) -> str:
+    """The report as text, with escape codes if the screen has colours.
+
+    invocation  its command line, for a last line that names the command to ask next
+    """
     console = console_for(screen)
-    for renderable in renderables(report, screen):
+    drawn = _drawn(report, screen, invocation)
+    for renderable in drawn.parts:
         print_part(renderable, console, screen, crop=not isinstance(renderable, UnbrokenLine))
-    text = printed_text(console, screen)
-    return text if last is None else f"{text}{_ending(last, screen)}\n"
-
-
-def _ending(last: str, screen: Screen) -> str:
-    """The last line, which may be wider than the screen, so that it can be copied as one."""
-    console = console_for(screen)
-    console.print(Text(last, DIM), soft_wrap=True)
-    return printed_text(console, screen).rstrip("\n")
+    return printed_text(console, screen) + _last_line(drawn.next_words, screen)
 
 
 def renderables(report: Report, screen: Screen) -> Iterator[RenderableType]:
     """Everything to print for `report`, parts separated by blank lines."""
-    yield _header(report, screen)
-    if report.is_overview and report.command == "inspect" and report.story is None:
-        yield _tokens(report, screen)
-    yield from draw_answer(report, screen)
-    if report.story is not None:
-        yield ""
-        yield _tokens(report, screen)
+    return _drawn(report, screen, None).parts
+
+
+def _drawn(report: Report, screen: Screen, invocation: Invocation | None) -> Drawn:
+    """The answer below the line on its text and model, with the tokens where they are shown."""
+    answer = draw_answer(report, screen, invocation)
+
+    def parts() -> Iterator[RenderableType]:
+        shown = in_ascii(report) if screen.ascii_only else report
+        yield _header(shown, screen)
+        if shown.is_overview and shown.command == "inspect" and shown.story is None:
+            yield _tokens(shown, screen)
+        yield from answer.parts
+        if shown.story is not None:
+            yield ""
+            yield _tokens(shown, screen)
+
+    return answer._replace(parts=parts())
+
+
+def _last_line(words: list[str] | None, screen: Screen) -> str:
+    """`next: attn ...` in one line, which may be wider than the screen, to be copied; "" for one of many lines."""
+    line = "" if words is None else f"next: {command_line(words)}"
+    can_be_shown = line.isascii() or not screen.ascii_only
+    if not line or not can_be_shown or cell_len(line) > _MOST_LINES * screen.width:
+        return ""
+    console = console_for(screen)
+    console.print(Text(line, DIM), soft_wrap=True)
+    return printed_text(console, screen)
 
 
 def _header(report: Report, screen: Screen) -> Text:

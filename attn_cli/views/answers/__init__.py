@@ -9,12 +9,14 @@ said_before_table(answer)             lines before the answer's table in a docum
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from types import ModuleType
+from typing import NamedTuple
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.report import Report
+from attn_cli.views.drawing.ascii import in_ascii
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import DIM
 from attn_cli.views.invocation import Invocation
@@ -26,8 +28,23 @@ def drawer(name: str) -> Callable[..., Iterator[RenderableType]]:
     return draw
 
 
-def draw_answer(report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """The report's answer, or the parts of its summaries, with their footnotes."""
+class Drawn(NamedTuple):
+    """What a screen shows of an answer, and the words of the command to ask next; None where there is none."""
+
+    parts: Iterator[RenderableType]
+    next_words: list[str] | None
+
+
+def draw_answer(report: Report, screen: Screen, invocation: Invocation | None = None) -> Drawn:
+    """The report's answer, or the parts of its summaries, with their footnotes.
+
+    invocation  the command line of the answer, for the command after it; None where that isn't shown
+    """
+    shown = in_ascii(report) if screen.ascii_only else report
+    return Drawn(_drawn(shown, screen), None if invocation is None else _next_words(report, invocation))
+
+
+def _drawn(report: Report, screen: Screen) -> Iterator[RenderableType]:
     if report.answer is not None:
         yield from drawer(report.answer.name)(report.answer, report, screen)
     elif report.is_overview:
@@ -56,7 +73,7 @@ def parted(report: Report) -> tuple[list[tuple[Part, Summary]], list[tuple[Part,
     return list(first.values()), [pair for pair in parts if not pair[0].together]
 
 
-def next_words(report: Report, invocation: Invocation) -> list[str] | None:
+def _next_words(report: Report, invocation: Invocation) -> list[str] | None:
     """The words of the next command after this answer; None for many texts."""
     parts = [part for summary in report.summaries for part in summary.parts]
     if report.index is not None or (report.answer is None and not parts):

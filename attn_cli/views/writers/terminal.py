@@ -2,18 +2,12 @@
 
 import sys
 
-from rich.cells import cell_len
-
 from attn_cli.summaries.report import Report
-from attn_cli.views.answers import next_words
 from attn_cli.views.drawing.screen import largest_map, screen_of
 from attn_cli.views.pager import is_leafed, leaf_through
 from attn_cli.views.screens import render
-from attn_cli.views.shell_words import command_line
 from attn_cli.views.sink import Sink
 from attn_cli.views.view import View, ViewSettings
-
-_MOST_LINES = 4  # of a screen, that the command to ask next takes
 
 
 class TerminalView(View):
@@ -28,18 +22,9 @@ class TerminalView(View):
 
     def show(self, report: Report) -> None:
         """Print the report, after an empty line if it is not the first; one alone that is too tall in the pager."""
-        text = render(report, self.screen, self._last_line(report))
+        text = render(report, self.screen, self.settings.invocation if self.is_terminal else None)
         alone = self.settings.pager and report.index is None
         if alone and self.is_terminal and is_leafed(text, self.screen.height):
             leaf_through(text)
         else:
             self.write_text(text)
-
-    def _last_line(self, report: Report) -> str | None:
-        """`next: attn ...`, the command to ask next; None in pipes and files, and where it would take many lines."""
-        if self.settings.invocation is None or not self.is_terminal:
-            return None
-        words = next_words(report, self.settings.invocation)
-        line = "" if words is None else f"next: {command_line(words)}"
-        can_be_shown = line.isascii() or not self.screen.ascii_only
-        return line if line and can_be_shown and cell_len(line) <= _MOST_LINES * self.screen.width else None
