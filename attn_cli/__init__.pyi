@@ -1,7 +1,7 @@
 """The names of the package, each with its module: types for checkers and editors, imports for `__init__.py`."""
 
 from attn_cli._version import __version__ as __version__
-from attn_cli.call import AttentionCall as AttentionCall
+from attn_cli.attention_call import AttentionCall as AttentionCall
 from attn_cli.errors import AttnError as AttnError
 from attn_cli.intervention import HeadPlace as HeadPlace
 from attn_cli.intervention import Intervention as Intervention

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from attn_cli.arrays import Array
-from attn_cli.call import AttentionCall
+from attn_cli.attention_call import AttentionCall
 
 
 @dataclass(frozen=True, eq=False)

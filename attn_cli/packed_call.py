@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
-from attn_cli.call import AttentionCall, Call
+from attn_cli.attention_call import AttentionCall
+from attn_cli.call import Call
 from attn_cli.kernel.stats.of_bands import stats_of_bands
 from attn_cli.kernel.stats.padded import padded_stats
 from attn_cli.kernel.stats.wanted import RowStats, Wanted

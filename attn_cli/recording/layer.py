@@ -122,12 +122,8 @@ class RecordedLayer(Call):
         v = np.empty((*k.shape[:2], 0), self.like.dtype)
         yield from bands(q, k, v, self.rule, plan)
 
-    def row_stats(self, wanted: Wanted) -> RowStats:
-        """The statistics of its rows, by compiled code where it suits."""
-        stats = self._compiled_stats(wanted)
-        return super().row_stats(wanted) if stats is None else stats
-
-    def _compiled_stats(self, wanted: Wanted) -> RowStats | None:
+    def compiled_stats(self, wanted: Wanted) -> RowStats | None:
+        """The statistics of its rows by compiled code; None where that doesn't suit."""
         if self.q is None or self.k is None or self.like.dtype != np.float32 or not cpu.suits_rule(self.rule, self.m):
             return None
         q, k = readable(self.q), readable(self.k)

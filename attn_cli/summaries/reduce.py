@@ -140,7 +140,7 @@ def reduce(call: Call, *reducers: Reducer) -> Summary:
 
     Raises LoadError where a reducer needs scores or values that the model doesn't show.
 
-    >>> from attn_cli.call import AttentionCall
+    >>> from attn_cli.attention_call import AttentionCall
     >>> from attn_cli.kernel.definition.rule import Rule
     >>> from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
     >>> x = np.eye(2)[None]

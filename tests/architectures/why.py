@@ -8,7 +8,8 @@ no                    neither is so, and `attn` says why
 
 from transformers import PreTrainedModel
 
-from attn_cli.call import AttentionCall, Call
+from attn_cli.attention_call import AttentionCall
+from attn_cli.call import Call
 from attn_cli.errors import LoadError
 from attn_cli.kernel.definition.positions import Turning
 from attn_cli.sources.huggingface.capture.session import capture

@@ -7,7 +7,8 @@ from torch.nn import functional
 from transformers import PreTrainedModel
 
 from attn_cli import HeadStatistics, OverallKeys, ReceivedShares, Rule, Selection, TopKeys, capture, reduce
-from attn_cli.call import AttentionCall, Call, Output, Place
+from attn_cli.attention_call import AttentionCall
+from attn_cli.call import Call, Output, Place
 from attn_cli.kernel.definition.masks import Causal
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Reducer

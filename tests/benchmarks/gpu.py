@@ -8,7 +8,8 @@ from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from attn_cli import HeadStatistics, OverallKeys, ReceivedShares, Rule, TopKeys, reduce
-from attn_cli.call import AttentionCall, Output, Place
+from attn_cli.attention_call import AttentionCall
+from attn_cli.call import Output, Place
 from attn_cli.kernel.definition.masks import Causal
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Reducer

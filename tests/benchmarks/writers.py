@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from transformers import LlamaConfig, LlamaModel
 
-from attn_cli.call import AttentionCall
+from attn_cli.attention_call import AttentionCall
 from attn_cli.intervention import HeadPlace
 from attn_cli.prompt import Prompt, Token
 from attn_cli.score_writers import RowChoice, Writer, WrittenRow

@@ -4,7 +4,8 @@ from functools import cache
 
 import numpy as np
 
-from attn_cli.call import AttentionCall, Place
+from attn_cli.attention_call import AttentionCall
+from attn_cli.call import Place
 from attn_cli.kernel.definition.mask import Mask
 from attn_cli.kernel.definition.masks import Causal, Open
 from attn_cli.kernel.definition.rule import Rule

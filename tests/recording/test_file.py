@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from attn_cli.call import Ingredients
+from attn_cli.attention_call import Ingredients
 from attn_cli.errors import LoadError, OutputError
 from attn_cli.kernel.definition.masks import Causal
 from attn_cli.kernel.definition.rule import Rule
@@ -216,7 +216,7 @@ def test_what_is_wrong_is_said(content: bytes, said: str, tmp_path: Path) -> Non
 
 
 def test_bfloat16_stays_bfloat16(tmp_path: Path) -> None:
-    from attn_cli.call import AttentionCall
+    from attn_cli.attention_call import AttentionCall
     from attn_cli.kernel.definition.rule import Rule
 
     x = torch.randn(2, 7, 8, dtype=torch.bfloat16, generator=torch.Generator().manual_seed(0))

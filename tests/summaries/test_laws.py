@@ -8,7 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attn_cli.call import AttentionCall, Place
+from attn_cli.attention_call import AttentionCall
+from attn_cli.call import Place
 from attn_cli.kernel.bands.plan import plan_of
 from attn_cli.kernel.definition import dense
 from attn_cli.kernel.definition.rule import Rule

@@ -10,7 +10,8 @@ import pytest
 import attn_cli.summaries.against
 import attn_cli.summaries.answers
 import attn_cli.summaries.reducers
-from attn_cli.call import AttentionCall, Place
+from attn_cli.attention_call import AttentionCall
+from attn_cli.call import Place
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.reduce import Part, Reducer, Summary, reduce

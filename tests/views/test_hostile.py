@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attn_cli.call import AttentionCall, Place
+from attn_cli.attention_call import AttentionCall
+from attn_cli.call import Place
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Generated, Prompt, Token
 from attn_cli.summaries.reduce import reduce

@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attn_cli.call import AttentionCall, Call, Place
+from attn_cli.attention_call import AttentionCall
+from attn_cli.call import Call, Place
 from attn_cli.kernel.definition.mask import Intervals, intervals
 from attn_cli.kernel.stats.wanted import ColumnSums, RowStats
 from attn_cli.packed_call import PackedCall, PackedVisit

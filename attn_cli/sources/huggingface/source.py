@@ -12,7 +12,8 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from attn_cli.call import AttentionCall, Look
+from attn_cli.attention_call import AttentionCall
+from attn_cli.call import Look
 from attn_cli.encoded_text import EncodedText
 from attn_cli.errors import InputError, LoadError
 from attn_cli.intervention import HeadPlace, Target

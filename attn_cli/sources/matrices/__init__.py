@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from attn_cli.call import AttentionCall, Call, Ingredients, Place
+from attn_cli.attention_call import AttentionCall, Ingredients
+from attn_cli.call import Call, Place
 from attn_cli.errors import InputError
 from attn_cli.kernel.definition.latent import Latent
 from attn_cli.kernel.definition.positions import Rotation

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attn_cli.call import AttentionCall, Call, Ingredients, Place
+from attn_cli.attention_call import AttentionCall, Ingredients
+from attn_cli.call import Call, Place
 from attn_cli.errors import InputError, LimitError
 from attn_cli.kernel.definition.heads import join_heads, split_heads
 from attn_cli.kernel.definition.rule import Rule

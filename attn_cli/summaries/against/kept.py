@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from attn_cli.arrays import Array, is_torch
-from attn_cli.call import AttentionCall, Call, Ingredients, Place
+from attn_cli.attention_call import AttentionCall, Ingredients
+from attn_cli.call import Call, Place
 from attn_cli.kernel.bands.band import Band
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Token

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from attn_cli.call import AttentionCall, Call
+from attn_cli.attention_call import AttentionCall
+from attn_cli.call import Call
 from attn_cli.errors import InputError
 from attn_cli.prompt import Token
 from attn_cli.summaries.against.alignment import Aligner, TokenAlignment

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attn_cli.call import AttentionCall
+from attn_cli.attention_call import AttentionCall
 from attn_cli.kernel.definition.heads import expand_groups, join_heads
 from attn_cli.kernel.definition.softmax import softmax, unnormalised
 from attn_cli.kernel.lessons.precision import Precision

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from attn_cli.call import AttentionCall, Call
+from attn_cli.attention_call import AttentionCall
+from attn_cli.call import Call
 from attn_cli.errors import InputError
 from attn_cli.kernel.lessons.precision import PRECISIONS
 from attn_cli.kernel.stats.wanted import RowStats, Wanted

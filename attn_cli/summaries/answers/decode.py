@@ -6,7 +6,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from attn_cli.call import AttentionCall, Call
+from attn_cli.attention_call import AttentionCall
+from attn_cli.call import Call
 from attn_cli.errors import InputError, LimitError
 from attn_cli.kernel.definition.latent import Latent, Operands
 from attn_cli.kernel.lessons.cost import LayerSizes

@@ -12,7 +12,8 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from attn_cli.arrays import at_least_float32, to_numpy
-from attn_cli.call import AttentionCall, Call
+from attn_cli.attention_call import AttentionCall
+from attn_cli.call import Call
 from attn_cli.errors import InputError, LoadError
 from attn_cli.intervention import HeadPlace, Target
 from attn_cli.logit_parts import LogitParts

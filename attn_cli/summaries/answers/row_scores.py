@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attn_cli.arrays import at_least_float32, to_numpy
-from attn_cli.call import AttentionCall
+from attn_cli.attention_call import AttentionCall
 from attn_cli.kernel.bands.masked_cells import lowest_of
 
 

@@ -7,7 +7,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from attn_cli.arrays import Array, to_numpy
-from attn_cli.call import AttentionCall, Call
+from attn_cli.attention_call import AttentionCall
+from attn_cli.call import Call
 from attn_cli.errors import InputError, LimitError
 from attn_cli.kernel.definition.heads import join_heads
 from attn_cli.kernel.definition.rows_of_rule import rule_of_rows

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from attn_cli.call import AttentionCall
+from attn_cli.attention_call import AttentionCall
 from attn_cli.errors import InputError
 from attn_cli.intervention import HeadPlace
 from attn_cli.kernel.stats.topk import heaviest

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from attn_cli.arrays import namespace, to_numpy
-from attn_cli.call import AttentionCall, Call
+from attn_cli.attention_call import AttentionCall
+from attn_cli.call import Call
 from attn_cli.kernel.bands.band import Band
 from attn_cli.kernel.bands.masked_cells import lowest_of
 from attn_cli.kernel.stats.wanted import ColumnSums, RowStats, Wanted

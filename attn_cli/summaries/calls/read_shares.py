@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from attn_cli.arrays import Array, at_least_float32, namespace, zeros
-from attn_cli.call import AttentionCall, Call
+from attn_cli.attention_call import AttentionCall
+from attn_cli.call import Call
 from attn_cli.errors import InputError, LoadError
 from attn_cli.kernel.bands.band import Band
 from attn_cli.kernel.definition.heads import expand_groups

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from attn_cli.arrays import at_least_float32, itemsize, namespace, to_numpy
-from attn_cli.call import AttentionCall, Call
+from attn_cli.attention_call import AttentionCall
+from attn_cli.call import Call
 from attn_cli.kernel.bands.blocks import folded
 from attn_cli.kernel.definition.mask import intervals
 from attn_cli.kernel.stats.wanted import RowStats, Wanted

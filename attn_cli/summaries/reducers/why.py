@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from attn_cli.arrays import at_least_float32, to_numpy
-from attn_cli.call import AttentionCall, Call
+from attn_cli.attention_call import AttentionCall
+from attn_cli.call import Call
 from attn_cli.errors import InputError
 from attn_cli.kernel.bands.band import Band
 from attn_cli.kernel.bands.masked_cells import lowest_of

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 import torch
 
-from attn_cli.call import AttentionCall, Output, Place
+from attn_cli.attention_call import AttentionCall
+from attn_cli.call import Output, Place
 from attn_cli.kernel.cpu import walk as cpu
 from attn_cli.kernel.definition import dense
 from attn_cli.kernel.definition.bias import Alibi, BiasSum, GivenBias

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attn_cli.call import AttentionCall, Place
+from attn_cli.attention_call import AttentionCall
+from attn_cli.call import Place
 from attn_cli.errors import InputError
 from attn_cli.kernel.definition.dense import attend
 from attn_cli.kernel.definition.masks import Causal

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attn_cli.arrays import segment_sums, to_numpy
-from attn_cli.call import AttentionCall
+from attn_cli.attention_call import AttentionCall
 from attn_cli.kernel.bands.plan import plan_of
 from attn_cli.kernel.definition.dense import attend
 from attn_cli.kernel.definition.masks import Causal

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from attn_cli.call import AttentionCall, Ingredients, Place
+from attn_cli.attention_call import AttentionCall, Ingredients
+from attn_cli.call import Place
 from attn_cli.errors import InputError
 from attn_cli.kernel.definition.dense import attend
 from attn_cli.kernel.definition.masks import Causal

@@ -3,7 +3,8 @@
 import numpy as np
 from hypothesis import given
 
-from attn_cli.call import AttentionCall, Place
+from attn_cli.attention_call import AttentionCall
+from attn_cli.call import Place
 from attn_cli.kernel.definition.dense import attend
 from attn_cli.kernel.definition.heads import expand_groups
 from attn_cli.prompt import Token

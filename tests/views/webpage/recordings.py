@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from attn_cli.call import AttentionCall, Place
+from attn_cli.attention_call import AttentionCall
+from attn_cli.call import Place
 from attn_cli.kernel.definition.mask import Mask
 from attn_cli.kernel.definition.masks import Causal, Intersection, Open, Window
 from attn_cli.kernel.definition.rule import Rule

@@ -6,7 +6,8 @@ from functools import partial
 
 import torch
 
-from attn_cli.call import Call, Ingredients, Place
+from attn_cli.attention_call import Ingredients
+from attn_cli.call import Call, Place
 from attn_cli.packed_call import PackedCall, PackedVisit
 from attn_cli.sources.huggingface.capture.batch_labels import UnpaddedText
 from attn_cli.sources.huggingface.capture.batch_layout import BatchLayout, BatchLayouts

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import torch
 
-from attn_cli.call import AttentionCall, Ingredients, Output, Place
+from attn_cli.attention_call import AttentionCall, Ingredients
+from attn_cli.call import Output, Place
 from attn_cli.packed_call import PackedCall
 from attn_cli.sources.huggingface.capture.batch_labels import UnpaddedText
 from attn_cli.sources.huggingface.capture.batch_layout import BatchLayout

@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from attn_cli.call import AttentionCall, Call
+from attn_cli.attention_call import AttentionCall
+from attn_cli.call import Call
 from attn_cli.errors import LoadError
 from attn_cli.mixing import MixedLayer
 from attn_cli.prompt import Prompt

@@ -10,7 +10,8 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from attn_cli.call import AttentionCall, Call
+from attn_cli.attention_call import AttentionCall
+from attn_cli.call import Call
 from attn_cli.errors import LoadError
 from attn_cli.intervention import HeadPlace
 from attn_cli.score_writers import BIASES, RowChoice, Writer, WrittenHead, WrittenRow

@@ -7,7 +7,8 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from attn_cli.call import AttentionCall, Call
+from attn_cli.attention_call import AttentionCall
+from attn_cli.call import Call
 from attn_cli.prompt import Token
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.read.image_tokens import tower_tokens, with_patches

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from attn_cli.call import AttentionCall
+from attn_cli.attention_call import AttentionCall
 from attn_cli.prompt import Token
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.load.origin import OriginOptions, find

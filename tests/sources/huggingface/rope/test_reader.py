@@ -9,7 +9,8 @@ import torch
 from transformers import PreTrainedModel
 
 from attn_cli.arrays import to_numpy
-from attn_cli.call import AttentionCall, Call
+from attn_cli.attention_call import AttentionCall
+from attn_cli.call import Call
 from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.capture.registry import all_named

@@ -1,0 +1,95 @@
+"""A call whose queries, keys and values are at hand: that of a model's layer, a table, or matrices."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from attn_cli.arrays import Array
+from attn_cli.call import Call, Output, Place
+from attn_cli.kernel.bands.band import Band
+from attn_cli.kernel.bands.bands import bands
+from attn_cli.kernel.bands.plan import Planner, plan_of
+from attn_cli.kernel.definition.latent import Latent
+from attn_cli.kernel.definition.positions import Rotation, Turning
+from attn_cli.kernel.definition.rule import Rule
+from attn_cli.prompt import Token
+
+
+@dataclass(frozen=True, eq=False)
+class Ingredients:
+    """What a call was computed from and what follows it; None where there is no such thing, or it is unknown.
+
+    x           embeddings of the queries `[n, width]`
+    context     embeddings of keys and values `[m, width]`, if they are not x
+    projection  W_O `[h * e, width]`
+    value_up    U_V `[h, r, e]`, which absorbed latent attention applies to its output
+    latent      the latents that k and v are computed from
+    projected   whether q, k and v are products of x and not x itself
+    rotation    the rotary position embedding of q and k
+    turning     finds out how columns of q and k were turned, while the call is visited
+    residual_lengths  finds the lengths of the keys' vectors in the residual stream before the block `[m]`, while the
+                call is visited; None where that isn't seen
+    """
+
+    x: Array | None = None
+    context: Array | None = None
+    projection: Array | None = None
+    value_up: Array | None = None
+    latent: Latent | None = None
+    projected: bool = False
+    rotation: Rotation | None = None
+    turning: Callable[[], Turning] | None = None
+    residual_lengths: Callable[[], Array | None] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionCall(Call):
+    """q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]` (g divides h), the rule between them, what rows and keys mean.
+
+    planner  decides how the call is walked
+    """
+
+    q: Array = field()  # without the defaults of every call
+    k: Array = field()
+    v: Array = field()
+    rule: Rule
+    place: Place
+    queries: tuple[Token, ...]
+    keys: tuple[Token, ...]
+    output: Output | None = None
+    ingredients: Ingredients = field(default_factory=Ingredients)
+    planner: Planner = plan_of
+
+    @property
+    def h(self) -> int:
+        """The number of query heads."""
+        return int(self.q.shape[0])
+
+    @property
+    def n(self) -> int:
+        """The number of queries."""
+        return int(self.q.shape[1])
+
+    @property
+    def m(self) -> int:
+        """The number of keys."""
+        return int(self.k.shape[1])
+
+    @property
+    def e(self) -> int:
+        """The width of a value."""
+        return int(self.v.shape[2])
+
+    @property
+    def like(self) -> Array:
+        """The queries."""
+        return self.q
+
+    def bands(
+        self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
+    ) -> Iterator[Band]:
+        """The attention of this call, a few of all rows, or of `rows`, at a time; fills `output` if there is one."""
+        plan = self.planner(self.q, self.k, self.rule, rows=rows, want_scores=want_scores, in_parts=in_parts)
+        for band in bands(self.q, self.k, self.v, self.rule, plan):
+            if self.output is not None:
+                self.output.add(band)
+            yield band
