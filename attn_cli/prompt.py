@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 
 @dataclass(frozen=True, eq=False)
 class Word:
@@ -59,6 +61,8 @@ class Prompt:
     others     the tokens of streams that read something else, by stream: decoder, vision
     files      file names of an image or audio read with the text, by kind: image, audio
     generated  what the model generated after the text, which is among the tokens; None where it generated nothing
+    seen       the image as the model saw it, in whole patches: bytes `[height, width, 3]`; None where it saw none, or
+               several tiles
     """
 
     text: str
@@ -67,6 +71,7 @@ class Prompt:
     others: Mapping[str, tuple[Token, ...]] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     generated: Generated | None = None
+    seen: np.ndarray | None = field(default=None, repr=False, compare=False)
 
     def ending_with_answer(self, start: int, end: int) -> "Prompt":
         """The prompt up to the character `end`, whose characters from `start` on are its given answer."""

@@ -19,7 +19,8 @@ from attn_cli.errors import ExitCode, InputError
 from attn_cli.prompt import Prompt
 from attn_cli.source import Source
 from attn_cli.sources.memory import check_memory
-from attn_cli.summaries.against.change_matrix import change_matrix
+from attn_cli.summaries.against.change_matrix import ChangeMatrix, change_matrix
+from attn_cli.summaries.against.side_by_side import SideBySide
 from attn_cli.summaries.calls.image_grid import patch_grid
 from attn_cli.summaries.calls.in_words import is_in_words
 from attn_cli.summaries.calls.memo import memoised
@@ -94,7 +95,7 @@ def matrix(
       attn matrix "a river bank" --against "a savings bank" -m ./my-model -H 5.1
       attn matrix -m google/vit-base-patch16-224 --image cat.jpg -t [CLS] --mean
     """
-    figure_width = _check_figure(width, dpi, options, screen=screen or against.any or (scores and weights))
+    figure_width = _check_figure(width, dpi, options, screen=screen or (scores and weights))
     merges = options.merges(words, scores=scores)
     hiding.check_scores(scores=scores)
     measure = measure_of(by, mean=mean, words=merges)
@@ -103,14 +104,14 @@ def matrix(
     if against.requested(
         {
             "--scores": scores,
-            "--width": width is not None,
             "--key": key is not None,
             f"--by {by}": measure.by != "weight",
             "--pool mean": pool == "mean",
         }
         | hiding.given
     ):
-        return against.run(options, _changes(options, token, mean, merges, color_scale))
+        changes = _changes(options, token, mean, merges, color_scale)
+        return against.run(options, changes, ViewSettings(figure_width=figure_width, dpi=dpi or DPI))
     show_weights = weights or not scores
     keep_scores = scores or not weights  # data holds both, unless one is named
     rescale = hiding.rescale
@@ -220,9 +221,14 @@ def _changes(options: TextCommandOptions, token: str | None, mean: bool, words: 
             check_memory(8 * heads * rows * n, f"{heads:,} matrices of {rows:,} x {n:,}",
                          "choose layers, heads or rows with -l, -H and --token, or add --mean")  # fmt: skip
 
+    def changes(view: View, pair: SideBySide, rows: PickedRows) -> ChangeMatrix:
+        # one row is drawn in the shape of the image, with no keys pooled
+        of_image = len(pair.paired(rows)) == 1 and patch_grid(pair.call.keys) is not None
+        return change_matrix(pair, rows, mean_heads=mean, largest=None if of_image else view.largest)
+
     return AgainstCommand(
         "change_matrix",
-        lambda view, pair, rows: change_matrix(pair, rows, mean_heads=mean, largest=view.largest),
+        changes,
         token=token,
         words=words,
         scale=scale,

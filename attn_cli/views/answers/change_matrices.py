@@ -6,20 +6,39 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from attn_cli.summaries.against.change_matrix import ChangeMatrix
+from attn_cli.summaries.calls.image_grid import patch_grid
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.heatmap import HeatMap
-from attn_cli.views.drawing.labels import pair_text, place_prefix, which_heads
+from attn_cli.views.drawing.image import image_map, pixels_of_patches
+from attn_cli.views.drawing.labels import pair_text, place_prefix, token_label, which_heads
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import against_again
 
 
 def draw(matrix: ChangeMatrix, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """A map per head of paired rows and of all keys; a key alone has a + or a - before it."""
+    """A map per head of paired rows and of all keys; a key alone has a + or a - before it.
+
+    Of a single row that attends to an image which both read, a map of the image.
+    """
     keys, others = matrix.keys.tolist(), matrix.other_keys.tolist()
     if not len(matrix.rows):
         yield Text(f"{place_prefix(summary, report)}no row has a partner")
+        return
+    of_both = [at for at, (key, other) in enumerate(zip(keys, others, strict=True)) if min(key, other) >= 0]
+    tokens = [summary.keys[keys[at]] for at in of_both]
+    grid = patch_grid(tokens) if len(matrix.rows) == 1 and matrix.block == (1, 1) else None
+    if grid is not None:
+        prompt = report.prompts[0] if report.prompts else None
+        below = None if prompt is None else pixels_of_patches(prompt, summary.place.stream, tokens, grid)
+        query = token_label(summary.queries[int(matrix.rows[0])])
+        for at, head in enumerate(summary.head_names(matrix.averaged)):
+            title = (
+                f"{place_prefix(summary, report)}{which_heads(matrix.averaged, head)} · change of weights of {query}"
+            )
+            yield ""
+            yield image_map(matrix.changes[at, 0][of_both][grid], "change", title, screen, below=below)
         return
     columns = []
     for key, other in zip(keys, others, strict=True):

@@ -42,7 +42,8 @@ def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> It
         yield from head_lines(out, summary, at, matrix.reason, screen)
     grid = patch_grid(summary.keys) if matrix.rows is not None and matrix.block == (1, 1) else None
     if grid is not None:
-        yield from query_maps(summary, matrix, grid, place_prefix(summary, report), screen, report.scale)
+        prompt = report.prompts[0] if len(report.prompts) == 1 else None
+        yield from query_maps(summary, matrix, grid, place_prefix(summary, report), screen, report.scale, prompt)
     else:
         yield from arranged(list(matrix_maps(matrix, summary, report, screen)), screen)
 

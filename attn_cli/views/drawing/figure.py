@@ -23,6 +23,8 @@ _FONT = "DejaVu Sans, Arial, Helvetica, sans-serif"
 _SIZE, _SMALL, _LEAST = 7.0, 6.0, 4.0  # of titles and labels in points; a label smaller than the last is left out
 _WIDE = 0.62  # of a letter, in its size: DejaVu Sans is wider than most
 _GAP, _BAR = 6.0, 6.0
+_FILM = 0.55  # opacity of cells over a picture
+_OPACITY = f' fill-opacity="{_FILM}"'
 _LONGEST = 16  # columns of a token's label
 
 
@@ -51,7 +53,8 @@ def figure_svg(maps: Sequence[HeatMap], width: float) -> str:
         top += max(panel.height for panel in row) + _GAP
     height = top - _GAP
     offset = panels[0].top
-    body += color_bar(ramp, total - _BAR - 20, offset, min(panels[0].side, 120.0))
+    below = any(one.below is not None for one in maps)
+    body += color_bar(ramp, total - _BAR - 20, offset, min(panels[0].side, 120.0), film=below)
     return document(body, width, height)
 
 
@@ -109,6 +112,9 @@ class _Panel:
     def cell_height(self) -> float:
         """The height of a cell."""
         n, m = self.shape
+        if self.map.below is not None:  # as high as the picture
+            height, width = self.map.below.shape[:2]
+            return self.cell * m / width * height / n
         return self.cell if n <= 2 * m else self.cell * 2 * m / n
 
     @property
@@ -135,9 +141,12 @@ class _Panel:
     def parts(self) -> Iterator[str]:
         """Title, names, cells, frame, and what the cells are."""
         values, (n, m) = self.map.values, self.shape
-        yield _text(self.left, _SIZE, self.map.title, _SIZE)
+        size = min(_SIZE, (self.width - self.left) / max(1, cell_len(self.map.title)) / _WIDE)
+        yield _text(self.left, _SIZE, self.map.title, max(size, _LEAST))
         yield from self._names()
         levels = self.ramp.levels(values)
+        if self.map.below is not None:
+            yield self._picture(_grey(self.map.below))
         yield from self._cells(levels) if max(n, m) <= MOST_CELLS else (self._image(levels),)
         right, bottom = self.width - self.left, self.side
         yield (f'<rect x="{self.left:.2f}" y="{self.top:.2f}" width="{right:.2f}" height="{bottom:.2f}" fill="none" '
@@ -145,6 +154,8 @@ class _Panel:
         block = self.map.block
         words = "" if block == (1, 1) else f", {self.map.pooling} over {block[0]} x {block[1]}"
         note = f"{self.map.row_word} down, {self.map.column_word} across{words}"
+        if self.map.image:
+            note = f"a cell for each patch of the image{words}"
         yield _text(self.left, self.top + self.side + _SMALL + 1, note, _SMALL - 1, color="#555")
 
     def _names(self) -> Iterator[str]:
@@ -164,14 +175,15 @@ class _Panel:
 
     def _cells(self, levels: np.ndarray) -> Iterator[str]:
         """A rectangle for every cell that is not masked, with its number where that has room."""
-        size = min(_SMALL, 0.36 * self.cell, 0.7 * self.cell_height)
+        size = min(_SMALL, 0.36 * self.cell, 0.7 * self.cell_height) if self.map.below is None else 0
+        film = "" if self.map.below is None else _OPACITY
         for i, row in enumerate(levels):
             for j, level in enumerate(row):
                 if level != level:
                     continue
                 x, y = self.left + j * self.cell, self.top + i * self.cell_height
                 yield (f'<rect x="{x:.2f}" y="{y:.2f}" width="{self.cell:.2f}" height="{self.cell_height:.2f}" '
-                       f'fill="{color_on_paper(level, self.ramp)}" shape-rendering="crispEdges"/>')  # fmt: skip
+                       f'fill="{color_on_paper(level, self.ramp)}"{film} shape-rendering="crispEdges"/>')  # fmt: skip
                 if size >= _LEAST:
                     value = f"{self.map.values[i, j]:.2f}".removeprefix("0")
                     middle = y + self.cell_height / 2 + 0.36 * size
@@ -184,7 +196,11 @@ class _Panel:
         table = np.array([_rgb(level, self.ramp) for level in np.linspace(0, 1, 256)], dtype=np.uint8)
         masked = np.isnan(levels)
         pixels = table[np.where(masked, 0, np.rint(np.nan_to_num(levels) * 255)).astype(int)]
-        rgba = np.dstack([pixels, np.where(masked, 0, 255).astype(np.uint8)])
+        opacity = 255 if self.map.below is None else round(255 * _FILM)
+        return self._picture(np.dstack([pixels, np.where(masked, 0, opacity).astype(np.uint8)]))
+
+    def _picture(self, rgba: np.ndarray) -> str:
+        """Pixels `[height, width, 4]` over the place of all cells."""
         data = base64.b64encode(_png(rgba)).decode()
         return (f'<image x="{self.left:.2f}" y="{self.top:.2f}" width="{self.width - self.left:.2f}" '
                 f'height="{self.side:.2f}" preserveAspectRatio="none" image-rendering="optimizeSpeed" '
@@ -212,14 +228,20 @@ def _text(
     return f'<text {place} font-size="{size:.2f}" fill="{color}"{look}>{escape(visible(text))}</text>'
 
 
-def color_bar(ramp: Ramp, left: float, top: float, height: float) -> Iterator[str]:
-    """Colours from the lowest value, below, to the highest, with three numbers."""
+def color_bar(ramp: Ramp, left: float, top: float, height: float, *, film: bool = False) -> Iterator[str]:
+    """Colours from the lowest value, below, to the highest, with three numbers.
+
+    film  whether cells are seen through, over a picture: the bar then lies on grey
+    """
     steps = 32
+    if film:
+        yield f'<rect x="{left:.2f}" y="{top:.2f}" width="{_BAR}" height="{height:.2f}" fill="#888"/>'
+    opacity = _OPACITY if film else ""
     for at in range(steps):
         y = top + height * at / steps
         color = color_on_paper(1 - (at + 0.5) / steps, ramp)
-        yield (f'<rect x="{left:.2f}" y="{y:.2f}" width="{_BAR}" height="{height / steps:.2f}" fill="{color}" '
-               f'shape-rendering="crispEdges"/>')  # fmt: skip
+        yield (f'<rect x="{left:.2f}" y="{y:.2f}" width="{_BAR}" height="{height / steps:.2f}" fill="{color}"'
+               f'{opacity} shape-rendering="crispEdges"/>')  # fmt: skip
     yield (f'<rect x="{left:.2f}" y="{top:.2f}" width="{_BAR}" height="{height:.2f}" fill="none" stroke="#888" '
            f'stroke-width="0.4"/>')  # fmt: skip
     middle = {"sqrt": 0.25, "log": 10**-1.5}.get(ramp.scale, 0.5) if not ramp.diverging else 0.5
@@ -244,6 +266,12 @@ def ink_on_paper(level: float, ramp: Ramp) -> str:
     """Black or white, whichever is seen better on a cell."""
     red, green, blue = _rgb(level, ramp)
     return "#000" if 0.299 * red + 0.587 * green + 0.114 * blue > 140 else "#fff"
+
+
+def _grey(pixels: np.ndarray) -> np.ndarray:
+    """An image `[height, width, 3]` without its colours, opaque `[height, width, 4]`: luma as in ITU-R BT.601."""
+    grey = np.rint(pixels @ np.array([0.299, 0.587, 0.114])).astype(np.uint8)
+    return np.dstack([grey, grey, grey, np.full_like(grey, 255)])
 
 
 def _png(pixels: np.ndarray) -> bytes:

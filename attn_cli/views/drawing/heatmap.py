@@ -47,6 +47,7 @@ class HeatMap:
     ends     the smallest and the largest of all numbers that were pooled, where cells don't show both; else None
     column_word   the noun for columns, row_word that for rows
     image    whether cells are patches of an image; then only small maps have numbers, so that it keeps its shape
+    below    the pixels `[height, width, 3]` of those patches, over which a figure draws the cells
     """
 
     values: np.ndarray
@@ -63,6 +64,7 @@ class HeatMap:
     column_word: str = "keys"
     row_word: str = "queries"
     image: bool = False
+    below: np.ndarray | None = None
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The title, column labels, cells and legend, line by line."""

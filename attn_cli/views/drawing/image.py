@@ -6,7 +6,7 @@ import numpy as np
 from rich.console import RenderableType
 from rich.text import Text
 
-from attn_cli.prompt import Token
+from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.calls.image_grid import patch_grid
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.matrix import Matrix
@@ -21,15 +21,17 @@ _OTHERS = 3  # how many keys outside the image are named
 
 
 def query_maps(
-    summary: Summary, matrix: Matrix, grid: np.ndarray, prefix: str, screen: Screen, scale: str
+    summary: Summary, matrix: Matrix, grid: np.ndarray, prefix: str, screen: Screen, scale: str, prompt: Prompt | None
 ) -> Iterator[RenderableType]:
     """For every head and picked query a map of the image, and a line on the rest of the weight.
 
     grid    the places of the patches among the keys `[rows, columns]`
     prefix  what the titles begin with: the layer
+    prompt  whose image a figure draws below the map; None for none
     """
     first = summary.keys[grid[0, 0]]
     corner = first.row or 0, first.column or 0
+    below = None if prompt is None else pixels_of_patches(prompt, summary.place.stream, summary.keys, grid)
     for name, values in matrix.maps:
         kind = "scores" if name == "scores" else "weights"  # the colours of shares are those of weights
         for at, head in enumerate(matrix.head_names(summary)):
@@ -39,7 +41,7 @@ def query_maps(
                 cells: np.ndarray = values[at, row]
                 yield ""
                 title = f"{prefix}{head_words} · {name} of {label}"
-                yield image_map(cells[grid], kind, title, screen, scale, corner=corner)
+                yield image_map(cells[grid], kind, title, screen, scale, corner=corner, below=below)
                 if kind == "weights":
                     yield _rest(cells, grid, summary.keys, screen)
 
@@ -71,10 +73,12 @@ def image_map(
     scale: str = "linear",
     *,
     corner: tuple[int, int] = (0, 0),
+    below: np.ndarray | None = None,
 ) -> HeatMap:
     """A number `[rows, columns]` for each patch as cells of the image, pooled where it is larger than the screen.
 
     corner  row and column of the first patch, which are not 0 in a window of an image
+    below   the pixels of these patches, for a figure
     """
     rows, columns = values.shape
     most_rows, most_columns = largest_map(screen)
@@ -92,7 +96,31 @@ def image_map(
         scale=scale,
         block=(step, step),
         image=True,
+        below=below,
     )
+
+
+def pixels_of_patches(prompt: Prompt, stream: str, keys: Sequence[Token], grid: np.ndarray) -> np.ndarray | None:
+    """The pixels of the patches at `grid` among a stream's keys, as the model saw them; None where they aren't known.
+
+    A token of a text may hold a square of the vision tower's patches; those left over at the edges are in none.
+    """
+    seen, first, last = prompt.seen, keys[grid[0, 0]], keys[grid[-1, -1]]
+    patches = _extent(prompt.others.get(stream, prompt.tokens))
+    if seen is None or 0 in patches:
+        return None
+    finest = np.max([_extent(tokens) for tokens in (prompt.tokens, *prompt.others.values())], axis=0)
+    spans = []
+    for axis, (start, end) in enumerate(((first.row, last.row), (first.column, last.column))):
+        pixels = seen.shape[axis] // int(finest[axis]) * (int(finest[axis]) // patches[axis])  # of a patch of the keys
+        spans.append(slice((start or 0) * pixels, ((end or 0) + 1) * pixels))
+    return seen[spans[0], spans[1]]
+
+
+def _extent(tokens: Sequence[Token]) -> tuple[int, int]:
+    """The rows and columns of the image's patches among the tokens; 0 without any."""
+    places = [(token.row, token.column) for token in tokens if token.row is not None and token.column is not None]
+    return 1 + max((row for row, _ in places), default=-1), 1 + max((column for _, column in places), default=-1)
 
 
 def _in_one_piece(patches: Sequence[Token]) -> bool:

@@ -28,7 +28,7 @@ from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted, listed
 from attn_cli.token_syntax import picked_tokens
-from attn_cli.views.view import View, no_recording
+from attn_cli.views.view import DEFAULTS, View, ViewSettings, no_recording
 
 PairMeasure = Callable[[View, SideBySide, Sequence[int] | None], Part]
 """Makes the part of a layer from both its calls and the picked rows, None for all."""
@@ -93,11 +93,13 @@ class AgainstOptions:
             raise InputError(f"{option} and {other} at once", f"it compares weights; leave out {other}")
         return True
 
-    def run(self, options: TextCommandOptions, comparison: AgainstCommand) -> ExitCode:
+    def run(
+        self, options: TextCommandOptions, comparison: AgainstCommand, settings: ViewSettings = DEFAULTS
+    ) -> ExitCode:
         """Answer each text: both runs, and a report of what differs."""
         texts, reading = texts_and_reading(options)
         other_text = None if self.against is None else whole_texts([self.against])[0]
-        with options.view() as view:
+        with options.view(settings) as view:
             if view.records_alone:
                 raise no_recording()
             source = options.source(**reading)

@@ -15,6 +15,7 @@ from attn_cli.sources.huggingface.read.image_grid import PatchGrid, row_by_row
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt
 from attn_cli.sources.huggingface.read.media import Media
 from attn_cli.sources.huggingface.read.reader import PromptReader
+from attn_cli.sources.huggingface.read.seen_image import as_bytes
 
 
 class ModuleReader(PromptReader):
@@ -48,17 +49,19 @@ class ModuleReader(PromptReader):
         assert self._built.transform is not None
         model: nn.Module = self.loaded.model
         names = iter(signature(model.forward).parameters)
-        arrays: dict[str, Any] = {next(names): self._built.transform(media.image)[None]}
+        pixels: torch.Tensor = self._built.transform(media.image)
+        arrays: dict[str, Any] = {next(names): pixels[None]}
         patches = _patches(model)
+        seen = as_bytes(pixels, *_normalised_by(self._built.transform)) if patches and pixels.ndim == 3 else None
         if self._built.tokenize is None:
             if text:
                 raise InputError(f"{self.about['model']} reads no text beside --image", "leave out the text")
-            return ArrayPrompt("", patches, files=media.files, arrays=arrays)
+            return ArrayPrompt("", patches, files=media.files, arrays=arrays, seen=seen)
         ids = self._built.tokenize([text])
         arrays[next(names)] = ids
-        return ArrayPrompt(
-            text, self._tokens(ids[0]), files=media.files, arrays=arrays, others={"vision": patches} if patches else {}
-        )
+        others = {"vision": patches} if patches else {}
+        tokens = self._tokens(ids[0])
+        return ArrayPrompt(text, tokens, files=media.files, arrays=arrays, others=others, seen=seen)
 
     def _tokens(self, ids: torch.Tensor) -> tuple[Token, ...]:
         """The tokens with these ids `[n]`; those behind the last of the text are padding."""
@@ -67,6 +70,12 @@ class ModuleReader(PromptReader):
         last = max((at for at, number in enumerate(numbers) if number), default=-1)
         tokens = (Token(at, word(number), number) for at, number in enumerate(numbers))
         return tuple(token if token.index <= last else replace(token, text="[PAD]", special=True) for token in tokens)
+
+
+def _normalised_by(transform: Any) -> tuple[Any, Any]:
+    """The mean and the deviation of each channel in the step of torchvision's transforms that states them, or None."""
+    steps = [step for step in getattr(transform, "transforms", ()) if hasattr(step, "mean") and hasattr(step, "std")]
+    return (steps[-1].mean, steps[-1].std) if steps else (None, None)
 
 
 def _patches(model: nn.Module) -> tuple[Token, ...]:

@@ -33,6 +33,7 @@ from attn_cli.sources.huggingface.read.media import Media
 from attn_cli.sources.huggingface.read.positions import check_letters, check_tokens, position_count
 from attn_cli.sources.huggingface.read.processor import Processor, arrays_for_forward, file_option
 from attn_cli.sources.huggingface.read.random_tokens import repeated_tokens
+from attn_cli.sources.huggingface.read.seen_image import seen_image
 from attn_cli.sources.huggingface.read.tokenize import aligned, encode, tokenize
 
 _START_TOKEN_ALONE = "the decoder read its start token alone; --decoder-text or --generate N gives it more"
@@ -212,6 +213,7 @@ class PromptReader:
             arrays_for_forward(self.loaded.model, arrays),
             frames=frames,
             files=processor.media.files,
+            seen=seen_image(configuration_of(self.loaded.model), arrays, processor.processor),
             warnings=marked_text.notes + silence_notes(frames, processor.media.audio),
         )
 

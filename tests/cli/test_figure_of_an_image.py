@@ -1,0 +1,107 @@
+"""A figure of what a query attends to in an image is drawn over the image, as the model saw it."""
+
+import base64
+import io
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import transformers
+from PIL import Image
+
+from attn_cli.sources.huggingface.read.media import read_image
+from attn_cli.sources.huggingface.read.seen_image import seen_image
+from attn_cli.sources.huggingface.read.without_torchvision import without_videos
+from tests.media import image_file
+from tests.program import attn
+
+Seeing = Callable[[str], Path]
+GREY, WHITE = 90, 255
+_PICTURE = re.compile(r'<image[^>]*width="([\d.]+)" height="([\d.]+)"[^>]*base64,([^"]+)"')
+
+
+def pictures(svg: str) -> list[tuple[float, np.ndarray]]:
+    """Width over height of every picture as drawn, and its grey pixels."""
+    return [
+        (float(width) / float(height), np.array(Image.open(io.BytesIO(base64.b64decode(data))))[..., 0])
+        for width, height, data in _PICTURE.findall(svg)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "query", "columns"),
+    [
+        ("vit", (), "[CLS]", 4),
+        ("clip", ("the cat",), "[CLS]", 4),
+        ("llava", ("what is here",), "here", 4),
+        ("qwen2_vl", ("what is here",), "here", 6),
+    ],
+)
+def test_cells_lie_on_the_patches_that_they_are_of(
+    kind: str, words: tuple[str, ...], query: str, columns: int, seeing: Seeing, tmp_path: Path
+) -> None:
+    for place in (1, 2), (3, 0):
+        file = image_file(tmp_path / f"{place}.png", bright=place, columns=columns)
+        asked = (*words, "-m", seeing(kind), "--image", file, "-t", query, "-l", "-1", "--mean")
+        run = attn("matrix", *asked, "-f", "svg")
+        assert run.code == 0, run.errors
+        (aspect, grey), *others = pictures(run.text)
+        assert not others and aspect == pytest.approx(columns / 4, rel=1e-3)
+        expected = np.full((4, columns), GREY)
+        expected[place] = WHITE
+        middles = grey[4::8, 4::8]
+        np.testing.assert_allclose(middles, expected, atol=1)
+        cells = re.findall(r'fill="#\w+" fill-opacity="0.55" shape', run.text)
+        rows, across = (2, 3) if kind == "qwen2_vl" else (4, 4)  # whose text has a token for 2 x 2 patches
+        assert len(cells) == rows * across + 32  # and the bar of colours
+        assert "a cell for each patch of the image" in run.text and "queries down" not in run.text
+
+
+def test_a_window_lies_on_its_part_of_the_image(seeing: Seeing, tmp_path: Path) -> None:
+    file = image_file(tmp_path / "big.png", bright=(1, 5), rows=6, columns=10)
+    asked = ("what is here?", "-m", seeing("qwen2_5_vl"), "--image", file, "--mean", "-t", "r1,c5", "-f", "svg")
+    for layer, shape, bright in (0, (32, 32), (1, 1)), (1, (48, 80), (1, 5)):
+        ((_, grey),) = pictures(attn("matrix", *asked, "-l", layer).text)
+        assert grey.shape == shape
+        assert [tuple(at) for at in np.argwhere(grey[4::8, 4::8] > 200)] == [bright]
+
+
+def test_the_change_from_another_prompt_is_drawn_over_the_image(seeing: Seeing, tmp_path: Path) -> None:
+    file = image_file(tmp_path / "wide.png", bright=(1, 2), columns=6)
+    asked = ("what is here ?", "-m", seeing("qwen2_vl"), "--image", file, "--against", "a photo ?", "-l", "1", "--mean")
+    run = attn("matrix", *asked, "-t", "?", "-f", "svg")
+    assert run.code == 0, run.errors
+    assert len(pictures(run.text)) == 1 and "change of weights of 13 ?" in run.text
+    shown = attn("matrix", *asked, "-t", "?", "--json").json["result"]["change_matrices"][0]
+    changes = np.array(shown["changes"])[0, 0]
+    screen = attn("matrix", *asked, "-t", "?").text
+    of_patches = [x for key, x in zip(shown["keys"], changes, strict=True) if key is not None and 4 <= key < 10]
+    cells = [float(cell) for line in screen.splitlines() for cell in re.findall(r"[-+]?\d\.\d+(?= )", line)]
+    for x in of_patches:
+        assert any(abs(cell - x) < 0.01 for cell in cells), (x, screen)
+
+
+def test_patches_in_a_row_are_put_together(tmp_path: Path) -> None:
+    """As SigLIP 2 gets them: `[1, n, numbers]`, channels last in each, the rest filled up."""
+    file = image_file(tmp_path / "a.png", bright=(2, 1), rows=3, columns=5, side=16)
+    processor = transformers.Siglip2ImageProcessorPil(max_num_patches=16, patch_size=16)
+    arrays = processor(read_image(str(file)), return_tensors="pt")
+    with without_videos():
+        config = transformers.Siglip2VisionConfig(patch_size=16)
+    seen = seen_image(config, arrays, processor)
+    rows, columns = arrays["spatial_shapes"][0].tolist()
+    assert seen is not None and seen.shape == (rows * 16, columns * 16, 3)
+    middles = seen[8::16, 8::16, 0]
+    assert np.unravel_index(middles.argmax(), middles.shape) == (
+        round(2.5 / 3 * rows - 0.5),
+        round(1.5 / 5 * columns - 0.5),
+    )
+
+
+def test_tiles_have_no_picture_of_their_own(seeing: Seeing, tmp_path: Path) -> None:
+    file = image_file(tmp_path / "wide.png", bright=(1, 5), columns=12)
+    run = attn("matrix", "what is here?", "-m", seeing("llava_next"), "--image", file, "-t", "here", "-l", "1",
+               "--mean", "-f", "svg")  # fmt: skip
+    assert run.code == 0 and not pictures(run.text)
