@@ -5,8 +5,8 @@ from typing import Protocol
 import torch
 from torch import nn
 
-from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.ledger import Ledger
+from attn_cli.sources.huggingface.capture.text_rule import LayerRule
 
 Products = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 """Queries `[b, h, n, d]`, keys `[b, g, m, d]` and values `[b, g, m, e]` of one attention call."""

@@ -6,9 +6,9 @@ import torch
 from torch import nn
 
 from attn_cli.sources.huggingface.capture.attend import Attend, Products
-from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.registry_rule import rule_of_layer
 from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
+from attn_cli.sources.huggingface.capture.text_rule import LayerRule
 from attn_cli.sources.huggingface.compat import hidden_from_function_modes
 
 

@@ -10,9 +10,9 @@ from attn_cli.kernel.definition.mask import Intervals, Mask
 from attn_cli.prompt import Token
 from attn_cli.sources.huggingface.anatomy.streams import TEXT_STREAMS
 from attn_cli.sources.huggingface.capture.batch_labels import UnpaddedText
-from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 from attn_cli.sources.huggingface.capture.packed_rows import PackedRows
+from attn_cli.sources.huggingface.capture.text_rule import LayerRule
 
 _KEPT = 4  # layouts: a model alternates between few masks
 

@@ -13,10 +13,10 @@ from attn_cli.sources.huggingface.capture.batch_labels import UnpaddedText
 from attn_cli.sources.huggingface.capture.batch_layout import BatchLayout, BatchLayouts
 from attn_cli.sources.huggingface.capture.block_inputs import BlockInputs
 from attn_cli.sources.huggingface.capture.layer_batch import LayerBatch
-from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.ledger import Ledger, SelectionDone
 from attn_cli.sources.huggingface.capture.own_code.seen_call import SeenCall, check_rows, rule_of
 from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
+from attn_cli.sources.huggingface.capture.text_rule import LayerRule
 from attn_cli.sources.huggingface.rope.reader import RotationReader
 
 Visit = Callable[[Call], None]

@@ -9,10 +9,10 @@ from attn_cli.call import Place
 from attn_cli.sources.huggingface.anatomy.head_counts import groups_of
 from attn_cli.sources.huggingface.capture.attend import Products
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
-from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.own_code.seen_call import mask_lowest
 from attn_cli.sources.huggingface.capture.own_code.softmax_layouts import as_matrices
+from attn_cli.sources.huggingface.capture.text_rule import LayerRule
 
 Tap = Callable[[nn.Module, Place, torch.Tensor], torch.Tensor]
 """Gets an attention module, its place and output `[b, n, h, e]`; returns the output that the model goes on with."""

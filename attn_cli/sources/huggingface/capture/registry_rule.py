@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from attn_cli.errors import InputError, LoadError
-from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
+from attn_cli.sources.huggingface.capture.text_rule import LayerRule
 from attn_cli.sources.huggingface.compat import TESTED_TRANSFORMERS, eager_function
 
 # The options of attention functions that make the rule of a layer.

@@ -11,10 +11,10 @@ from attn_cli.kernel.definition.mask import Mask
 from attn_cli.sources.huggingface.anatomy.head_counts import groups_of, heads_of
 from attn_cli.sources.huggingface.capture.attend import Products
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
-from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.own_code.softmax_layouts import as_matrices
+from attn_cli.sources.huggingface.capture.text_rule import LayerRule
 from attn_cli.sources.huggingface.intervene.baseline_run import BaselineRun, CachedAttention
 from attn_cli.sources.huggingface.intervene.batch import GatedRows, InterventionBatch
 from attn_cli.sources.huggingface.intervene.block_calls import BlockCalls, CallNumber

@@ -9,8 +9,8 @@ from attn_cli.call import Place
 from attn_cli.errors import LoadError
 from attn_cli.intervention import AttentionLayer
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
+from attn_cli.sources.huggingface.capture.text_rule import LayerRule
 from attn_cli.sources.huggingface.intervene.block_calls import CallNumber
 
 _ROWS = 256  # whose mask is looked at together

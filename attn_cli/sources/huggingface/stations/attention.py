@@ -14,8 +14,8 @@ from attn_cli.kernel.definition.rows_of_rule import rule_of_rows
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.definition.softmax import softmax
 from attn_cli.sources.huggingface.capture.attend import Products
-from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.ledger import Ledger
+from attn_cli.sources.huggingface.capture.text_rule import LayerRule
 from attn_cli.sources.huggingface.rope.reader import RotationReader
 
 _ROWS = 256  # whose scores are held at once
