@@ -13,7 +13,7 @@ from transformers.models.llama import modeling_llama
 
 from attn_cli.errors import LoadError
 from attn_cli.sources.huggingface import compat
-from attn_cli.sources.huggingface.capture import registry_rule
+from attn_cli.sources.huggingface.capture import attention_function
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.compat import TESTED_TRANSFORMERS, eager_function, is_newer_than_tested
 from attn_cli.sources.huggingface.source import source_of
@@ -41,7 +41,7 @@ def test_every_argument_of_every_eager_function_is_known() -> None:
         for arguments in re.findall(r"\ndef eager_attention_forward\(([^)]*)\)", file.read_text("utf-8")):
             names |= set(re.findall(r"(\w+):", arguments))
     plain = {"module", "query", "key", "value", "attention_mask", "scaling", "dropout", "sliding_window", "kwargs"}
-    assert {"softcap", "position_bias", "sinks"} <= names - plain <= registry_rule._USED
+    assert {"softcap", "position_bias", "sinks"} <= names - plain <= attention_function._USED
 
 
 def test_code_within_is_hidden_from_function_modes() -> None:
@@ -193,7 +193,7 @@ def test_an_option_that_could_change_weights_is_refused_by_name(monkeypatch: pyt
     assert eager_function(attention) is modeling_llama.eager_attention_forward
 
     def run() -> None:
-        registry_rule._unknown.cache_clear()
+        attention_function._unknown.cache_clear()
         with capture(model, lambda call: None):
             model(**sentence(model), heat=torch.ones(1))
 
@@ -201,10 +201,10 @@ def test_an_option_that_could_change_weights_is_refused_by_name(monkeypatch: pyt
     monkeypatch.setattr(modeling_llama, "eager_attention_forward", eager_with("heat"))
     with pytest.raises(LoadError, match="LlamaAttention gives its attention heat, which attn doesn't know"):
         run()
-    monkeypatch.setattr(registry_rule, "eager_function", lambda _: None)
+    monkeypatch.setattr(attention_function, "eager_function", lambda _: None)
     with pytest.raises(LoadError, match="heat"):
         run()
-    registry_rule._unknown.cache_clear()
+    attention_function._unknown.cache_clear()
 
 
 @pytest.mark.parametrize("name", ["llama", "gemma2", "gpt_oss", "t5", "bert"])

@@ -1,15 +1,33 @@
-"""The receiver of every attention call of a model, whether it comes by the registry or from the model's own code."""
+"""One attention call of a layer, and who takes it in: all come here, by the registry or from the model's own code."""
 
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 from torch import nn
 
 from attn_cli.sources.huggingface.capture.ledger import Ledger
-from attn_cli.sources.huggingface.capture.text_rule import LayerRule
 
 Products = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 """Queries `[b, h, n, d]`, keys `[b, g, m, d]` and values `[b, g, m, e]` of one attention call."""
+
+
+@dataclass(frozen=True, eq=False)
+class LayerRule:
+    """The rule by which one layer turns scores into weights, for a batch of b texts.
+
+    scale    the factor on q kᵀ
+    softcap  c in c * tanh(scores / c); None for no cap
+    bias     `[b or 1, h or 1, n or 1, m]`, added to the scores
+    sink     one learned score per head `[h]` in float32, which takes a part of each row's sum
+    mask     `[b or 1, h or 1, n or 1, m]`: booleans, numbers to add, or a `LazyMask`
+    """
+
+    scale: float
+    softcap: float | None = None
+    bias: torch.Tensor | None = None
+    sink: torch.Tensor | None = None
+    mask: torch.Tensor | None = None
 
 
 class Attend(Protocol):

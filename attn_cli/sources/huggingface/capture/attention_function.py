@@ -1,15 +1,29 @@
-"""The function that transformers calls for every layer while a capture is open."""
+"""The function that transformers calls for every layer while a capture is open, and the rule in its arguments."""
 
+from collections.abc import Mapping
+from functools import cache
+from inspect import signature
 from typing import Any
 
 import torch
 from torch import nn
 
-from attn_cli.sources.huggingface.capture.attend import Attend, Products
-from attn_cli.sources.huggingface.capture.registry_rule import rule_of_layer
+from attn_cli.errors import InputError, LoadError
+from attn_cli.sources.huggingface.capture.attend import Attend, LayerRule, Products
+from attn_cli.sources.huggingface.capture.layer_output import output_of_layer
+from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
-from attn_cli.sources.huggingface.capture.text_rule import LayerRule
-from attn_cli.sources.huggingface.compat import hidden_from_function_modes
+from attn_cli.sources.huggingface.compat import TESTED_TRANSFORMERS, eager_function, hidden_from_function_modes
+
+# The options of attention functions that make the rule of a layer.
+_USED = frozenset({"softcap", "position_bias", "s_aux", "sinks"})
+# Those that eager attention ignores: its mask says the same, they are for one backend or for training alone.
+_WITHOUT_EFFECT = frozenset({
+    "dropout", "is_causal", "sliding_window", "cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k",
+    "position_ids", "seq_idx", "indices", "block_indices", "deterministic", "output_attentions", "output_hidden_states",
+    "output_router_logits", "num_items_in_batch", "use_cache", "cache_position",
+})  # fmt: skip
+_FITS = "token ids are [texts, tokens]; a mask is [texts, tokens] or [texts, 1, rows, keys]"
 
 
 class AttentionFunction:
@@ -51,5 +65,75 @@ class AttentionFunction:
         """The output alone `[b, h, n, e]`."""
         texts = self.row_of_texts
         if texts is None:
-            return rule.output(*qkv)
-        return texts.without_padding(rule.output(*(texts.with_padding(x) for x in qkv)))
+            return output_of_layer(rule, *qkv)
+        return texts.without_padding(output_of_layer(rule, *(texts.with_padding(x) for x in qkv)))
+
+
+def rule_of_layer(
+    module: nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    mask: torch.Tensor | None,
+    scaling: float | None,
+    options: Mapping[str, Any],
+) -> tuple[LayerRule, torch.Tensor | None]:
+    """The rule of a layer, from what the registry's functions are called with, and its sink for every query, if any.
+
+    query    `[b, h, n, d]`
+    key      `[b, g, m, d]`
+    options  the further arguments; a learned sink comes as one number per head, or per query as `[b, h, n, 1]`
+
+    Raises InputError for arrays that can't be those of one layer, LoadError for an option that could change weights
+    and that attn doesn't know.
+    """
+    given = frozenset(name for name, value in options.items() if value is not None)
+    module_class: Any = type(module)  # whose static type isn't hashable
+    if unknown := _unknown(module_class, given):
+        raise LoadError(
+            f"{type(module).__name__} gives its attention {', '.join(unknown)}, which attn doesn't know",
+            f"attn is tested with transformers {TESTED_TRANSFORMERS}; a newer attn may know it",
+        )
+    mask = _fitting(module, query, key, mask)
+    sink, sink_per_query = sink_of(options.get("s_aux"), options.get("sinks")), None
+    if sink is not None and sink.numel() != query.shape[1]:
+        sink, sink_per_query = None, sink
+    sink = None if sink is None else sink.detach().float().reshape(-1)
+    scale = scale_of(module, query, scaling)
+    return LayerRule(scale, options.get("softcap"), options.get("position_bias"), sink, mask), sink_per_query
+
+
+@cache
+def _unknown(module_class: Any, names: frozenset[str]) -> list[str]:
+    """The options of those names that may change a layer's weights in a way unknown to attn.
+
+    Not those that the eager attention function of the class doesn't name either: it ignores them.
+    """
+    eager = eager_function(module_class)
+    return sorted(
+        name for name in names - _USED - _WITHOUT_EFFECT if eager is None or name in signature(eager).parameters
+    )
+
+
+def _fitting(
+    module: nn.Module, query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None
+) -> torch.Tensor | None:
+    """The mask, whole numbers as floats to add; InputError where it, or a query or key, has axes that don't fit."""
+    shapes = [tuple(x.shape) for x in (query, key) if x.ndim != 4]
+    if shapes:
+        raise InputError(f"{type(module).__name__} got a query or key of shape {shapes[0]}, not [b, h, n, d]", _FITS)
+    if mask is None or isinstance(mask, LazyMask):
+        return mask
+    cells = (*query.shape[:3], key.shape[2])
+    if mask.ndim != 4 or any(size not in (1, cell) for size, cell in zip(mask.shape, cells, strict=True)):
+        raise InputError(f"{type(module).__name__} got a mask of shape {tuple(mask.shape)} for scores {cells}", _FITS)
+    return mask if mask.dtype == torch.bool or mask.is_floating_point() else mask.to(query.dtype)
+
+
+def scale_of(module: nn.Module, query: torch.Tensor, scaling: float | None) -> float:
+    """The factor on q kᵀ: the call's `scaling`, else the module's own, else 1 / sqrt(d)."""
+    return float(scaling if scaling is not None else getattr(module, "scaling", None) or query.shape[-1] ** -0.5)
+
+
+def sink_of(s_aux: torch.Tensor | None, sinks: torch.Tensor | None) -> torch.Tensor | None:
+    """The learned sink, which transformers passes under one of these two names."""
+    return s_aux if s_aux is not None else sinks

@@ -9,10 +9,11 @@ from attn_cli.call import Place
 from attn_cli.kernel.definition.mask import Intervals, Mask
 from attn_cli.prompt import Token
 from attn_cli.sources.huggingface.anatomy.streams import TEXT_STREAMS
+from attn_cli.sources.huggingface.capture.attend import LayerRule
 from attn_cli.sources.huggingface.capture.batch_labels import UnpaddedText
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 from attn_cli.sources.huggingface.capture.packed_rows import PackedRows
-from attn_cli.sources.huggingface.capture.text_rule import LayerRule
+from attn_cli.sources.huggingface.capture.text_rule import mask_of_text
 
 _KEPT = 4  # layouts: a model alternates between few masks
 
@@ -76,7 +77,7 @@ def _layout(
     texts: tuple[UnpaddedText, ...], n: int, layer_rule: LayerRule, packed: PackedRows | None
 ) -> BatchLayout | None:
     """The layout of texts of n rows each, with padding; None for a mask whose rows are no intervals."""
-    masks = tuple(layer_rule.mask_of_text(index, text.rows, text.keys) for index, text in enumerate(texts))
+    masks = tuple(mask_of_text(layer_rule, index, text.rows, text.keys) for index, text in enumerate(texts))
     ends: dict[tuple[Mask, int, int], np.ndarray] = {}  # many texts are as long as others
     rows, seen, beside, stop = list[slice](), list[np.ndarray](), list[np.ndarray](), 0
     inside = np.zeros((len(texts), n), bool)

@@ -9,14 +9,15 @@ import torch
 from attn_cli.attention_call import Ingredients
 from attn_cli.call import Call, Place
 from attn_cli.packed_call import PackedCall, PackedVisit
+from attn_cli.sources.huggingface.capture.attend import LayerRule
 from attn_cli.sources.huggingface.capture.batch_labels import UnpaddedText
 from attn_cli.sources.huggingface.capture.batch_layout import BatchLayout, BatchLayouts
 from attn_cli.sources.huggingface.capture.block_inputs import BlockInputs
 from attn_cli.sources.huggingface.capture.layer_batch import LayerBatch
+from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 from attn_cli.sources.huggingface.capture.ledger import Ledger, SelectionDone
 from attn_cli.sources.huggingface.capture.own_code.seen_call import SeenCall, check_rows, rule_of
 from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
-from attn_cli.sources.huggingface.capture.text_rule import LayerRule
 from attn_cli.sources.huggingface.rope.reader import RotationReader
 
 Visit = Callable[[Call], None]
@@ -168,7 +169,8 @@ class BatchVisitor:
     def _unpadded(self, place: Place, index: int, sizes: tuple[int, int, int], layer_rule: LayerRule) -> UnpaddedText:
         """The query rows and keys of one of b texts of n queries and m keys between their padding, labelled."""
         b, n, m = sizes
-        labels, padding = self.ledger.labels, layer_rule.padding()
+        labels, mask = self.ledger.labels, layer_rule.mask
+        padding = mask.padding() if isinstance(mask, LazyMask) else None
         # Cells that the model itself masks, such as patches of an image, stay in the call as masked cells.
         is_of_texts = b == labels.size and place.stream != "cross" and labels.padding
         if padding is None or padding.shape[-1] != m or not is_of_texts:

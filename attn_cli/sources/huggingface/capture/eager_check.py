@@ -8,8 +8,9 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
+from attn_cli.sources.huggingface.capture.attention_function import rule_of_layer
+from attn_cli.sources.huggingface.capture.layer_output import output_of_layer
 from attn_cli.sources.huggingface.capture.registry import in_registry
-from attn_cli.sources.huggingface.capture.registry_rule import rule_of_layer
 from attn_cli.sources.huggingface.compat import eager_function
 
 _TOLERANCE = {torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 5e-2}  # of the largest number, for rounding
@@ -39,7 +40,7 @@ def layer_unlike_eager(model: PreTrainedModel, arguments: Mapping[str, Any]) -> 
         rule, sink_per_query = rule_of_layer(module, query, key, attention_mask, scaling, options)
         eager = eager_function(type(module))
         if eager is not None and sink_per_query is None:
-            own = rule.output(query, key, value).transpose(1, 2)
+            own = output_of_layer(rule, query, key, value).transpose(1, 2)
             named = {} if scaling is None else {"scaling": scaling}
             theirs = eager(module, query, key, value, attention_mask, **named, **options)[0].reshape(own.shape)
             tolerance = _TOLERANCE.get(own.dtype, 1e-3) * float(theirs.abs().max())

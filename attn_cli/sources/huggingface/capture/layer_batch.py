@@ -8,10 +8,12 @@ import torch
 from attn_cli.attention_call import AttentionCall, Ingredients
 from attn_cli.call import Output, Place
 from attn_cli.packed_call import PackedCall
+from attn_cli.sources.huggingface.capture.attend import LayerRule
 from attn_cli.sources.huggingface.capture.batch_labels import UnpaddedText
 from attn_cli.sources.huggingface.capture.batch_layout import BatchLayout
+from attn_cli.sources.huggingface.capture.layer_output import output_of_rows
 from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
-from attn_cli.sources.huggingface.capture.text_rule import LayerRule
+from attn_cli.sources.huggingface.capture.text_rule import rule_of_text, rule_with_mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +43,7 @@ class LayerBatch:
             q,  # [h, rows, d]
             k,  # [g, keys, d]
             v,  # [g, keys, e]
-            self.rule.of_text(index, rows, keys, self.heads),
+            rule_of_text(self.rule, index, rows, keys, self.heads),
             place,
             text.queries,
             text.key_tokens,
@@ -69,13 +71,13 @@ class LayerBatch:
         def call_of(text: int) -> AttentionCall:
             rows, labelled = layout.rows[text], layout.texts[text]
             return AttentionCall(
-                q[:, rows], k[:, rows], v[:, rows], self.rule.masked_by(layout.masks[text], self.heads), place_of(text),
-                labelled.queries, labelled.key_tokens, None if output is None else Output(output[:, rows]),
-                ingredients_of(text),
+                q[:, rows], k[:, rows], v[:, rows], rule_with_mask(self.rule, layout.masks[text], self.heads),
+                place_of(text), labelled.queries, labelled.key_tokens,
+                None if output is None else Output(output[:, rows]), ingredients_of(text),
             )  # fmt: skip
 
         return PackedCall(
-            q, k, v, self.rule.masked_by(layout.seen, self.heads), place_of(0), layout.tokens, layout.tokens,
+            q, k, v, rule_with_mask(self.rule, layout.seen, self.heads), place_of(0), layout.tokens, layout.tokens,
             None if output is None else Output(output), texts=layout.rows, call_of=call_of, kept=layout.kept,
         )  # fmt: skip
 
@@ -83,8 +85,8 @@ class LayerBatch:
         """The output `[b, h, n, e]` of a text's padding: padded rows have outputs too."""
         for rows in (slice(0, text.rows.start), slice(text.rows.stop, self.query.shape[2])):
             if rows.start < rows.stop:
-                output[index, :, rows] = self.rule.output_of_rows(
-                    index, self.query[:, :, rows], self.key, self.value, rows
+                output[index, :, rows] = output_of_rows(
+                    self.rule, index, self.query[:, :, rows], self.key, self.value, rows
                 )
 
     def _of_heads(

@@ -7,12 +7,12 @@ from torch import nn
 
 from attn_cli.call import Place
 from attn_cli.sources.huggingface.anatomy.head_counts import groups_of
-from attn_cli.sources.huggingface.capture.attend import Products
+from attn_cli.sources.huggingface.capture.attend import LayerRule, Products
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
+from attn_cli.sources.huggingface.capture.layer_output import output_of_layer, with_sink_per_query
 from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.own_code.seen_call import mask_lowest
 from attn_cli.sources.huggingface.capture.own_code.softmax_layouts import as_matrices
-from attn_cli.sources.huggingface.capture.text_rule import LayerRule
 
 Tap = Callable[[nn.Module, Place, torch.Tensor], torch.Tensor]
 """Gets an attention module, its place and output `[b, n, h, e]`; returns the output that the model goes on with."""
@@ -41,7 +41,7 @@ class ObservedAttention:
             output = self.visitor.visit_products(place, *qkv, rule)
         if self.tap is None:
             return output
-        output = rule.output(*qkv) if output is None else output
+        output = output_of_layer(rule, *qkv) if output is None else output
         by_token = output.to(qkv[0].dtype).transpose(1, 2).contiguous()  # [b, n, h, e]
         return self.tap(module, place, by_token).transpose(1, 2)
 
@@ -50,7 +50,7 @@ class ObservedAttention:
     ) -> torch.Tensor:
         """The output of a call with a sink for every query, whose weights are held whole."""
         query, _, value = qkv
-        weights, scores = rule.with_sink_per_query(*qkv, sink)
+        weights, scores = with_sink_per_query(rule, *qkv, sink)
         shared = query.shape[1] // value.shape[1]  # query heads that read one value head
         if is_selected:
             self.visitor.visit_weights(place, [head // shared for head in range(query.shape[1])], weights, scores)

@@ -9,12 +9,13 @@ from attn_cli.call import Place
 from attn_cli.errors import LoadError
 from attn_cli.kernel.definition.mask import Mask
 from attn_cli.sources.huggingface.anatomy.head_counts import groups_of, heads_of
-from attn_cli.sources.huggingface.capture.attend import Products
+from attn_cli.sources.huggingface.capture.attend import LayerRule, Products
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
+from attn_cli.sources.huggingface.capture.layer_output import output_of_layer, output_with_sink_per_query
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.own_code.softmax_layouts import as_matrices
-from attn_cli.sources.huggingface.capture.text_rule import LayerRule
+from attn_cli.sources.huggingface.capture.text_rule import rule_of_text
 from attn_cli.sources.huggingface.intervene.baseline_run import BaselineRun, CachedAttention
 from attn_cli.sources.huggingface.intervene.batch import GatedRows, InterventionBatch
 from attn_cli.sources.huggingface.intervene.block_calls import BlockCalls, CallNumber
@@ -190,7 +191,7 @@ class InterveningAttention:
 def _seen(rule: LayerRule, query: torch.Tensor, m: int) -> int:
     """How many of m keys the last row may attend to, in the head that may attend to most."""
     (_, h, n, _), device = query.shape, query.device
-    mask = rule.of_text(0, slice(n - 1, n), slice(0, m), range(h)).mask
+    mask = rule_of_text(rule, 0, slice(n - 1, n), slice(0, m), range(h)).mask
     cells = mask.allowed(torch.zeros((1, 1), dtype=torch.long, device=device), torch.arange(m, device=device)[None])
     return int(cells.reshape(-1, m).sum(-1).max())
 
@@ -222,10 +223,10 @@ def _output(
                             "attn knock ablates its heads")  # fmt: skip
         if hidden is not None:
             rule = _with_hidden(rule, dense_cells(hidden, n, m, query.device))
-        return rule.output_with_sink_per_query(*qkv, sink_per_query)
+        return output_with_sink_per_query(rule, *qkv, sink_per_query)
     if hidden is None and changed is None:
-        return rule.output(*qkv)
-    rules = [rule.of_text(text, slice(0, n), slice(0, m), range(h)) for text in range(s)]
+        return output_of_layer(rule, *qkv)
+    rules = [rule_of_text(rule, text, slice(0, n), slice(0, m), range(h)) for text in range(s)]
     masks, caches = hidden or [None] * s, changed or [None] * s
     texts = zip(query, key, value, rules, masks, caches, strict=True)
     return torch.stack([walked_output(*of_text) for of_text in texts])

@@ -9,8 +9,9 @@ from attn_cli.call import Place
 from attn_cli.errors import LoadError
 from attn_cli.intervention import AttentionLayer
 from attn_cli.kernel.definition.rule import Rule
+from attn_cli.sources.huggingface.capture.attend import LayerRule
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
-from attn_cli.sources.huggingface.capture.text_rule import LayerRule
+from attn_cli.sources.huggingface.capture.text_rule import rule_of_text
 from attn_cli.sources.huggingface.intervene.block_calls import CallNumber
 
 _ROWS = 256  # whose mask is looked at together
@@ -32,7 +33,7 @@ class CachedAttention(NamedTuple):
     def rule_from(self, first: int) -> Rule:
         """The rule by which the rows from `first` on weigh all keys."""
         m = self.keys.shape[1]
-        return self.rule.of_text(0, slice(first, m), slice(0, m), range(self.heads))
+        return rule_of_text(self.rule, 0, slice(first, m), slice(0, m), range(self.heads))
 
 
 class BaselineRun:
@@ -160,7 +161,7 @@ def _looks_ahead(call: CachedAttention, first: int) -> bool:
     """True if any of the rows before `first` sees a key from there on."""
     m = call.keys.shape[1]
     places = torch.arange(m, device=call.keys.device)
-    mask = call.rule.of_text(0, slice(0, first), slice(0, m), range(call.heads)).mask
+    mask = rule_of_text(call.rule, 0, slice(0, first), slice(0, m), range(call.heads)).mask
     for start in range(0, first, _ROWS):
         stop = min(start + _ROWS, first)
         if mask.span(start, stop, m).last > first and bool(

@@ -17,12 +17,11 @@ from attn_cli.intervention import HeadPlace
 from attn_cli.score_writers import BIASES, RowChoice, Writer, WrittenHead, WrittenRow
 from attn_cli.sources.huggingface.anatomy.hooks import hooked
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace, ModulePlaces
-from attn_cli.sources.huggingface.capture.attend import Products
+from attn_cli.sources.huggingface.capture.attend import LayerRule, Products
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
 from attn_cli.sources.huggingface.capture.ledger import Ledger, SelectionDone
 from attn_cli.sources.huggingface.capture.observed import ObservedAttention
 from attn_cli.sources.huggingface.capture.session import attending
-from attn_cli.sources.huggingface.capture.text_rule import LayerRule
 from attn_cli.sources.huggingface.residual.held_pass import HeldPass, Leaf
 from attn_cli.sources.huggingface.residual.output_projection import OutputProjection, Projections
 

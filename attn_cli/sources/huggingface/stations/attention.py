@@ -13,9 +13,10 @@ from attn_cli.kernel.definition.positions import Turning
 from attn_cli.kernel.definition.rows_of_rule import rule_of_rows
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.definition.softmax import softmax
-from attn_cli.sources.huggingface.capture.attend import Products
+from attn_cli.sources.huggingface.capture.attend import LayerRule, Products
+from attn_cli.sources.huggingface.capture.layer_output import output_of_layer, output_with_sink_per_query
 from attn_cli.sources.huggingface.capture.ledger import Ledger
-from attn_cli.sources.huggingface.capture.text_rule import LayerRule
+from attn_cli.sources.huggingface.capture.text_rule import rule_of_text
 from attn_cli.sources.huggingface.rope.reader import RotationReader
 
 _ROWS = 256  # whose scores are held at once
@@ -70,14 +71,14 @@ class StationAttention:
         """The output `[1, h, n, e]`."""
         place, _ = self.ledger.record(module, way)
         if place.stream not in self.streams or sink_per_query is not None:
-            return None if sink_per_query is None else rule.output_with_sink_per_query(*qkv, sink_per_query)
+            return None if sink_per_query is None else output_with_sink_per_query(rule, *qkv, sink_per_query)
         query, key, value = qkv
         n, m = query.shape[2], key.shape[2]
         turning = self.rotations.turning(query, 0, slice(0, n), slice(0, m))()
         if self.rounding is not None:
             query, key, value = (self.rounding(x) for x in qkv)
             query, key = (_with_angle_noise(x, turning) for x in (query, key))
-        of_text = rule.of_text(0, slice(0, n), slice(0, m), range(query.shape[1]))
+        of_text = rule_of_text(rule, 0, slice(0, n), slice(0, m), range(query.shape[1]))
         if self.note is not None:
             self.note(place.layer, (query[0], key[0], value[0]), of_text, turning)
         output = None
@@ -89,7 +90,7 @@ class StationAttention:
         if output is None and self.rounds_weights and n <= _MOST_ROUNDED:
             output = rounded_output(query[0], key[0], value[0], of_text, self.rounding or _same)[None]
         if output is None:
-            output = rule.output(query, key, value)
+            output = output_of_layer(rule, query, key, value)
         if self.rounding is not None:
             output = self.rounding(output)
         if not turning.unknown:

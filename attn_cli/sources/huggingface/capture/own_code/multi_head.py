@@ -7,10 +7,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from attn_cli.sources.huggingface.capture.attend import Attend
+from attn_cli.sources.huggingface.capture.attend import Attend, LayerRule
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 from attn_cli.sources.huggingface.capture.own_code.sdpa import causal_mask
-from attn_cli.sources.huggingface.capture.text_rule import LayerRule
 
 _OTHER = ("bias_k", "bias_v", "static_k", "static_v")  # arguments that put further keys beside those of the tokens
 

@@ -1,0 +1,76 @@
+"""The output of a layer by its rule, where no visitor has walked all its rows."""
+
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+
+from attn_cli.kernel.bands.bands import bands
+from attn_cli.kernel.bands.plan import plan_of
+from attn_cli.kernel.stats.at_once import output_alone
+from attn_cli.sources.huggingface.capture.attend import LayerRule
+from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
+from attn_cli.sources.huggingface.capture.text_rule import rule_of_text
+
+
+def output_of_layer(rule: LayerRule, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    """The output `[b, h, n, e]` alone: by torch's SDPA; for a softcap, a bias or a sink by compiled code or bands.
+
+    query `[b, h, n, d]`, key `[b, g, m, d]`, value `[b, g, m, e]`
+    """
+    if rule.softcap is not None or rule.sink is not None or rule.bias is not None:
+        rows = slice(0, query.shape[2])
+        return torch.stack([output_of_rows(rule, text, query, key, value, rows) for text in range(query.shape[0])])
+    mask, causal = rule.mask, False
+    if isinstance(mask, LazyMask):
+        mask = mask.boolean()
+        causal = mask is None and query.shape[2] > 1
+    return scaled_dot_product_attention(
+        query,
+        key,
+        value,
+        attn_mask=mask,
+        scale=rule.scale,
+        is_causal=causal,
+        enable_gqa=key.shape[1] != query.shape[1],
+    )
+
+
+def output_of_rows(
+    rule: LayerRule, text: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, rows: slice
+) -> torch.Tensor:
+    """The output `[h, rows, e]` of one text, for `query` cut to `rows`."""
+    of_text = rule_of_text(rule, text, rows, slice(0, key.shape[2]), range(query.shape[1]))
+    return output_alone(query[text], key[text], value[text], of_text)
+
+
+def with_sink_per_query(
+    rule: LayerRule,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    sink: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Weights and scores `[b, h, n, m]` under this rule and a sink for every query `[b, h, n, 1]`.
+
+    The kernel's rules have one sink per head only, so the whole matrix is computed here.
+    """
+    (b, h, n, _), m = query.shape, key.shape[2]
+    scores = torch.full((b, h, n, m), -torch.inf, device=query.device)
+    for text in range(b):
+        of_text = rule_of_text(rule, text, slice(0, n), slice(0, m), range(h))
+        q, k, v = query[text], key[text], value[text]
+        for band in bands(q, k, v, of_text, plan_of(q, k, of_text, want_scores=True)):
+            scores[text, :, band.start : band.stop, band.first : band.last] = band.scores  # type: ignore[assignment]
+    weights = torch.cat([scores, sink.float()], dim=-1).softmax(-1)[..., :-1]  # [b, h, n, m + 1] less the sink
+    return weights, scores
+
+
+def output_with_sink_per_query(
+    rule: LayerRule,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    sink: torch.Tensor,
+) -> torch.Tensor:
+    """The output `[b, h, n, e]` alone, under this rule and a sink for every query `[b, h, n, 1]`."""
+    weights, _ = with_sink_per_query(rule, query, key, value, sink)
+    return weights @ value.float().repeat_interleave(query.shape[1] // value.shape[1], dim=1)
