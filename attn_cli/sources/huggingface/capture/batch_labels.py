@@ -1,6 +1,6 @@
 """The texts of one forward pass: how many there are, the labels of their tokens, and where their padding is."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -32,6 +32,18 @@ def numbered_tokens(count: int) -> tuple[Token, ...]:
     return tuple(Token(index, str(index)) for index in range(count))
 
 
+class PlacesOfTexts(NamedTuple):
+    """The place of an attention call on several texts: which ones, and the number of each one's call."""
+
+    place: Place
+    texts: tuple[int, ...]
+    calls: tuple[int, ...]
+
+    def at(self, index: int) -> Place:
+        """The place of the `index`-th of them."""
+        return replace(self.place, text=self.texts[index], call=self.calls[index])
+
+
 class BatchLabels:
     """Labels of the texts, and the size, length and padding of the forward pass that runs now.
 
@@ -59,6 +71,7 @@ class BatchLabels:
         self.length: int | None = None
         self.padding: dict[str, torch.Tensor] = {}
         self.tile_stops: dict[tuple[str, int, int], int] = {}
+        self._calls_of_text: dict[tuple[str, int], int] = {}
         self._labels: dict[tuple[str | None, int, int], tuple[Token, ...]] = {}
 
     def read_arguments(self, model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
@@ -105,6 +118,20 @@ class BatchLabels:
         A batch can be larger than the number of texts: windows of an image are batched too.
         """
         return min(index // max(1, batch // self.size), self.size - 1)
+
+    def place_of_text(self, place: Place, index: int, batch: int) -> Place:
+        """The place of element `index` of a batch of `batch` elements: with its text, and the number of its call."""
+        return self.places_of_texts(place, (index,), batch).at(0)
+
+    def places_of_texts(self, place: Place, indices: Iterable[int], batch: int) -> PlacesOfTexts:
+        """The places of some elements of a batch of `batch` elements."""
+        texts = tuple(self.text_of(index, batch) for index in indices)
+        calls = []
+        for text in texts:
+            call = self._calls_of_text.get((place.name, text), 0)
+            self._calls_of_text[place.name, text] = call + 1
+            calls.append(call)
+        return PlacesOfTexts(place, texts, tuple(calls))
 
     def unpadded(self, place: Place, batch: int, n: int, m: int) -> UnpaddedText:
         """The rows and keys of one batch element without its padding, labelled; it has n queries and m keys with it."""

@@ -15,7 +15,7 @@ from attn_cli.sources.huggingface.capture.batch_layout import BatchLayout, Batch
 from attn_cli.sources.huggingface.capture.block_inputs import BlockInputs
 from attn_cli.sources.huggingface.capture.layer_batch import LayerBatch
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
-from attn_cli.sources.huggingface.capture.ledger import Ledger, SelectionDone
+from attn_cli.sources.huggingface.capture.ledger import Ledger, Recorded, SelectionDone
 from attn_cli.sources.huggingface.capture.own_code.seen_call import SeenCall, check_rows, rule_of
 from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
 from attn_cli.sources.huggingface.rope.reader import RotationReader
@@ -47,30 +47,30 @@ class BatchVisitor:
         self.layouts, self._texts = BatchLayouts(), self.ledger.labels.texts
 
     def visit_products(
-        self, place: Place, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer_rule: LayerRule
+        self, recorded: Recorded, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer_rule: LayerRule
     ) -> torch.Tensor | None:
         """Visit query `[b, h, n, d]`, key `[b, g, m, d]` and value `[b, g, m, e]`, text by text, or all packed.
 
         Returns the layer's output `[b, h, n, e]`; None unless every row of every head and text was walked. Raises
         SelectionDone where the pass ends here.
         """
-        output = self._visit_products(place, query, key, value, layer_rule)
-        if self.ledger.can_stop:
+        output = self._visit_products(recorded, query, key, value, layer_rule)
+        if recorded.is_last:
             raise SelectionDone
         return output
 
     def _visit_products(
-        self, place: Place, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer_rule: LayerRule
+        self, recorded: Recorded, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer_rule: LayerRule
     ) -> torch.Tensor | None:
         if self._texts is not self.ledger.labels.texts:  # another pass, of other texts
             self._forget_layouts()
         row, h = self.row_of_texts, query.shape[1]
         b, n, m = (query.shape[0], query.shape[2], key.shape[2]) if row is None else row.sizes
-        heads = self.ledger.heads_of(place, h)
+        heads = self._heads_of(recorded, h)
         groups = tuple(head // (h // key.shape[1]) for head in heads)
-        fills_output = len(heads) == h and not self.ledger.can_stop
-        place = replace(place, heads=heads, groups=groups)
-        places = self.ledger.places_of_texts(place, range(b), b)
+        fills_output = len(heads) == h and not recorded.is_last
+        place = replace(recorded.place, heads=heads, groups=groups)
+        places = self.ledger.labels.places_of_texts(place, range(b), b)
 
         def text_of(index: int) -> UnpaddedText:
             return self._unpadded(places.at(index), index, (b, n, m), layer_rule)
@@ -136,16 +136,16 @@ class BatchVisitor:
         return Ingredients(turning=turning, projection=projection, residual_lengths=lengths)
 
     def visit_weights(
-        self, place: Place, groups: list[int], weights: torch.Tensor, scores: torch.Tensor | None
+        self, recorded: Recorded, groups: list[int], weights: torch.Tensor, scores: torch.Tensor | None
     ) -> None:
         """Visit weights `[b, h, n, m]`, and the scores of their softmax if captured, text by text.
 
         groups  for every head the key/value head that it reads
         """
         b, h, n, m = weights.shape
-        heads = self.ledger.heads_of(place, h)
+        heads = self._heads_of(recorded, h)
         for index in range(b):
-            at = self.ledger.place_of_text(place, index, b)
+            at = self.ledger.labels.place_of_text(recorded.place, index, b)
             text = self.ledger.labels.unpadded(at, b, n, m)
             cells = (index, list(heads), text.rows, text.keys)
             call = SeenCall(
@@ -158,8 +158,12 @@ class BatchVisitor:
             )
             check_rows(call.weights, call.place)
             self.visit(call)
-        if self.ledger.can_stop:
+        if recorded.is_last:
             raise SelectionDone
+
+    def _heads_of(self, recorded: Recorded, total: int) -> tuple[int, ...]:
+        """The selected ones of the `total` heads of a call; InputError for one that it doesn't have."""
+        return self.ledger.selection.pick_heads(total, recorded.place.layer, recorded.blocks)
 
     def _projection(self, place: Place, heads: Sequence[int], h: int, e: int) -> torch.Tensor | None:
         """The rows of W_O `[len(heads) * e, width]` of these heads; None if not requested."""

@@ -1,7 +1,6 @@
 """The records of an open capture: the place of each attention call, how often it ran, and what is selected."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 import torch
@@ -26,16 +25,19 @@ class OutputProjections(Protocol):
         """The rows `[len(heads) * e, width]` of some of a layer's h heads."""
 
 
-class PlacesOfTexts(NamedTuple):
-    """The place of an attention call on several texts: which ones, and the number of each one's call."""
+class Recorded(NamedTuple):
+    """An attention call as the ledger has it.
+
+    place        its module's, for all heads and texts
+    blocks       how many blocks its stream has
+    is_selected  whether its layer is selected
+    is_last      whether the pass may stop with it; its output is then unused
+    """
 
     place: Place
-    texts: tuple[int, ...]
-    calls: tuple[int, ...]
-
-    def at(self, index: int) -> Place:
-        """The place of the `index`-th of them."""
-        return replace(self.place, text=self.texts[index], call=self.calls[index])
+    blocks: int
+    is_selected: bool
+    is_last: bool
 
 
 class Ledger:
@@ -49,6 +51,13 @@ class Ledger:
     multiplied     the watched modules that multiplied batches of matrices, in the order in which they first did
     places         of the model's modules
     projections    W_O, for the calls to carry; None if not requested
+
+    ends           whether the forward pass ends once every selected module has run in all its places
+    usual_runs     the `runs` of a whole pass of this model, if one is known. Where by these each selected module runs
+                   once in each of its places, the pass ends with the visit of the last selected call; otherwise it
+                   ends before the next call of another module, and is whole if all layers are selected.
+
+    No pass ends early whose blocks run again after the last one.
     """
 
     def __init__(
@@ -58,6 +67,9 @@ class Ledger:
         labels: BatchLabels,
         places: ModulePlaces | None = None,
         projections: OutputProjections | None = None,
+        *,
+        ends: bool = False,
+        usual_runs: Mapping[nn.Module, int] | None = None,
     ) -> None:
         self.selection, self.labels = selection, labels
         self.calls: dict[tuple[str, int], int] = {}
@@ -67,42 +79,25 @@ class Ledger:
         self.not_over_keys: list[ModulePlace] = []
         self.multiplied: dict[nn.Module, None] = {}
         self.projections = projections
-        self._model = model
         self.places = places or ModulePlaces(model)
-        self._runs_needed: dict[nn.Module, int] = {}
-        self._ends_with_call = False
-        self._calls_of_text: dict[tuple[str, int], int] = {}
+        self._runs_needed = self._runs_before_end(model, usual_runs) if ends else {}
+        self._ends_with_call = usual_runs is not None and self._runs_needed.items() <= usual_runs.items()
 
     @property
     def total(self) -> int:
         """The number of attention calls recorded."""
         return sum(self.calls.values())
 
-    def end_after_selection(self, usual_runs: Mapping[nn.Module, int] | None = None) -> None:
-        """From now on, end the forward pass once every selected module has run in all its places.
-
-        usual_runs  the `runs` of a whole pass of this model, if one is known. Where by these each selected module runs
-                    once in each of its places, the pass ends with the visit of the last selected call; otherwise it
-                    ends before the next call of another module, and is whole if all layers are selected.
-
-        Without effect if the model's blocks run again after the last one.
-        """
-        if type_of(configuration_of(self._model)).repeats_blocks or (
-            self.selection.layers is None and usual_runs is None
-        ):
-            return
+    def _runs_before_end(self, model: nn.Module, usual_runs: Mapping[nn.Module, int] | None) -> dict[nn.Module, int]:
+        """The runs of each selected module after which a pass ends; empty for a pass that is whole."""
+        repeats = type_of(configuration_of(model)).repeats_blocks
+        if repeats or (self.selection.layers is None and usual_runs is None):
+            return {}
         places = {module: self.places.of(module) for module in self.places.attention}
-        selected = {module: len(of) for module, of in places.items() if any(self._selects(place) for place in of)}
-        self._runs_needed = selected
-        self._ends_with_call = usual_runs is not None and selected.items() <= usual_runs.items()
+        return {module: len(of) for module, of in places.items() if any(self._selects(place) for place in of)}
 
-    @property
-    def can_stop(self) -> bool:
-        """True if the pass may stop with the call that was recorded last, whose output is then unused."""
-        return bool(self._runs_needed) and self._ends_with_call and self._is_done()
-
-    def record(self, module: nn.Module, way: str) -> tuple[Place, bool]:
-        """Count one attention call of `module`; returns its place, and whether it is selected.
+    def record(self, module: nn.Module, way: str) -> Recorded:
+        """Count one attention call of `module`.
 
         way  how the call was captured, one of the values of `Place.way`
 
@@ -115,7 +110,10 @@ class Ledger:
         place = self._place(module, run)
         self.calls[place.stream, place.layer] = self.calls.get((place.stream, place.layer), 0) + 1
         self.blocks[place.stream] = place.blocks
-        return Place(place.layer, place.path, (), (), place.stream, way=way), self._selects(place)
+        is_last = bool(self._runs_needed) and self._ends_with_call and self._is_done()
+        return Recorded(
+            Place(place.layer, place.path, (), (), place.stream, way=way), place.blocks, self._selects(place), is_last
+        )
 
     def record_unseen(self, module: nn.Module) -> None:
         """Keep the place of a module that ran and whose code names a softmax, none of which was intercepted."""
@@ -136,24 +134,6 @@ class Ledger:
     def record_not_over_keys(self, module: nn.Module) -> None:
         """Keep the place of an attention module that has no softmax, or one that is not over keys."""
         self._append_if_selected(module, self.not_over_keys)
-
-    def heads_of(self, place: Place, total: int) -> tuple[int, ...]:
-        """The selected ones of the `total` heads of a recorded call; InputError for one that it doesn't have."""
-        return self.selection.pick_heads(total, place.layer, self.blocks[place.stream])
-
-    def place_of_text(self, place: Place, index: int, batch: int) -> Place:
-        """The place of element `index` of a batch of `batch` elements: with its text, and the number of its call."""
-        return self.places_of_texts(place, (index,), batch).at(0)
-
-    def places_of_texts(self, place: Place, indices: Iterable[int], batch: int) -> PlacesOfTexts:
-        """The places of some elements of a batch of `batch` elements."""
-        texts = tuple(self.labels.text_of(index, batch) for index in indices)
-        calls = []
-        for text in texts:
-            call = self._calls_of_text.get((place.name, text), 0)
-            self._calls_of_text[place.name, text] = call + 1
-            calls.append(call)
-        return PlacesOfTexts(place, texts, tuple(calls))
 
     def _append_if_selected(self, module: nn.Module, places: list[ModulePlace]) -> None:
         place = self._place(module)

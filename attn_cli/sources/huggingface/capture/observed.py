@@ -10,7 +10,7 @@ from attn_cli.sources.huggingface.anatomy.head_counts import groups_of
 from attn_cli.sources.huggingface.capture.attend import LayerRule, Products
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
 from attn_cli.sources.huggingface.capture.layer_output import output_of_layer, with_sink_per_query
-from attn_cli.sources.huggingface.capture.ledger import Ledger
+from attn_cli.sources.huggingface.capture.ledger import Ledger, Recorded
 from attn_cli.sources.huggingface.capture.own_code.seen_call import mask_lowest
 from attn_cli.sources.huggingface.capture.own_code.softmax_layouts import as_matrices
 
@@ -33,27 +33,26 @@ class ObservedAttention:
         sink_per_query: torch.Tensor | None = None,
     ) -> torch.Tensor | None:
         """The output `[b, h, n, e]` of a call; None unless it was computed meanwhile."""
-        place, is_selected = self.ledger.record(module, way)
-        output: torch.Tensor | None = None
+        recorded, output = self.ledger.record(module, way), None
         if sink_per_query is not None:
-            output = self._with_sink_per_query(place, qkv, rule, sink_per_query, is_selected=is_selected)
-        elif is_selected:
-            output = self.visitor.visit_products(place, *qkv, rule)
+            output = self._with_sink_per_query(recorded, qkv, rule, sink_per_query)
+        elif recorded.is_selected:
+            output = self.visitor.visit_products(recorded, *qkv, rule)
         if self.tap is None:
             return output
         output = output_of_layer(rule, *qkv) if output is None else output
         by_token = output.to(qkv[0].dtype).transpose(1, 2).contiguous()  # [b, n, h, e]
-        return self.tap(module, place, by_token).transpose(1, 2)
+        return self.tap(module, recorded.place, by_token).transpose(1, 2)
 
     def _with_sink_per_query(
-        self, place: Place, qkv: Products, rule: LayerRule, sink: torch.Tensor, *, is_selected: bool
+        self, recorded: Recorded, qkv: Products, rule: LayerRule, sink: torch.Tensor
     ) -> torch.Tensor:
         """The output of a call with a sink for every query, whose weights are held whole."""
         query, _, value = qkv
         weights, scores = with_sink_per_query(rule, *qkv, sink)
         shared = query.shape[1] // value.shape[1]  # query heads that read one value head
-        if is_selected:
-            self.visitor.visit_weights(place, [head // shared for head in range(query.shape[1])], weights, scores)
+        if recorded.is_selected:
+            self.visitor.visit_weights(recorded, [head // shared for head in range(query.shape[1])], weights, scores)
         return weights @ value.float().repeat_interleave(shared, dim=1)  # [b, h, n, m] @ [b, h, m, e]
 
     @torch.no_grad()
@@ -62,8 +61,8 @@ class ObservedAttention:
 
         Raises LoadError for rows that can't be attention.
         """
-        place, is_selected = self.ledger.record(module, way)
-        if not is_selected:
+        recorded = self.ledger.record(module, way)
+        if not recorded.is_selected:
             return
         b, n = self.ledger.labels.size, self.ledger.labels.length
         weights = as_matrices(weights.detach().float(), module, b, n, 0.0)  # [b, h, n, m]
@@ -71,4 +70,4 @@ class ObservedAttention:
             lowest = torch.finfo(torch.float32).min
             scores = as_matrices(scores.detach().float().clamp(min=lowest), module, b, n, lowest)
             weights, scores = mask_lowest(weights, scores)
-        self.visitor.visit_weights(place, groups_of(module, weights.shape[1]), weights, scores)
+        self.visitor.visit_weights(recorded, groups_of(module, weights.shape[1]), weights, scores)

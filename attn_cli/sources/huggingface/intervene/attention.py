@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from attn_cli.call import Place
 from attn_cli.errors import LoadError
 from attn_cli.kernel.definition.mask import Mask
 from attn_cli.sources.huggingface.anatomy.head_counts import groups_of, heads_of
@@ -13,7 +12,7 @@ from attn_cli.sources.huggingface.capture.attend import LayerRule, Products
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
 from attn_cli.sources.huggingface.capture.layer_output import output_of_layer, output_with_sink_per_query
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
-from attn_cli.sources.huggingface.capture.ledger import Ledger
+from attn_cli.sources.huggingface.capture.ledger import Ledger, Recorded
 from attn_cli.sources.huggingface.capture.own_code.softmax_layouts import as_matrices
 from attn_cli.sources.huggingface.capture.text_rule import rule_of_text
 from attn_cli.sources.huggingface.intervene.baseline_run import BaselineRun, CachedAttention
@@ -63,14 +62,15 @@ class InterveningAttention:
 
         Raises LoadError where heads can't be ablated nor tokens masked.
         """
-        place, is_selected = self.ledger.record(module, way)
+        recorded = self.ledger.record(module, way)
+        place = recorded.place
         if way == "sdpa" and qkv[0].shape[1] == 1 and qkv[0].shape[0] != (1 if self.batch is None else self.batch.size):
             raise unreachable(place.layer, place.name)  # heads and texts share an axis
         number = self.calls.next_attention()
         if self.batch is None:
-            output = self._visited(place, qkv, rule, sink_per_query) if is_selected else None
+            output = self._visited(recorded, qkv, rule, sink_per_query) if recorded.is_selected else None
             latent = int(getattr(module, "kv_lora_rank", None) or 0)
-            return self._baseline_output(number, place, qkv, rule, sink_per_query, output, latent)
+            return self._baseline_output(number, recorded, qkv, rule, sink_per_query, output, latent)
         # by its number, since the ledger counts no calls in blocks that were skipped
         layer, stream = self.baseline.where(number)
         query, key, _ = qkv
@@ -113,7 +113,7 @@ class InterveningAttention:
     def _baseline_output(
         self,
         number: CallNumber,
-        place: Place,
+        recorded: Recorded,
         qkv: Products,
         rule: LayerRule,
         sink_per_query: torch.Tensor | None,
@@ -128,9 +128,7 @@ class InterveningAttention:
         h, g, m = query.shape[1], *key.shape[1:3]
         groups, sizes = [head // (h // g) for head in range(h)], (key.shape[-1], value.shape[-1])
         seen = _seen(rule, query, m)
-        self.baseline.add(
-            number, place, self.ledger.blocks[place.stream], groups, seen=seen, latent=latent, sizes=sizes
-        )
+        self.baseline.add(number, recorded.place, recorded.blocks, groups, seen=seen, latent=latent, sizes=sizes)
         if sink_per_query is None:
             self.baseline.add_past(number, key, value, rule, h)
         else:
@@ -140,7 +138,7 @@ class InterveningAttention:
         return output
 
     def _visited(
-        self, place: Place, qkv: Products, rule: LayerRule, sink_per_query: torch.Tensor | None
+        self, recorded: Recorded, qkv: Products, rule: LayerRule, sink_per_query: torch.Tensor | None
     ) -> torch.Tensor | None:
         """Show a call of the baseline to the visitor; its output if that was computed meanwhile."""
         if self.visitor is None:
@@ -148,7 +146,7 @@ class InterveningAttention:
         if sink_per_query is not None:
             self.baseline.visited = False
             return None
-        return self.visitor.visit_products(place, *qkv, rule)
+        return self.visitor.visit_products(recorded, *qkv, rule)
 
     @torch.no_grad()
     def of_softmax(self, module: nn.Module, way: str, weights: torch.Tensor, scores: torch.Tensor | None) -> None:
@@ -156,13 +154,14 @@ class InterveningAttention:
 
         Raises LoadError for a layout, or a way of computing them, in which changed weights have no effect.
         """
-        place, _ = self.ledger.record(module, way)
+        recorded = self.ledger.record(module, way)
+        place = recorded.place
         batch, baseline, number = self.batch, self.baseline, self.calls.next_attention()
         size = self.ledger.labels.size
         matrices = as_matrices(weights, module, size, self.ledger.labels.length, 0.0)
         h, n, m = matrices.shape[-3:]
         if batch is None:
-            baseline.add(number, place, self.ledger.blocks[place.stream], groups_of(module, h))
+            baseline.add(number, place, recorded.blocks, groups_of(module, h))
             baseline.add_output(number, None)
             baseline.no_cache_reason = "attention in the model's own code"
             baseline.visited = False

@@ -69,7 +69,7 @@ class StationAttention:
         sink_per_query: torch.Tensor | None = None,
     ) -> torch.Tensor | None:
         """The output `[1, h, n, e]`."""
-        place, _ = self.ledger.record(module, way)
+        place = self.ledger.record(module, way).place
         if place.stream not in self.streams or sink_per_query is not None:
             return None if sink_per_query is None else output_with_sink_per_query(rule, *qkv, sink_per_query)
         query, key, value = qkv

@@ -10,16 +10,16 @@ from attn_cli.sources.huggingface.capture.ledger import Ledger, SelectionDone
 from tests.sources.huggingface.models import tiny
 
 
-def ledger_of(model: PreTrainedModel, *layers: int) -> Ledger:
+def ledger_of(model: PreTrainedModel, *layers: int, ends: bool = False) -> Ledger:
     """A ledger in which these layers are selected."""
-    return Ledger(model, Selection(layers=layers), BatchLabels(None, None, encoder_decoder=False))
+    return Ledger(model, Selection(layers=layers), BatchLabels(None, None, encoder_decoder=False), ends=ends)
 
 
 def test_calls_are_counted_by_layer_and_selected_by_number() -> None:
     model = tiny("llama")
     first, second = attention_modules(model)
     ledger = ledger_of(model, -1)
-    selected = [ledger.record(module, "registry")[1] for module in (first, second, second)]
+    selected = [ledger.record(module, "registry").is_selected for module in (first, second, second)]
     assert selected == [False, True, True]
     assert ledger.calls == {("self", 0): 1, ("self", 1): 2}
     assert (ledger.total, ledger.blocks) == (3, {"self": 2})
@@ -28,8 +28,7 @@ def test_calls_are_counted_by_layer_and_selected_by_number() -> None:
 def test_a_pass_ends_before_the_first_module_after_the_selected_ones() -> None:
     model = tiny("llama")
     first, second = attention_modules(model)
-    ledger = ledger_of(model, 0)
-    ledger.end_after_selection()
+    ledger = ledger_of(model, 0, ends=True)
     ledger.record(first, "registry")
     with pytest.raises(SelectionDone):
         ledger.record(second, "registry")
@@ -41,13 +40,9 @@ def test_a_pass_in_which_modules_run_once_may_end_with_the_last_selected(layers:
     model = tiny("llama")
     first, second = attention_modules(model)
     for usual, expected in (({first: 1, second: 1}, True), ({first: 1, second: 2}, False), ({first: 1}, False)):
-        ledger = Ledger(model, Selection(layers=layers), BatchLabels(None, None, encoder_decoder=False))
-        ledger.end_after_selection(usual)
-        ends = []
-        for module in (first, second):
-            ledger.record(module, "registry")
-            ends.append(ledger.can_stop)
-        assert ends == [False, expected]
+        labels = BatchLabels(None, None, encoder_decoder=False)
+        ledger = Ledger(model, Selection(layers=layers), labels, ends=True, usual_runs=usual)
+        assert [ledger.record(module, "registry").is_last for module in (first, second)] == [False, expected]
 
 
 def test_only_selected_modules_are_kept_as_unseen() -> None:
@@ -62,6 +57,6 @@ def test_only_selected_modules_are_kept_as_unseen() -> None:
 def test_calls_of_a_text_are_numbered() -> None:
     model = tiny("llama")
     ledger = ledger_of(model, 0)
-    place, _ = ledger.record(attention_modules(model)[0], "registry")
-    numbers = [ledger.place_of_text(place, 0, 1).call for _ in range(3)]
+    place = ledger.record(attention_modules(model)[0], "registry").place
+    numbers = [ledger.labels.place_of_text(place, 0, 1).call for _ in range(3)]
     assert numbers == [0, 1, 2]
