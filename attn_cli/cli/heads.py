@@ -11,7 +11,7 @@ from attn_cli.cli.kit.options.ranking import change_ranking, ranking_of
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.against import AgainstCommand, AgainstOptions
 from attn_cli.cli.kit.run.by_logit import run_by_logit
-from attn_cli.cli.kit.run.plan import CommandPlan, PickedRows, ReducersFor
+from attn_cli.cli.kit.run.plan import CommandPlan
 from attn_cli.cli.kit.run.text_run import run
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.progress import Progress
@@ -20,10 +20,8 @@ from attn_cli.source import Source
 from attn_cli.sources import is_recording
 from attn_cli.summaries.against.head_changes import head_changes
 from attn_cli.summaries.answers.kinds import CollectedKinds, KindMap, with_kinds
-from attn_cli.summaries.calls.memo import memoised
-from attn_cli.summaries.reduce import Reducer
-from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
-from attn_cli.summaries.reducers.kinds.head_kinds import HeadKindsReducer, KindTexts
+from attn_cli.summaries.reducers.head_numbers import HeadNumbers
+from attn_cli.summaries.reducers.kinds.head_kinds import TextKinds
 from attn_cli.summaries.report import Report
 from attn_cli.views.view import View
 
@@ -95,12 +93,8 @@ def heads(
             view.chooses and options.chooses_no_head and ranking is None and not (every or merges or options.lines)
         )
         chooses = chooses and source.about["type"] != "table" and not any(hiding.given.values())
-        judged = _text_kinds(0)
-
-        def statistics(rows: PickedRows, call: Call) -> list[Reducer]:
-            return [HeadStatistics(rows, rescale=hiding.rescale), *(judged(rows, call) if chooses else ())]
-
-        return CommandPlan(statistics, hiding=hiding, words=merges, ranking=ranking)
+        numbers = HeadNumbers(TextKinds() if chooses else None, rescale=hiding.rescale)
+        return CommandPlan(numbers, hiding=hiding, words=merges, ranking=ranking)
 
     return run(options, "heads", plan)
 
@@ -109,7 +103,8 @@ def _kinds(options: TextCommandOptions, *, words: bool, seed: int | None) -> Exi
     """Name the heads on each text; without one on random tokens."""
     without_text = (options.text, options.file, options.lines) == (None, None, False)
     if not without_text or options.without_text or is_recording(options.model):
-        plan = CommandPlan(_text_kinds(seed or 0), words=options.merges(words), finish=with_kinds)
+        judged = TextKinds(seed or 0)
+        plan = CommandPlan(lambda rows, call: [judged.reducer(call)], words=options.merges(words), finish=with_kinds)
         return run(options, "kinds", lambda view, source: plan)
     for name, value in (
         ("--pair", options.pair),
@@ -121,16 +116,6 @@ def _kinds(options: TextCommandOptions, *, words: bool, seed: int | None) -> Exi
     with options.view() as view:
         _on_random_tokens(options, view, options.source(), seed or 0)
     return ExitCode.DONE
-
-
-def _text_kinds(seed: int) -> ReducersFor:
-    """The reducers that judge heads on the text that a call is about."""
-    texts = memoised(lambda tokens: KindTexts([tokens], seed=seed))
-
-    def of_call(rows: PickedRows, call: Call) -> list[HeadKindsReducer]:
-        return [HeadKindsReducer(texts(call.keys))]
-
-    return of_call
 
 
 def _on_random_tokens(options: TextCommandOptions, view: View, source: Source, seed: int) -> None:

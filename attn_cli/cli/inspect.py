@@ -18,11 +18,10 @@ from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.selection import Selection
 from attn_cli.source import Source
-from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.chosen_matrix import with_one_head, with_one_matrix_alone
 from attn_cli.summaries.reduce import Reducer
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
-from attn_cli.summaries.reducers.kinds.head_kinds import HeadKindsReducer, KindTexts
+from attn_cli.summaries.reducers.kinds.head_kinds import TextKinds
 from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.summaries.reducers.received import ReceivedShares
 from attn_cli.summaries.reducers.whole_call import Unhidden
@@ -88,12 +87,12 @@ def inspect(
         )
     if token is not None:
         _check_token(options, changes)
-        texts = memoised(lambda tokens: KindTexts([tokens]))
+        kinds = TextKinds()
         return run(
             options,
             "inspect",
             lambda view, source: CommandPlan(
-                lambda rows, call: [Unhidden(HeadKindsReducer(texts(call.keys)))],
+                lambda rows, call: [Unhidden(kinds.reducer(call))],
                 token, scale=color_scale, finish=_read_by_token, recordable=False, tells=True,
             ),
             ViewSettings(predicts=True),
@@ -105,14 +104,14 @@ def inspect(
 
         weights = not scores and measure.by == "weight"
         tells = weights and not merges
-        texts = memoised(lambda tokens: KindTexts([tokens]))
+        kinds = TextKinds()
         # files hold weights, and beside them what is rescaled
         scaled = (False, True) if hiding.rescale and view.largest is None else (hiding.rescale,)
 
         def of_call(rows: PickedRows, call: Call) -> Sequence[Reducer]:
             reducers: list[Reducer] = [
                 HeadStatistics(rows, rescale=hiding.rescale),
-                Unhidden(HeadKindsReducer(texts(call.keys))),
+                Unhidden(kinds.reducer(call)),
                 ReceivedShares(rows, by=measure.by, rescale=hiding.rescale),
             ]
             if tells and not options.lines and reads_each_token(call):

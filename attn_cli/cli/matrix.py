@@ -23,10 +23,9 @@ from attn_cli.summaries.against.change_matrix import ChangeMatrix, change_matrix
 from attn_cli.summaries.against.side_by_side import SideBySide
 from attn_cli.summaries.calls.image_grid import patch_grid
 from attn_cli.summaries.calls.in_words import is_in_words
-from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.chosen_matrix import with_one_head, with_one_matrix_alone
 from attn_cli.summaries.reduce import Reducer
-from attn_cli.summaries.reducers.kinds.head_kinds import HeadKindsReducer, KindTexts
+from attn_cli.summaries.reducers.kinds.head_kinds import TextKinds
 from attn_cli.summaries.reducers.matrix import FullMatrix
 from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.summaries.reducers.whole_call import Unhidden
@@ -129,7 +128,7 @@ def matrix(
     def plan(view: View, source: Source) -> CommandPlan:
         heads = sum(1 if mean else layer.heads for layer in source.planned_layers(options.selection))
         chooses = view.chooses and chosen_by_nobody and source.about["type"] != "table"
-        texts = memoised(lambda tokens: KindTexts([tokens]))
+        judged = TextKinds()
 
         def of_call(rows: PickedRows, call: Call) -> Sequence[Reducer]:
             if view.largest is None:
@@ -143,7 +142,7 @@ def matrix(
             if token is not None and patch_grid(call.keys) is not None:
                 drawn = show_weights and measure.by == "weight"
                 return [full(rows, call, weights=drawn, scores=scores)]
-            chosen = [Unhidden(HeadKindsReducer(texts(call.keys)))] if chooses else []
+            chosen = [Unhidden(judged.reducer(call))] if chooses else []
             return [*chosen, *(
                 PooledMatrix(
                     *view.largest, rows=rows, scores=kind, mean_heads=mean, pooling=pool, by=measure.by,

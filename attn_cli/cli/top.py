@@ -6,13 +6,12 @@ from typing import Annotated, Literal
 
 import typer
 
-from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.hiding import HidingOptions
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.against import AgainstCommand, AgainstOptions
 from attn_cli.cli.kit.run.by_logit import run_by_logit
-from attn_cli.cli.kit.run.plan import CommandPlan, PickedRows, ReducersFor, measure_of
+from attn_cli.cli.kit.run.plan import CommandPlan, measure_of
 from attn_cli.cli.kit.run.text_run import each_report, run
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.errors import ExitCode, InputError
@@ -24,16 +23,10 @@ from attn_cli.summaries.answers.through import through
 from attn_cli.summaries.answers.writers import KeyPicks, writers_of
 from attn_cli.summaries.calls.in_words import prompt_in_words
 from attn_cli.summaries.calls.read_shares import Measure
-from attn_cli.summaries.reduce import Reducer
-from attn_cli.summaries.reducers.overall import OverallKeys
-from attn_cli.summaries.reducers.top import TopKeys
-from attn_cli.summaries.reducers.why import ExplainedKeys
+from attn_cli.summaries.reducers.row_keys import RowKeys, RowKeysExplained
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.told.deciding_rows import DecidingRowsReducer, deciding_queries
 from attn_cli.token_syntax import picked_rows, picked_tokens, rows_of_stream
 from attn_cli.views.view import View
-
-_MANY = 64  # with more queries than this and no --token, a screen shows their mean weights, as with --overall
 
 
 @dataclass(frozen=True)
@@ -111,17 +104,11 @@ class WhyOptions:
             None if against is None else lambda keys: picked_tokens(against, keys, "")[0][0],
         )
 
-    def reducers(self, count: int, view: View) -> ReducersFor:
-        """The reducers for the `count` heaviest keys of every picked row, or for the keys that --key names."""
-
-        def of_call(rows: PickedRows, call: Call) -> Sequence[Reducer]:
-            if view.largest is not None and rows is None and call.n > _MANY:
-                raise InputError(f"a screen has no room to explain {call.n:,} queries",
-                                 "pick some with --token, such as -t -1; -f csv explains all")  # fmt: skip
-            keys = None if self.key is None else picked_tokens(self.key, call.keys, "")[0]
-            return [ExplainedKeys(count, rows=rows, keys=keys)]
-
-        return of_call
+    def keys(self, count: int, view: View) -> RowKeysExplained:
+        """The `count` heaviest keys of every picked row, or the keys that --key names."""
+        key = self.key
+        named = None if key is None else lambda keys: picked_tokens(key, keys, "")[0]
+        return RowKeysExplained(count, named, abridges=view.largest is not None)
 
 
 @takes_options
@@ -174,9 +161,7 @@ def top(
         if explanation.why == "writers":
             return explanation.writers(options, k, token)
         turned = Measure(rotations=True)
-        return run(
-            options, "why", lambda view, source: CommandPlan(explanation.reducers(k, view), token, measure=turned)
-        )
+        return run(options, "why", lambda view, source: CommandPlan(explanation.keys(k, view), token, measure=turned))
     if against.requested(others):
         return against.run(
             options,
@@ -193,24 +178,17 @@ def top(
     if by == "through":
         return _through(options, k, mean=mean, token=token, overall=overall, words=merges, hiding=hiding)
     measure = measure_of(by, mean=mean, words=merges)
-    rescale = hiding.rescale
 
     unchosen = options.chooses_no_head and not any((mean, overall, merges, token, options.lines))
     unchosen = unchosen and by == "weight" and not any(hiding.given.values())
 
     def plan(view: View, source: Source) -> CommandPlan:
-        chooses = view.chooses and unchosen and source.about["type"] != "table"
-
-        def of_call(rows: PickedRows, call: Call) -> Sequence[Reducer]:
-            if chooses:
-                return [DecidingRowsReducer(deciding_queries(call))]
-            if overall or (view.largest is not None and token is None and call.n > _MANY):
-                return [
-                    OverallKeys(k, rows=rows, mean_heads=mean, abridged=not overall, by=measure.by, rescale=rescale)
-                ]
-            return [TopKeys(k, rows=rows, mean_heads=mean, scores=not merges, by=measure.by, rescale=rescale)]
-
-        return CommandPlan(of_call, token, hiding, merges, measure)
+        keys = RowKeys(
+            k, mean, measure.by, scores=not merges, rescale=hiding.rescale, together=overall,
+            abridges=view.largest is not None and token is None,
+            decides=view.chooses and unchosen and source.about["type"] != "table",
+        )  # fmt: skip
+        return CommandPlan(keys, token, hiding, merges, measure)
 
     return run(options, "overall" if overall else "top", plan)
 

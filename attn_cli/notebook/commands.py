@@ -21,7 +21,7 @@ from attn_cli.summaries.answers.record import record as record_source
 from attn_cli.summaries.chosen_matrix import with_one_head, with_one_matrix
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
-from attn_cli.summaries.reducers.kinds.head_kinds import HeadKindsReducer, KindTexts
+from attn_cli.summaries.reducers.kinds.head_kinds import TextKinds
 from attn_cli.summaries.reducers.matrix import FullMatrix
 from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.summaries.reducers.received import ReceivedShares
@@ -146,12 +146,11 @@ def inspect(
     Raises AttnError, whose hint says what to do: for a layer or head that isn't there, a model that can't be loaded, a
     text longer than it reads.
     """
-    texts: dict[int, KindTexts] = {}
+    kinds = TextKinds()
 
     def reducers(rows: object, call: Call) -> list[Reducer]:
-        kinds = HeadKindsReducer(texts.setdefault(id(call.keys), KindTexts([call.keys])))
         reads = [TokenReadsReducer()] if reads_each_token(call) else []
-        return [HeadStatistics(), kinds, ReceivedShares(), *reads, PooledMatrix(_LARGEST, _LARGEST)]
+        return [HeadStatistics(), kinds.reducer(call), ReceivedShares(), *reads, PooledMatrix(_LARGEST, _LARGEST)]
 
     return _found("inspect", text, opened(text, model, loading), selected(layers, heads), reducers)
 

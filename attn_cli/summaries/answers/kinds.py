@@ -11,13 +11,12 @@ from attn_cli.prompt import Prompt, Token
 from attn_cli.recording import Recording
 from attn_cli.selection import ALL, Selection
 from attn_cli.source import Source
-from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.fields import COUNT, FLAG, POSITIVE, TEXT, Field, Rows, made, or_none
 from attn_cli.summaries.fields import STREAM as STREAM_OF_SEVERAL
 from attn_cli.summaries.median import median
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.kinds import KINDS
-from attn_cli.summaries.reducers.kinds.head_kinds import HEAD_ROW, HeadKinds, HeadKindsReducer, KindTexts
+from attn_cli.summaries.reducers.kinds.head_kinds import HEAD_ROW, HeadKinds, HeadKindsReducer, KindTexts, TextKinds
 from attn_cli.summaries.report import Answer, Report
 from attn_cli.summaries.sinks import LONG_RESIDUAL, SHORT_VALUE, are_sinks_of_text
 
@@ -208,10 +207,8 @@ def _together(one: Summary, other: Summary) -> Summary:
 
 def recorded_kinds(recording: Recording) -> tuple[Summary, ...]:
     """The kinds of the heads of a recording: a summary for each layer, without parts where memory kept no cells."""
-    texts = memoised(lambda tokens: KindTexts([tokens]))
-    return tuple(
-        reduce(layer, *([HeadKindsReducer(texts(layer.keys))] if layer.is_kept else [])) for layer in recording.layers
-    )
+    kinds = TextKinds()
+    return tuple(reduce(layer, *([kinds.reducer(layer)] if layer.is_kept else [])) for layer in recording.layers)
 
 
 def with_kinds(report: Report) -> Report:

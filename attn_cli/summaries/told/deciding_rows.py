@@ -9,7 +9,6 @@ import numpy as np
 from attn_cli.call import Call
 from attn_cli.kernel.stats.wanted import ColumnSums, RowStats, Wanted
 from attn_cli.summaries.reduce import Part, Summary
-from attn_cli.summaries.sinks import MOST_OF_A_KEY, are_sinks_of_text, special_places
 from attn_cli.summaries.told.value_norms import value_norms
 
 _KEYS = 12  # of a head that are kept
@@ -51,27 +50,7 @@ class DecidingRows(Part):
         return {"deciding_weight": self.weight}
 
 
-def resting_keys(seen: Sequence[tuple[Summary, DecidingRows]]) -> set[int]:
-    """The keys on which a tenth of the heads rest in these rows, the first of causal ones, and special tokens."""
-    count, heads = np.zeros(len(seen[0][0].keys)), 0
-    for _, part in seen:
-        heads += len(part.keys)
-        for keys, weights in zip(part.keys, part.weights, strict=True):
-            count[keys[weights > MOST_OF_A_KEY]] += 1
-    last = {row for row in seen[0][1].rows if len(seen[0][1].rows) == 1}
-    special = special_places(seen[0][0].keys).tolist()
-    first = {0} if seen[0][1].causal else set()
-    return {*first, *special, *np.flatnonzero(are_sinks_of_text(count, heads)).tolist()} - last
-
-
-def read_shares(seen: Sequence[tuple[Summary, DecidingRows]]) -> np.ndarray:
-    """The share of each key in what these rows read `[m]`: weight times value norm, heads together, mean of layers."""
-    lengths = [np.sqrt(part.strength) for _, part in seen]
-    shares: np.ndarray = np.mean([each / max(each.sum(), np.finfo(float).tiny) for each in lengths], axis=0)
-    return shares
-
-
-def deciding_queries(call: Call) -> tuple[int, ...]:
+def _deciding_queries(call: Call) -> tuple[int, ...]:
     """The rows of a call that decide what comes next: those that chose what was generated, else the last; all rows of
     one that isn't causal.
     """
@@ -82,14 +61,15 @@ def deciding_queries(call: Call) -> tuple[int, ...]:
 
 
 class DecidingRowsReducer:
-    """Collects `DecidingRows` of the query rows `rows`."""
+    """Collects `DecidingRows` of the query rows `rows`; None for those of each call that decide what comes next."""
 
-    def __init__(self, rows: Sequence[int]) -> None:
-        self.rows = tuple(rows)
-        self.sums = ColumnSums(self.rows)
+    def __init__(self, rows: Sequence[int] | None = None) -> None:
+        self.picked = rows
 
     def wanted(self, call: Call) -> Wanted:
         """The column sums of the rows."""
+        self.rows = _deciding_queries(call) if self.picked is None else tuple(self.picked)
+        self.sums = ColumnSums(self.rows)
         return Wanted(column_sums=(self.sums,))
 
     def part(self, call: Call, stats: RowStats) -> DecidingRows:

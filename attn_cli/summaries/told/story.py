@@ -14,7 +14,8 @@ from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.fields import COUNT, FINITE, TEXT, Field, Object, Rows, each, or_none
 from attn_cli.summaries.parts.text_parts import TextPart, parts_of, rows_of_last
 from attn_cli.summaries.reduce import Summary
-from attn_cli.summaries.told.deciding_rows import DecidingRows, resting_keys
+from attn_cli.summaries.told.deciding_rows import DecidingRows
+from attn_cli.summaries.told.read_keys import resting_keys
 
 LEAST_BITS = 0.1  # of an effect that is told
 SHORT = 200  # tokens of a text that is told by its words; a longer one is told by its sentences or lines

@@ -8,7 +8,8 @@ from rich.text import Text
 
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.told.deciding_rows import DecidingRows, resting_keys
+from attn_cli.summaries.told.deciding_rows import DecidingRows
+from attn_cli.summaries.told.read_keys import resting_keys
 from attn_cli.views.drawing.cells import fit, packed_text
 from attn_cli.views.drawing.labels import head_name, key_bar, token_label
 from attn_cli.views.drawing.screen import Screen

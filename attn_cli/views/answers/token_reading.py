@@ -10,8 +10,9 @@ from rich.text import Text
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.told.deciding_rows import DecidingRows, read_shares, resting_keys
+from attn_cli.summaries.told.deciding_rows import DecidingRows
 from attn_cli.summaries.told.head_families import work_in_words
+from attn_cli.summaries.told.read_keys import read_shares, resting_keys
 from attn_cli.text import counted, visible
 from attn_cli.views.answers import story
 from attn_cli.views.drawing.bars import bar, bar_style, bar_width

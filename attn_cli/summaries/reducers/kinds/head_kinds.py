@@ -15,6 +15,7 @@ from attn_cli.kernel.stats.wanted import ColumnSums, RowStats, Wanted
 from attn_cli.prompt import Token
 from attn_cli.recording import RecordedLayer
 from attn_cli.summaries.call_fields import HEAD, KV_HEAD, LAYER
+from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.fields import NUMBER, POSITIVE, Field
 from attn_cli.summaries.median import median
 from attn_cli.summaries.reduce import Part, Summary
@@ -284,3 +285,14 @@ def _residual_lengths(call: Call) -> np.ndarray | None:
     lengths = call.residual_norms if isinstance(call, RecordedLayer) else None if find is None else find()
     middle = 0.0 if lengths is None or not len(lengths) else float(median(lengths))
     return None if lengths is None or not middle > 0 else lengths / middle
+
+
+class TextKinds:
+    """The kinds of heads on the text that each call is about; `seed` draws what is compared as a control."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._texts = memoised(lambda tokens: KindTexts([tokens], seed=seed))
+
+    def reducer(self, call: Call) -> HeadKindsReducer:
+        """The reducer for a call, of all its rows."""
+        return HeadKindsReducer(self._texts(call.keys))

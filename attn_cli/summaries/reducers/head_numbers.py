@@ -1,0 +1,22 @@
+"""What is answered of the heads of a call; apart from the command that asks, for it is met while a model runs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from attn_cli.call import Call
+from attn_cli.summaries.reduce import Reducer
+from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
+from attn_cli.summaries.reducers.kinds.head_kinds import TextKinds
+
+
+@dataclass(frozen=True)
+class HeadNumbers:
+    """The statistics of each head, and with `kinds` what it does on this text."""
+
+    kinds: TextKinds | None = None
+    rescale: bool = False
+
+    def __call__(self, rows: Sequence[int] | None, call: Call) -> Sequence[Reducer]:
+        """The reducers for these rows of a call, None for all."""
+        judged = [] if self.kinds is None else [self.kinds.reducer(call)]
+        return [HeadStatistics(rows, rescale=self.rescale), *judged]

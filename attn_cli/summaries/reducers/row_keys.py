@@ -1,0 +1,68 @@
+"""How the keys of a call's rows are answered: row by row, together, explained, or of the rows that decide."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from attn_cli.call import Call
+from attn_cli.errors import InputError
+from attn_cli.prompt import Token
+from attn_cli.summaries.calls.read_shares import By
+from attn_cli.summaries.reduce import Reducer
+from attn_cli.summaries.reducers.overall import OverallKeys
+from attn_cli.summaries.reducers.top import TopKeys
+from attn_cli.summaries.reducers.why import ExplainedKeys
+from attn_cli.summaries.told.deciding_rows import DecidingRowsReducer
+
+_MANY = 64  # queries; of more a screen has no room for the keys of each
+
+
+@dataclass(frozen=True)
+class RowKeys:
+    """The keys that rows attend to most: of each row, of all together, or of the rows that decide what comes next.
+
+    count       keys of a row
+    mean_heads  whether heads are averaged
+    by          what ranks the keys
+    scores      whether scores are shown beside weights
+    rescale     whether shares are of what is left without hidden keys
+    together    whether the rows are ranked together
+    abridges    whether many rows are ranked together, too, for a screen
+    decides     whether the rows that decide are chosen, with all heads together
+    """
+
+    count: int
+    mean_heads: bool = False
+    by: By = "weight"
+    scores: bool = True
+    rescale: bool = False
+    together: bool = False
+    abridges: bool = False
+    decides: bool = False
+
+    def __call__(self, rows: Sequence[int] | None, call: Call) -> Sequence[Reducer]:
+        """The reducer for these rows of a call, None for all."""
+        if self.decides:
+            return [DecidingRowsReducer()]
+        count, mean, by, rescale = self.count, self.mean_heads, self.by, self.rescale
+        if self.together or (self.abridges and call.n > _MANY):
+            return [OverallKeys(count, rows=rows, mean_heads=mean, abridged=not self.together, by=by, rescale=rescale)]
+        return [TopKeys(count, rows=rows, mean_heads=mean, scores=self.scores, by=by, rescale=rescale)]
+
+
+@dataclass(frozen=True)
+class RowKeysExplained:
+    """The keys that rows attend to most, or those that `picked` names, each explained.
+
+    abridges  whether many rows are refused, for a screen
+    """
+
+    count: int
+    picked: Callable[[Sequence[Token]], Sequence[int]] | None = None
+    abridges: bool = False
+
+    def __call__(self, rows: Sequence[int] | None, call: Call) -> Sequence[Reducer]:
+        """The reducer for these rows of a call, None for all; InputError for too many."""
+        if self.abridges and rows is None and call.n > _MANY:
+            raise InputError(f"a screen has no room to explain {call.n:,} queries",
+                             "pick some with --token, such as -t -1; -f csv explains all")  # fmt: skip
+        return [ExplainedKeys(self.count, rows=rows, keys=None if self.picked is None else self.picked(call.keys))]

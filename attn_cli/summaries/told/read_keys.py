@@ -1,0 +1,29 @@
+"""What the rows that decide read, all layers together: the keys that they rest on, and the share of each key."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.sinks import MOST_OF_A_KEY, are_sinks_of_text, special_places
+from attn_cli.summaries.told.deciding_rows import DecidingRows
+
+
+def resting_keys(seen: Sequence[tuple[Summary, DecidingRows]]) -> set[int]:
+    """The keys on which a tenth of the heads rest in these rows, the first of causal ones, and special tokens."""
+    count, heads = np.zeros(len(seen[0][0].keys)), 0
+    for _, part in seen:
+        heads += len(part.keys)
+        for keys, weights in zip(part.keys, part.weights, strict=True):
+            count[keys[weights > MOST_OF_A_KEY]] += 1
+    last = {row for row in seen[0][1].rows if len(seen[0][1].rows) == 1}
+    special = special_places(seen[0][0].keys).tolist()
+    first = {0} if seen[0][1].causal else set()
+    return {*first, *special, *np.flatnonzero(are_sinks_of_text(count, heads)).tolist()} - last
+
+
+def read_shares(seen: Sequence[tuple[Summary, DecidingRows]]) -> np.ndarray:
+    """The share of each key in what these rows read `[m]`: weight times value norm, heads together, mean of layers."""
+    lengths = [np.sqrt(part.strength) for _, part in seen]
+    shares: np.ndarray = np.mean([each / max(each.sum(), np.finfo(float).tiny) for each in lengths], axis=0)
+    return shares
