@@ -21,7 +21,7 @@ from attn_cli.sources import is_recording
 from attn_cli.summaries.against.head_changes import head_changes
 from attn_cli.summaries.answers.kinds import CollectedKinds, KindMap, with_kinds
 from attn_cli.summaries.reducers.head_numbers import HeadNumbers
-from attn_cli.summaries.reducers.kinds.head_kinds import TextKinds
+from attn_cli.summaries.reducers.kinds.reducer import TextKinds
 from attn_cli.summaries.report import Report
 from attn_cli.views.view import View
 

@@ -25,7 +25,7 @@ from attn_cli.summaries.calls.image_grid import patch_grid
 from attn_cli.summaries.calls.in_words import is_in_words
 from attn_cli.summaries.chosen_matrix import with_one_head, with_one_matrix_alone
 from attn_cli.summaries.reduce import Reducer
-from attn_cli.summaries.reducers.kinds.head_kinds import TextKinds
+from attn_cli.summaries.reducers.kinds.reducer import TextKinds
 from attn_cli.summaries.reducers.matrix import FullMatrix
 from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.summaries.reducers.whole_call import Unhidden

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from attn_cli.summaries.reduce import Part, Summary
-from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds
+from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import standing_out

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attn_cli.summaries.reduce import Summary
-from attn_cli.summaries.reducers.kinds import (
+from attn_cli.summaries.reducers.kinds.head_kinds import (
     BACK,
     CONTENT,
     DELIMITER,
@@ -23,7 +23,7 @@ from attn_cli.summaries.reducers.kinds import (
     WINDOW,
     Kind,
 )
-from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds
+from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.standing_out import StandOut, standing_out
 
 FOCUSED, NONE = "*", "·"  # the letters of heads without a kind: that give one key a row most, and all others

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from attn_cli.call import Call
 from attn_cli.summaries.answers.kinds import text_sinks
-from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds
+from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.told.word_reads import MOST_TOKENS, TokenReads, reads_of
 

@@ -13,7 +13,7 @@ from attn_cli.call import Output, Place
 from attn_cli.kernel.definition.masks import Causal
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Reducer
-from attn_cli.summaries.reducers.kinds.head_kinds import HeadKindsReducer, KindTexts
+from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer, KindTexts
 from tests.benchmarks.timing import Row
 
 HEADS, KEY_HEADS, WIDTH = 32, 8, 128

@@ -8,7 +8,7 @@ from transformers import PreTrainedModel
 from attn_cli import HeadStatistics, capture, reduce
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Reducer
-from attn_cli.summaries.reducers.kinds.head_kinds import HeadKindsReducer, KindTexts
+from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer, KindTexts
 from tests.benchmarks.models import model_of, tokens
 from tests.benchmarks.timing import Row, compared
 from tests.sources.huggingface.test_kinds import READ, named_of_random_network

@@ -12,7 +12,7 @@ from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.chosen_matrix import with_one_head
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
-from attn_cli.summaries.reducers.kinds.head_kinds import HeadKindsReducer, KindTexts
+from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer, KindTexts
 from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.summaries.reducers.received import ReceivedShares
 from attn_cli.summaries.told.deciding_rows import DecidingRowsReducer

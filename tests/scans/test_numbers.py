@@ -23,9 +23,9 @@ from attn_cli.summaries.answers.kinds import CollectedKinds
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
-from attn_cli.summaries.reducers.kinds import KINDS
-from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds
+from attn_cli.summaries.reducers.kinds.head_kinds import KINDS
 from attn_cli.summaries.reducers.kinds.kind_sums import judged
+from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 from tests.program import environment
 from tests.scans.corpora import sentences, written

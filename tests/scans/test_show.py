@@ -25,7 +25,7 @@ from attn_cli.scans.kept.tables import TABLES
 from attn_cli.scans.run.scan import scan
 from attn_cli.sources import open_source
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
-from attn_cli.summaries.reducers.kinds import CONTENT, KINDS
+from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, KINDS
 from attn_cli.summaries.scanned.differences import differences
 from attn_cli.summaries.scanned.student import two_sided_p
 from tests.program import attn, refused, strict_json

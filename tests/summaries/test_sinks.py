@@ -9,7 +9,7 @@ from attn_cli.kernel.definition.masks import Causal, Open
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import reduce
-from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds, HeadKindsReducer, KindTexts
+from attn_cli.summaries.reducers.kinds.reducer import HeadKinds, HeadKindsReducer, KindTexts
 from attn_cli.summaries.reducers.sinks import HeadSinks, HeadSinksReducer
 from attn_cli.summaries.sinks import SinkRows, expected_sinks
 

@@ -16,7 +16,7 @@ from attn_cli.sources.corpora import Corpus, Document
 from attn_cli.sources.corpora.fingerprint import content_hash
 from attn_cli.sources.corpora.inputs import CorpusFile
 from attn_cli.summaries.ranking import Ranking
-from attn_cli.summaries.reducers.kinds import KINDS
+from attn_cli.summaries.reducers.kinds.head_kinds import KINDS
 from attn_cli.summaries.reducers.kinds.kind_sums import least_for_name
 from attn_cli.summaries.scanned.corpus import Estimate, KindEstimate, ScannedCorpus, ScannedPlace
 from attn_cli.summaries.scanned.head import ScanExample, ScanHead, TokenCount, WeightRange

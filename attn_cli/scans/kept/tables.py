@@ -43,9 +43,9 @@ from attn_cli.scans.numbers.ranges import distances, positions
 from attn_cli.scans.numbers.row_counts import BASELINE_AT
 from attn_cli.scans.sums.sums import ModuleSums, Moments, ScanSums
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
-from attn_cli.summaries.reducers.kinds import KINDS
-from attn_cli.summaries.reducers.kinds.head_kinds import KIND_NAMES
+from attn_cli.summaries.reducers.kinds.head_kinds import KINDS
 from attn_cli.summaries.reducers.kinds.kind_sums import LEAST_ROWS, JudgedKinds
+from attn_cli.summaries.reducers.kinds.reducer import KIND_NAMES
 from attn_cli.summaries.scanned.student import ci_half_width
 from attn_cli.text import visible
 

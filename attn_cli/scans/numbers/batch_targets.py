@@ -15,9 +15,9 @@ from attn_cli.scans.numbers.ranges import OWN, POSITION_EDGES, POSITIONS, STEP_E
 from attn_cli.scans.read.token_rows import TokenRows
 from attn_cli.summaries.reducers.heads.alignment import Alignment
 from attn_cli.summaries.reducers.heads.head_statistics import HeadMeans
-from attn_cli.summaries.reducers.kinds import BACK, DUPLICATE, INDUCTION, NEXT, PREVIOUS, SELF, Kind
 from attn_cli.summaries.reducers.kinds.control import ControlRows, control_keys, offset_of
 from attn_cli.summaries.reducers.kinds.counted_rows import CountedRows, control_factors, counted_rows, have_choice
+from attn_cli.summaries.reducers.kinds.head_kinds import BACK, DUPLICATE, INDUCTION, NEXT, PREVIOUS, SELF, Kind
 from attn_cli.summaries.reducers.kinds.targets import REACH, compact, content_lists, placed_keys, window_keys
 from attn_cli.summaries.sight import IntervalSight
 

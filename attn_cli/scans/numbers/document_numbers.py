@@ -11,7 +11,7 @@ from attn_cli.scans.numbers.row_counts import BASELINE_AT, RowCounts
 from attn_cli.scans.numbers.text_sums import TextSum, text_sums
 from attn_cli.summaries.reducers.heads.statistic import HeadRows
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
-from attn_cli.summaries.reducers.kinds import DELIMITER, FIRST, KINDS, MARKS, PLACE, UNIFORM, WINDOW, Kind
+from attn_cli.summaries.reducers.kinds.head_kinds import DELIMITER, FIRST, KINDS, MARKS, PLACE, UNIFORM, WINDOW, Kind
 
 STATISTIC_NAMES = tuple(statistic.name for statistic in STATISTICS)
 SHARED = tuple(kind for kind in KINDS if kind not in (FIRST, DELIMITER, UNIFORM))  # of the others share is weight

@@ -8,7 +8,7 @@ import numpy as np
 from attn_cli.scans.numbers.batch_targets import PLACED, BatchTargets
 from attn_cli.scans.numbers.strongest_rows import strongest_rows
 from attn_cli.sources.corpora import Document
-from attn_cli.summaries.reducers.kinds import DELIMITER, DUPLICATE, FIRST, INDUCTION, KINDS, UNIFORM, WINDOW
+from attn_cli.summaries.reducers.kinds.head_kinds import DELIMITER, DUPLICATE, FIRST, INDUCTION, KINDS, UNIFORM, WINDOW
 from attn_cli.summaries.reducers.kinds.targets import REACH
 
 ANY = "any"  # no kind: the strongest cells on keys at which no sink is expected

@@ -4,8 +4,8 @@ import numpy as np
 
 from attn_cli.scans.numbers.batch_targets import CONTENT_KINDS, PLACED, PLACED_COLUMNS, BatchTargets
 from attn_cli.scans.numbers.ranges import OWN
-from attn_cli.summaries.reducers.kinds import DELIMITER, FIRST, KINDS, UNIFORM, WINDOW, Kind
 from attn_cli.summaries.reducers.kinds.counted_rows import CountedRows, counted_rows, of_uniform_entropy
+from attn_cli.summaries.reducers.kinds.head_kinds import DELIMITER, FIRST, KINDS, UNIFORM, WINDOW, Kind
 from attn_cli.summaries.reducers.kinds.kind_sums import enough
 from attn_cli.summaries.reducers.kinds.targets import REACH
 

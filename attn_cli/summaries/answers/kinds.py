@@ -15,8 +15,8 @@ from attn_cli.summaries.fields import COUNT, FLAG, POSITIVE, TEXT, Field, Rows, 
 from attn_cli.summaries.fields import STREAM as STREAM_OF_SEVERAL
 from attn_cli.summaries.median import median
 from attn_cli.summaries.reduce import Summary, reduce
-from attn_cli.summaries.reducers.kinds import KINDS
-from attn_cli.summaries.reducers.kinds.head_kinds import HEAD_ROW, HeadKinds, HeadKindsReducer, KindTexts, TextKinds
+from attn_cli.summaries.reducers.kinds.head_kinds import KINDS
+from attn_cli.summaries.reducers.kinds.reducer import HEAD_ROW, HeadKinds, HeadKindsReducer, KindTexts, TextKinds
 from attn_cli.summaries.report import Answer, Report
 from attn_cli.summaries.sinks import LONG_RESIDUAL, SHORT_VALUE, are_sinks_of_text
 

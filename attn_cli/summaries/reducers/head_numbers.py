@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from attn_cli.call import Call
 from attn_cli.summaries.reduce import Reducer
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
-from attn_cli.summaries.reducers.kinds.head_kinds import TextKinds
+from attn_cli.summaries.reducers.kinds.reducer import TextKinds
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ import numpy as np
 from attn_cli.prompt import Token
 from attn_cli.summaries.head_words import does
 from attn_cli.summaries.reduce import Summary
-from attn_cli.summaries.reducers.kinds import BACK, FIRST, KINDS, Kind
-from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds
+from attn_cli.summaries.reducers.kinds.head_kinds import BACK, FIRST, KINDS, Kind
 from attn_cli.summaries.reducers.kinds.kind_sums import NOT_JUDGED, NOTHING
+from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 
 _LEAST_READ = 0.1  # of a row on a key that the head is said to read there
 

@@ -9,7 +9,7 @@ from rich.text import Text
 from attn_cli.summaries.answers.kinds import text_sinks
 from attn_cli.summaries.head_words import does, sentence
 from attn_cli.summaries.reduce import Summary
-from attn_cli.summaries.reducers.kinds import CONTENT, FIRST, KINDS
+from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, FIRST, KINDS
 from attn_cli.summaries.reducers.kinds.kind_sums import LEAST_ROWS
 from attn_cli.summaries.sinks import FEW_KEYS, SHORT_VALUE
 from attn_cli.summaries.standing_out import StandOut, standing_out

@@ -13,7 +13,7 @@ from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.heads.head_statistics import Heads
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
-from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds
+from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted
 from attn_cli.views.answers.kinds import any_judged, kind_parts, too_few

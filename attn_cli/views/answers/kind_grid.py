@@ -8,7 +8,7 @@ from rich.style import Style
 from rich.text import Text
 
 from attn_cli.selection import ranges
-from attn_cli.summaries.reducers.kinds import CONTENT, FIRST, KINDS, MARKS, PLACE
+from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, FIRST, KINDS, MARKS, PLACE
 from attn_cli.summaries.reducers.kinds.kind_sums import NOTHING
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM

@@ -9,7 +9,7 @@ from rich.text import Text
 from attn_cli.summaries.answers.kinds import KindMap
 from attn_cli.summaries.head_words import does
 from attn_cli.summaries.reduce import Summary
-from attn_cli.summaries.reducers.kinds import CONTENT, KINDS
+from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, KINDS
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import standing_out
 from attn_cli.summaries.told.head_families import families

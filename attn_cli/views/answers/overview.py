@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 
 from attn_cli.summaries.reducers.heads.head_statistics import Heads
-from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds
+from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.reducers.received import Received
 from attn_cli.summaries.report import Report

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
-from attn_cli.summaries.reducers.kinds import CONTENT, KINDS
+from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, KINDS
 from attn_cli.summaries.reducers.kinds.kind_sums import NOT_JUDGED, NOTHING
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.scanned.corpus import Estimate, ScannedCorpus

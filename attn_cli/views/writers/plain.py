@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds
+from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted, visible
 from attn_cli.views import data

@@ -19,8 +19,8 @@ from attn_cli.summaries.answers.record import record
 from attn_cli.summaries.chosen_matrix import NO_HEAD, with_one_head, with_one_matrix
 from attn_cli.summaries.head_words import work_of
 from attn_cli.summaries.reduce import Summary, reduce
-from attn_cli.summaries.reducers.kinds import DELIMITER, FIRST, KINDS, UNIFORM
-from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds, HeadKindsReducer, KindTexts
+from attn_cli.summaries.reducers.kinds.head_kinds import DELIMITER, FIRST, KINDS, UNIFORM
+from attn_cli.summaries.reducers.kinds.reducer import HeadKinds, HeadKindsReducer, KindTexts
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 from attn_cli.summaries.standing_out import StandOut, standing_out
 from attn_cli.views.drawing.screen import Screen

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attn_cli.summaries.reducers.kinds import INDUCTION, KINDS, Kind
+from attn_cli.summaries.reducers.kinds.head_kinds import INDUCTION, KINDS, Kind
 
 DRAWN = 16  # keys per row
 _TRIED = 4 * DRAWN

@@ -1,298 +1,45 @@
-"""The reducer behind kinds of heads: sums over lists of keys per row, by the compiled walk or gathered from bands."""
+"""Kinds of heads: what a head looks at, held against a baseline.
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, ClassVar
+Each kind names for every query a set of target keys; a head is of the kind whose targets it gives much more weight than
+uniform attention would. The kinds are known from the literature: induction heads (Olsson et al. 2022), previous and
+duplicate token heads (Wang et al. 2023), heads on delimiters (Clark et al. 2019), sinks (Xiao et al. 2023).
+"""
 
-import numpy as np
+from typing import NamedTuple
 
-from attn_cli.arrays import namespace, to_numpy
-from attn_cli.attention_call import AttentionCall
-from attn_cli.call import Call
-from attn_cli.kernel.definition.mask import Intervals, intervals
-from attn_cli.kernel.stats.wanted import ColumnSums, RowStats, Wanted
-from attn_cli.prompt import Token
-from attn_cli.recording import RecordedLayer
-from attn_cli.summaries.call_fields import HEAD, KV_HEAD, LAYER
-from attn_cli.summaries.calls.memo import memoised
-from attn_cli.summaries.fields import NUMBER, POSITIVE, Field
-from attn_cli.summaries.median import median
-from attn_cli.summaries.reduce import Part, Summary
-from attn_cli.summaries.reducers.kinds import DELIMITER, FIRST, KINDS, PLACE, UNIFORM
-from attn_cli.summaries.reducers.kinds.kind_sums import (
-    NOT_JUDGED,
-    NOTHING,
-    JudgedKinds,
-    KindSums,
-    enough,
-    is_held_by_rows,
-    judged,
+
+class Kind(NamedTuple):
+    """One kind of head.
+
+    letter    in a grid of heads
+    name      in Python and machine output: `<name>_weight`, `<name>_baseline`
+    words     in a legend
+    meaning   what the JSON Schema says of its targets
+    rank      kinds of a smaller rank go first, where a head could be named by several
+    back      where its only target is the key so many places before the query, which number; None elsewhere
+    """
+
+    letter: str
+    name: str
+    words: str
+    meaning: str
+    rank: int
+    back: int | None = None
+
+
+CONTENT, PLACE, MARKS, SPREAD = range(4)  # ranks
+
+INDUCTION = Kind("I", "induction", "induction", "the keys after earlier places of the query's token", CONTENT)
+DUPLICATE = Kind("D", "duplicate", "duplicate", "earlier places of the query's token; in encoders all others", CONTENT)
+PREVIOUS = Kind("P", "previous", "previous", "the key before the query", PLACE, 1)
+NEXT = Kind("N", "next", "next", "the key after the query", PLACE, -1)
+SELF = Kind("S", "self", "self", "the query's own place", PLACE, 0)
+BACK = tuple(
+    Kind(str(k), f"back{k}", f"{k} back", f"the key {k} places before the query", PLACE, k) for k in range(2, 9)
 )
-from attn_cli.summaries.reducers.kinds.peaks import STRONGEST, Peaks
-from attn_cli.summaries.reducers.kinds.row_factors import RowFactors, factors_of
-from attn_cli.summaries.reducers.kinds.targets import Distances, Targets, cross_targets, targets_of
-from attn_cli.summaries.sight import IntervalSight, MaskSight
-from attn_cli.summaries.sinks import LONG_RESIDUAL, SHORT_VALUE, expected_sinks
+FIRST = Kind("F", "first", "first", "key 0, and the learned sink where there is one", MARKS)
+DELIMITER = Kind(".", "delimiter", "delimiter", "special tokens but the first, and punctuation", MARKS)
+WINDOW = Kind("W", "window", "window", "keys at most 4 places away", SPREAD)
+UNIFORM = Kind("U", "uniform", "uniform", "no target: entropy over that of uniform attention", SPREAD)
 
-KIND_NAMES = {NOTHING: "none", NOT_JUDGED: "not judged"} | {at: kind.name for at, kind in enumerate(KINDS)}
-HEAD_ROW = (
-    LAYER,
-    HEAD,
-    KV_HEAD,
-    Field("kind", {"enum": [*(kind.name for kind in KINDS), "none", "not judged"]},
-          "not judged: too few queries have a target of any kind"),
-    Field("weight", POSITIVE,
-          "mean weight on the targets of its kind, over the queries with one; of uniform: entropy over that of uniform "
-          "attention"),
-    Field("share", NUMBER, "the same as a share of non-sink attention; of first, delimiter and uniform the weight"),
-    Field("baseline", POSITIVE, "what uniform attention would give these targets"),
-    Field("control", NUMBER,
-          "of induction and duplicate: weight on other keys at the same distances, in the unit of named_by"),
-    *(Field(f"{kind.name}_{number}", NUMBER, f"{number}, with these targets: {kind.meaning}")
-      for kind in KINDS for number in ("weight", "share", "baseline")),
-)  # fmt: skip
-
-
-@dataclass(frozen=True, eq=False)
-class HeadKinds(Part):
-    """What the heads of one call look at, held against a baseline.
-
-    texts      what was added up over the rows of each text; `judged` makes numbers and kinds of it
-    sinks      the keys that are sinks of a head, for each head `[h]`
-    reception  the mean weight on each key over the rows that may see it, mean over heads `[m]`
-    value      the length of each value over the median of all, median over key heads `[m]`; None without values
-    peaks      the strongest key of every row past the sinks, on the first text
-    targets    the targets of every row, on the first text
-    residual   the length of each key's vector before the block over the median of all `[m]`; None where it isn't seen
-    by_share   whether heads are named by the share of what they don't give to sinks, as on a text
-    """
-
-    name: ClassVar[str] = "kinds"
-    together: ClassVar[bool] = True
-
-    texts: tuple[KindSums, ...]
-    sinks: tuple[np.ndarray, ...]
-    reception: np.ndarray
-    value: np.ndarray | None
-    peaks: Peaks
-    targets: Targets
-    by_share: bool = True
-    residual: np.ndarray | None = None
-
-    @cached_property
-    def judged(self) -> JudgedKinds:
-        """Numbers and kinds of the heads."""
-        return judged(self.texts, by_share=self.by_share)
-
-    def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per head: its kind with its numbers, then weight and baseline of every kind."""
-        numbers, place = self.judged, summary.place
-        for at, (head, group) in enumerate(zip(place.heads, place.groups, strict=True)):
-            named = int(numbers.kind[at])
-            of_head = (numbers.weight[:, at], numbers.share[:, at], numbers.baseline)
-            of_kind = (float(x[named]) if named >= 0 else None for x in (*of_head, numbers.control[:, at]))
-            of_kinds = (float(x[number]) for number in range(len(KINDS)) for x in of_head)
-            row = (place.layer, head, group, KIND_NAMES[named], *of_kind, *of_kinds)
-            yield {one.name: value for one, value in zip(HEAD_ROW, row, strict=True)}
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """The kind's name of each head `[h]`, and weight, share `[h, K]` and baseline `[h, K]` of all kinds."""
-        numbers = self.judged
-        kind = np.array([KIND_NAMES[int(named)] for named in numbers.kind])
-        baseline = np.broadcast_to(numbers.baseline, numbers.weight.T.shape)
-        return {"kind": kind, "kind_weight": numbers.weight.T, "kind_share": numbers.share.T, "kind_baseline": baseline,
-                "kind_control": numbers.control.T}  # fmt: skip
-
-    def labels(self) -> dict[str, np.ndarray]:
-        """The names of the K kinds."""
-        return {"kinds": np.array([kind.name for kind in KINDS])}
-
-
-class KindTexts:
-    """Texts that heads are judged on together, and what of their targets serves all layers.
-
-    texts     the tokens of all streams of these texts
-    seed      of the draws of the control
-    by_share  whether heads are named by the share of what they don't give to sinks
-    """
-
-    def __init__(self, texts: Sequence[Sequence[Token]], *, seed: int = 0, by_share: bool = True) -> None:
-        self.texts, self.seed, self.by_share = texts, seed, by_share
-        self._distances: dict[bool, Distances] = {}
-        self._targets: dict[tuple[Any, ...], tuple[Any, Targets]] = {}
-        self._factors: dict[tuple[Any, ...], tuple[Targets, RowFactors]] = {}
-
-    def targets(self, call: Call) -> Targets:
-        """The targets of a call, made once for calls of the same tokens."""
-        is_causal = call.is_causal
-        key = (id(call.keys), call.n, is_causal, call.place.stream == "cross")
-        if key not in self._targets:
-            self._targets[key] = call.keys, self._make(call, is_causal=is_causal)
-        return self._targets[key][1]
-
-    def _make(self, call: Call, *, is_causal: bool) -> Targets:
-        sinks = expected_sinks(call)
-        if call.place.stream == "cross" or call.n > call.m:
-            return cross_targets(call.keys, call.n, sinks)
-        if is_causal not in self._distances:
-            self._distances[is_causal] = Distances(self.texts, is_causal=is_causal)
-        return targets_of(call.keys, call.n, sinks, self._distances[is_causal], is_causal=is_causal, seed=self.seed)
-
-    def factors(self, call: Call, targets: Targets, seen: Intervals | None) -> RowFactors:
-        """The factors of a call's rows, made once for calls of the same tokens and mask."""
-        learned = call.rule.sink is not None
-        if seen is None:
-            return factors_of(targets, MaskSight(call.rule.mask, call.n, call.m, call.like), learned_sink=learned)
-        key = (id(targets), learned, seen.first.tobytes(), seen.last.tobytes())
-        if key not in self._factors:
-            self._factors[key] = targets, factors_of(targets, IntervalSight(seen, call.m), learned_sink=learned)
-        return self._factors[key][1]
-
-
-class HeadKindsReducer:
-    """Collects `HeadKinds` of one call after the other; `texts` are what the calls are about."""
-
-    def __init__(self, texts: KindTexts) -> None:
-        self.texts = texts
-
-    def wanted(self, call: Call) -> Wanted:
-        """Sums over the targets of every row, moments, and column sums."""
-        targets = self.texts.targets(call)
-        wanted = Wanted(
-            moments=("weight_sum", "entropy_nats"), key_sets=targets.all_lists, vectors=tuple(targets.marks),
-            column_sums=(ColumnSums(),), tops=(STRONGEST,),
-        )  # fmt: skip
-        if _knows_mask(call):
-            return wanted | Wanted(column_sums=(ColumnSums(self._factors(call, None).sink_rows.few_rows),))
-        return wanted | Wanted(seen=True)
-
-    def _factors(self, call: Call, seen: Intervals | None) -> RowFactors:
-        """The factors of the rows, which see what the mask says; `seen` where it isn't known."""
-        if seen is None:
-            seen = intervals(call.rule.mask, call.n, call.m)
-        return self.texts.factors(call, self.texts.targets(call), seen)
-
-    def part(self, call: Call, stats: RowStats) -> HeadKinds:
-        """All sums over rows, and the sinks of each head."""
-        if _knows_mask(call):
-            factors = self._factors(call, None)
-            few = ColumnSums(factors.sink_rows.few_rows)
-            received_few = stats.column_sums[few]
-        else:
-            assert stats.seen is not None
-            factors = self._factors(call, Intervals(*stats.seen))
-            few = ColumnSums(factors.sink_rows.few_rows)
-            received_few = call.row_stats(Wanted(column_sums=(few,))).column_sums[few]
-        reception = factors.sink_rows.reception(stats.column_sums[ColumnSums()], received_few)
-        targets, by_share = self.texts.targets(call), self.texts.by_share
-        is_sink = reception.is_sink | np.isin(np.arange(call.m), targets.sinks)
-        beyond = stats.along(targets.marks[1]).astype(np.float64)
-        return HeadKinds(
-            (_added_up(stats, targets, factors, _first_is_sink(call), by_share=by_share),),
-            tuple(np.flatnonzero(of_head) for of_head in reception.is_sink),
-            reception.mean.mean(axis=0),
-            _value_lengths(call),
-            Peaks.of(stats.tops[STRONGEST], is_sink, beyond, factors.has_choice, factors.seen),
-            targets,
-            by_share,
-            _residual_lengths(call),
-        )
-
-
-def _added_up(
-    stats: RowStats, targets: Targets, factors: RowFactors, is_sink: np.ndarray, *, by_share: bool
-) -> KindSums:
-    """The sums over rows of what was noted of each."""
-    lists, marks = ([of(x).astype(np.float64) for x in some] for of, some in (
-        (stats.on_keys, targets.all_lists), (stats.along, targets.marks)
-    ))  # fmt: skip
-    mass, entropy = (np.asarray(x, dtype=np.float64) for x in (stats.weight_sum, stats.entropy_nats))
-    h, count = mass.shape[0], len(KINDS)
-    weight, rest, control, control_total = (np.zeros((count, h)) for _ in range(4))
-    control_rows, row_support = np.zeros(count), np.full((count, h), np.nan)
-    rows = (factors.counted > 0).sum(axis=1)
-    least = enough(factors.baseline / np.maximum(rows, 1))
-    beyond = marks[1]  # [h, n]: what a row gives to anything but sinks, as a sum: 1 less theirs would lose digits
-    names = [("kind", kind) for kind in targets.lists]
-    names += [("sinks", kind) for kind in targets.on_sinks] + [("control", kind) for kind in targets.controls]
-    column = dict(zip(names, lists, strict=True))
-    for number, kind in enumerate(KINDS):
-        if kind is UNIFORM:
-            weight[number] = entropy @ factors.counted[number]
-            continue
-        if kind is not DELIMITER and kind not in targets.lists:
-            continue
-        of_rows = marks[0] if kind is DELIMITER else column["kind", kind]
-        if kind is FIRST:
-            of_rows = of_rows + np.maximum(1 - mass, 0) * (mass > 0)  # the learned sink
-        weight[number] = of_rows @ factors.counted[number]
-        rest[number] = (of_rows - column.get(("sinks", kind), 0.0)) @ factors.rest[number]
-        if is_held_by_rows(kind):
-            given = beyond * factors.rest[number] if by_share and kind.rank == PLACE else np.ones_like(mass)
-            row_support[number] = _share_of_rows(of_rows, given * factors.counted[number], least[number])
-        if kind in factors.controls:
-            drawn = (factors.controls[kind] > 0).astype(np.float64)
-            control[number] = column["control", kind] @ factors.controls[kind]
-            control_rows[number], control_total[number] = drawn.sum(), beyond @ drawn
-    return KindSums(
-        rows, weight, factors.baseline, factors.rest.sum(axis=1), rest,
-        (factors.rest @ beyond.T), control_rows, control, control_total, row_support, is_sink,
-    )  # fmt: skip
-
-
-def _share_of_rows(of_rows: np.ndarray, given: np.ndarray, least: float) -> np.ndarray:
-    """Of all that the rows give `[h, n]`, the share of those whose targets get at least so much of it `[h]`."""
-    total = given.sum(axis=1)
-    high = np.where(of_rows >= least * given, given, 0.0).sum(axis=1)
-    return np.divide(high, total, out=np.full(len(total), np.nan), where=total > 0)
-
-
-def _knows_mask(call: Call) -> bool:
-    """Whether the call's mask is that of its own rows and keys, and not read off weights."""
-    return isinstance(call, AttentionCall) or (isinstance(call, RecordedLayer) and call.q is not None)
-
-
-def _value_lengths(call: Call) -> np.ndarray | None:
-    """The length of each value over the median of all, median over key heads `[m]`; None where there are no values."""
-    lengths = _value_lengths_by_head(call)
-    return None if lengths is None else median(lengths, axis=0)
-
-
-def _value_lengths_by_head(call: Call) -> np.ndarray | None:
-    """The length of each value over the median of its key head's `[g, m]`; None where there are no values."""
-    if isinstance(call, RecordedLayer) and call.value_norms is not None and call.m > 0:
-        lengths = call.value_norms.astype(np.float64)
-    elif call.v is None or call.e == 0 or call.m == 0:
-        return None
-    else:
-        lengths = to_numpy(namespace(call.v).linalg.vector_norm(call.v, axis=-1)).astype(np.float64)
-    middle = median(lengths, axis=1)[:, None]
-    return np.divide(lengths, middle, out=np.ones_like(lengths), where=middle > 0)
-
-
-def _first_is_sink(call: Call) -> np.ndarray:
-    """Whether key 0 has a sign of a sink, a short value or a long vector, or may have one that isn't seen `[h]`."""
-    values, residual = _value_lengths_by_head(call), _residual_lengths(call)
-    if values is None or residual is None or residual[0] >= LONG_RESIDUAL:
-        return np.ones(call.h, dtype=bool)
-    return np.repeat(values[:, 0] < SHORT_VALUE, call.h // len(values))
-
-
-def _residual_lengths(call: Call) -> np.ndarray | None:
-    """The length of each key's vector before the block over the median of all `[m]`; None where it isn't seen."""
-    find = call.ingredients.residual_lengths if isinstance(call, AttentionCall) else None
-    lengths = call.residual_norms if isinstance(call, RecordedLayer) else None if find is None else find()
-    middle = 0.0 if lengths is None or not len(lengths) else float(median(lengths))
-    return None if lengths is None or not middle > 0 else lengths / middle
-
-
-class TextKinds:
-    """The kinds of heads on the text that each call is about; `seed` draws what is compared as a control."""
-
-    def __init__(self, seed: int = 0) -> None:
-        self._texts = memoised(lambda tokens: KindTexts([tokens], seed=seed))
-
-    def reducer(self, call: Call) -> HeadKindsReducer:
-        """The reducer for a call, of all its rows."""
-        return HeadKindsReducer(self._texts(call.keys))
+KINDS = (INDUCTION, DUPLICATE, PREVIOUS, NEXT, SELF, *BACK, FIRST, DELIMITER, WINDOW, UNIFORM)

@@ -9,7 +9,17 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from attn_cli.summaries.reducers.kinds import CONTENT, DELIMITER, FIRST, KINDS, MARKS, PLACE, UNIFORM, WINDOW, Kind
+from attn_cli.summaries.reducers.kinds.head_kinds import (
+    CONTENT,
+    DELIMITER,
+    FIRST,
+    KINDS,
+    MARKS,
+    PLACE,
+    UNIFORM,
+    WINDOW,
+    Kind,
+)
 
 LEAST_ROWS = 16  # with targets, for a kind to be judged
 FEW_ROWS, LEAST_OF_FEW = 8, 0.5  # on fewer rows a head that finds content is named by so high a number alone

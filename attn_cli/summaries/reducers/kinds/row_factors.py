@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attn_cli.summaries.reducers.kinds import CONTENT, DELIMITER, FIRST, KINDS, UNIFORM, Kind
 from attn_cli.summaries.reducers.kinds.counted_rows import (
     control_factors,
     counted_rows,
     have_choice,
     of_uniform_entropy,
 )
+from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, DELIMITER, FIRST, KINDS, UNIFORM, Kind
 from attn_cli.summaries.reducers.kinds.targets import Targets
 from attn_cli.summaries.sight import Sight
 from attn_cli.summaries.sinks import SinkRows

@@ -8,7 +8,8 @@ from functools import lru_cache
 import numpy as np
 
 from attn_cli.prompt import Token
-from attn_cli.summaries.reducers.kinds import (
+from attn_cli.summaries.reducers.kinds.control import ControlRows, control_keys, offset_of
+from attn_cli.summaries.reducers.kinds.head_kinds import (
     BACK,
     CONTENT,
     DUPLICATE,
@@ -20,7 +21,6 @@ from attn_cli.summaries.reducers.kinds import (
     WINDOW,
     Kind,
 )
-from attn_cli.summaries.reducers.kinds.control import ControlRows, control_keys, offset_of
 
 MOST_PLACES = 64  # of one token: ten thousand commas would cost n²
 REACH = 4  # of the window

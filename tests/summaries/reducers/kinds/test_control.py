@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attn_cli.prompt import Token
-from attn_cli.summaries.reducers.kinds import DUPLICATE, INDUCTION
 from attn_cli.summaries.reducers.kinds.control import DRAWN, offset_of, shares_of
+from attn_cli.summaries.reducers.kinds.head_kinds import DUPLICATE, INDUCTION
 from attn_cli.summaries.reducers.kinds.targets import Distances, Targets, targets_of
 
 TEXTS = st.lists(st.integers(0, 4), min_size=3, max_size=40)
