@@ -191,7 +191,8 @@ class ModelSource:
             texts, others = [prompt.tokens for prompt in prompts], [prompt.others for prompt in prompts]
             labels = BatchLabels(texts, others, encoder_decoder=self.reader.has_decoder)
             found = self._projections(arguments) if projections else None
-            ledger = Ledger(self.loaded.model, selection, labels, self.module_places, found, ends=True)
+            ledger = Ledger(self.loaded.model, selection, labels, self.module_places, found)
+            ledger.end_after_selection()
             self._run(visit, arguments, ledger, rotations=rotations)
 
     def _run(self, visit: Visit, arguments: Mapping[str, Any], ledger: Ledger, **how: Any) -> None:
@@ -403,10 +404,9 @@ class ModelSource:
         arguments = self._without_cache(arguments)
         if "logits_to_keep" in signature(model.forward).parameters:
             arguments["logits_to_keep"] = 1
-        usual = self._usual_runs
-        ledger = Ledger(
-            model, selection, unlabelled(model), self.module_places, ends=usual is not None, usual_runs=usual
-        )
+        ledger = Ledger(model, selection, unlabelled(model), self.module_places)
+        if self._usual_runs is not None:
+            ledger.end_after_selection(self._usual_runs)
         with self._translating_errors(arguments), onednn_linear():
             self._run(visit, arguments, ledger, row_of_texts=row)
         if self._usual_runs is None:

@@ -51,13 +51,6 @@ class Ledger:
     multiplied     the watched modules that multiplied batches of matrices, in the order in which they first did
     places         of the model's modules
     projections    W_O, for the calls to carry; None if not requested
-
-    ends           whether the forward pass ends once every selected module has run in all its places
-    usual_runs     the `runs` of a whole pass of this model, if one is known. Where by these each selected module runs
-                   once in each of its places, the pass ends with the visit of the last selected call; otherwise it
-                   ends before the next call of another module, and is whole if all layers are selected.
-
-    No pass ends early whose blocks run again after the last one.
     """
 
     def __init__(
@@ -67,9 +60,6 @@ class Ledger:
         labels: BatchLabels,
         places: ModulePlaces | None = None,
         projections: OutputProjections | None = None,
-        *,
-        ends: bool = False,
-        usual_runs: Mapping[nn.Module, int] | None = None,
     ) -> None:
         self.selection, self.labels = selection, labels
         self.calls: dict[tuple[str, int], int] = {}
@@ -80,21 +70,32 @@ class Ledger:
         self.multiplied: dict[nn.Module, None] = {}
         self.projections = projections
         self.places = places or ModulePlaces(model)
-        self._runs_needed = self._runs_before_end(model, usual_runs) if ends else {}
-        self._ends_with_call = usual_runs is not None and self._runs_needed.items() <= usual_runs.items()
+        self._model = model
+        self._runs_needed: dict[nn.Module, int] = {}
+        self._ends_with_call = False
 
     @property
     def total(self) -> int:
         """The number of attention calls recorded."""
         return sum(self.calls.values())
 
-    def _runs_before_end(self, model: nn.Module, usual_runs: Mapping[nn.Module, int] | None) -> dict[nn.Module, int]:
-        """The runs of each selected module after which a pass ends; empty for a pass that is whole."""
-        repeats = type_of(configuration_of(model)).repeats_blocks
-        if repeats or (self.selection.layers is None and usual_runs is None):
-            return {}
+    def end_after_selection(self, usual_runs: Mapping[nn.Module, int] | None = None) -> None:
+        """From now on, end the forward pass once every selected module has run in all its places.
+
+        usual_runs  the `runs` of a whole pass of this model, if one is known. Where by these each selected module runs
+                    once in each of its places, the pass ends with the visit of the last selected call; otherwise it
+                    ends before the next call of another module, and is whole if all layers are selected.
+
+        Without effect if the model's blocks run again after the last one.
+        """
+        if type_of(configuration_of(self._model)).repeats_blocks or (
+            self.selection.layers is None and usual_runs is None
+        ):
+            return
         places = {module: self.places.of(module) for module in self.places.attention}
-        return {module: len(of) for module, of in places.items() if any(self._selects(place) for place in of)}
+        selected = {module: len(of) for module, of in places.items() if any(self._selects(place) for place in of)}
+        self._runs_needed = selected
+        self._ends_with_call = usual_runs is not None and selected.items() <= usual_runs.items()
 
     def record(self, module: nn.Module, way: str) -> Recorded:
         """Count one attention call of `module`.

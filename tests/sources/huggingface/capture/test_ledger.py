@@ -10,9 +10,9 @@ from attn_cli.sources.huggingface.capture.ledger import Ledger, SelectionDone
 from tests.sources.huggingface.models import tiny
 
 
-def ledger_of(model: PreTrainedModel, *layers: int, ends: bool = False) -> Ledger:
+def ledger_of(model: PreTrainedModel, *layers: int) -> Ledger:
     """A ledger in which these layers are selected."""
-    return Ledger(model, Selection(layers=layers), BatchLabels(None, None, encoder_decoder=False), ends=ends)
+    return Ledger(model, Selection(layers=layers), BatchLabels(None, None, encoder_decoder=False))
 
 
 def test_calls_are_counted_by_layer_and_selected_by_number() -> None:
@@ -28,7 +28,8 @@ def test_calls_are_counted_by_layer_and_selected_by_number() -> None:
 def test_a_pass_ends_before_the_first_module_after_the_selected_ones() -> None:
     model = tiny("llama")
     first, second = attention_modules(model)
-    ledger = ledger_of(model, 0, ends=True)
+    ledger = ledger_of(model, 0)
+    ledger.end_after_selection()
     ledger.record(first, "registry")
     with pytest.raises(SelectionDone):
         ledger.record(second, "registry")
@@ -40,8 +41,8 @@ def test_a_pass_in_which_modules_run_once_may_end_with_the_last_selected(layers:
     model = tiny("llama")
     first, second = attention_modules(model)
     for usual, expected in (({first: 1, second: 1}, True), ({first: 1, second: 2}, False), ({first: 1}, False)):
-        labels = BatchLabels(None, None, encoder_decoder=False)
-        ledger = Ledger(model, Selection(layers=layers), labels, ends=True, usual_runs=usual)
+        ledger = Ledger(model, Selection(layers=layers), BatchLabels(None, None, encoder_decoder=False))
+        ledger.end_after_selection(usual)
         assert [ledger.record(module, "registry").is_last for module in (first, second)] == [False, expected]
 
 
