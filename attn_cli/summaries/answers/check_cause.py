@@ -14,8 +14,8 @@ from attn_cli.kernel.definition.mask import Mask
 from attn_cli.kernel.definition.masks import Causal, Intersection, Open, Window, all_of
 from attn_cli.kernel.definition.rows_of_rule import rule_of_rows
 from attn_cli.kernel.definition.softmax import unnormalised
-from attn_cli.kernel.lessons.mistakes import Fitted, Mistake, Problem, fitted_mistakes, mistakes, sum_mistakes
 from attn_cli.kernel.lessons.mistakes.nan import why_nan
+from attn_cli.kernel.lessons.mistakes.register import Fitted, Mistake, Problem, fitted_mistakes, mistakes, sum_mistakes
 from attn_cli.kernel.lessons.precision import PRECISIONS
 from attn_cli.kernel.lessons.structure import LEAST_SHARE, places, structure
 from attn_cli.summaries.answers.check_numbers import FAR, CheckedNumbers, ErrorSize

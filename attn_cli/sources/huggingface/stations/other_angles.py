@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from transformers import PreTrainedConfig
 
-from attn_cli.kernel.lessons.mistakes import OtherAngles
+from attn_cli.kernel.lessons.mistakes.register import OtherAngles
 from attn_cli.sources.huggingface.anatomy.configuration import text_configuration
 
 _BASES = (10_000.0, 500_000.0, 1_000_000.0)  # of the paper and most models; of Llama 3; of Qwen 2 and later
