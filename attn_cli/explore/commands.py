@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from attn_cli.errors import InputError
 from attn_cli.explore import displays, moves
+from attn_cli.explore.pane_table import NAMES, PANES, with_key
 from attn_cli.explore.request import Choices, Request, Run, Task
 from attn_cli.explore.scene import Scene
-from attn_cli.explore.viewpoint import KINDS, PANES, Pane, Viewpoint
+from attn_cli.explore.viewpoint import KINDS, Viewpoint
 from attn_cli.views.drawing.palette import SCALES
 
 
@@ -33,7 +34,7 @@ class Command:
     hint: str
     meaning: str
     run: Run
-    panes: tuple[Pane, ...] = PANES
+    panes: tuple[str, ...] = NAMES
     choices: Choices | None = None
     flag: str = ""
     takes_text: bool = False
@@ -48,7 +49,7 @@ def _asked(name: str, task: Task) -> Run:
     return lambda scene, view, given: Request(task, given) if given else Request("ask", f"{name} ")
 
 
-_MATRIX_TEXT: tuple[Pane, ...] = ("matrix", "text")
+_MATRIX_TEXT = ("matrix", "text")
 
 
 def _layers_of(scene: Scene, view: Viewpoint) -> list[str]:
@@ -61,6 +62,13 @@ def _heads_of(scene: Scene, view: Viewpoint) -> list[str]:
 
 def _statistics_of(scene: Scene, view: Viewpoint) -> list[str]:
     return [KINDS, *(each.heading.split(" ")[0] for each in scene.statistics)]
+
+
+def _of_panes() -> Iterator[Command]:
+    """A command for each pane, whose key is its number; the first has the line of help of all."""
+    shown = " ".join(str(at) for at in range(1, len(PANES) + 1)), "", ", ".join(pane.words for pane in PANES)
+    for at, pane in enumerate(PANES, 1):
+        yield Command(pane.command, (str(at),), *(shown if at == 1 else ("", "", "")), moves.pane_opened(pane.name))
 
 
 COMMANDS: tuple[Command, ...] = (
@@ -76,13 +84,10 @@ COMMANDS: tuple[Command, ...] = (
     Command("page-down", ("pagedown",), "", "", "", moves.paged(1)),
     Command("first", ("home",), "home, end", "", "to the first, the last layer, key or token", moves.to_end(False)),
     Command("last", ("end",), "", "", "", moves.to_end(True)),
-    Command("open", ("enter",), "enter", "open", "deeper: heads, matrix, text, cell", moves.deeper),
+    Command("open", ("enter",), "enter", "open", f"deeper: {', '.join(NAMES)}", moves.deeper),
     Command("back", ("escape", "backspace"), "esc", "back", "back; ends what is running", _asks("back")),
     Command("undo", ("U", "ctrl+o"), "U, ctrl-o", "", "back to what was seen before, jumps undone", _asks("undo")),
-    Command("heads", ("1",), "1 2 3 4", "", "all heads, the matrix, the text, one cell", moves.pane_opened("heads")),
-    Command("matrix", ("2",), "", "", "", moves.pane_opened("matrix")),
-    Command("tokens", ("3",), "", "", "", moves.pane_opened("text")),
-    Command("cell", ("4",), "", "", "", moves.pane_opened("cell")),
+    *_of_panes(),
     Command("statistic", ("tab",), "tab", "statistic", "colour heads by another number", displays.statistic, ("heads",),
             _statistics_of),
     Command("thumbnails", ("t",), "t", "thumbnails", "small pictures of all heads", displays.thumbnails, ("heads",),
@@ -130,8 +135,8 @@ COMMANDS: tuple[Command, ...] = (
             _asked("find", "find")),
     Command("find-next", ("n",), "n N", "", "the next place, the one before", _asks("find", "+1")),
     Command("find-before", ("N",), "", "", "", _asks("find", "-1")),
-    Command("layer", (), "", "", "a layer by its number", moves.layer_chosen, PANES, _layers_of),
-    Command("head", (), "", "", "a head: 6, or 15.6", moves.head_chosen, PANES, _heads_of),
+    Command("layer", (), "", "", "a layer by its number", moves.layer_chosen, NAMES, _layers_of),
+    Command("head", (), "", "", "a head: 6, or 15.6", moves.head_chosen, NAMES, _heads_of),
     Command("copy", ("y",), "y", "", "the attn line that gives the same: shown and copied", _asks("copy")),
     Command("write", ("w",), "w", "write", "write what is seen; the file's suffix says how", _asked("write", "write")),
     Command("mouse", ("M",), "M", "", "the mouse off and on", _asks("mouse")),
@@ -146,32 +151,29 @@ STEPS = frozenset(
 )
 """The names of commands that move by a step: going back goes over all that followed one another."""
 
-_PLACES: dict[Pane, str] = {"heads": "all heads (1)", "matrix": "the matrix (2)", "text": "the text (3)",
-                            "cell": "one cell (4)"}  # fmt: skip
 
-
-def why_dead(key: str, character: str | None, pane: Pane) -> str:
+def why_dead(key: str, character: str | None, pane: str) -> str:
     """The line on a key that does nothing in a pane: where it does something, or that it never does."""
     name = character if character and character.isprintable() else key
     other = next((each for each in COMMANDS if {character, key} & set(each.keys)), None)
     if other is None:
         return f"no command has the key {name}: ? lists them"
-    return f"{name}: {other.name} is for {' and '.join(_PLACES[each] for each in other.panes)}"
+    return f"{name}: {other.name} is for {' and '.join(with_key(each) for each in other.panes)}"
 
 
-def command_of(key: str, pane: Pane) -> Command | None:
+def command_of(key: str, pane: str) -> Command | None:
     """The command of a key in a pane."""
     return next((each for each in COMMANDS if key in each.keys and pane in each.panes), None)
 
 
-def command_named(name: str, pane: Pane) -> Command:
+def command_named(name: str, pane: str) -> Command:
     """The command of a name, preferring one that the pane has; InputError that lists names for none."""
     named = [each for each in COMMANDS if each.name == name or name == f"no-{each.name}"]
     if not named:
         near = [each.name for each in COMMANDS if each.name.startswith(name[:2])]
         raise InputError(f"no command {name!r}" + (f": {', '.join(near[:5])}" if near else "; ? lists them"))
     if pane not in named[0].panes:
-        raise InputError(f"{named[0].name} is for {' and '.join(_PLACES[each] for each in named[0].panes)}")
+        raise InputError(f"{named[0].name} is for {' and '.join(with_key(each) for each in named[0].panes)}")
     return named[0]
 
 

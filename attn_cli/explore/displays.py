@@ -6,7 +6,7 @@ from attn_cli.errors import InputError
 from attn_cli.explore.moves import head_named
 from attn_cli.explore.request import Outcome, Request, Run
 from attn_cli.explore.scene import Scene
-from attn_cli.explore.viewpoint import KINDS, Against, Pane, Viewpoint
+from attn_cli.explore.viewpoint import KINDS, Against, Viewpoint
 from attn_cli.summaries.calls.in_words import words_of
 from attn_cli.views.drawing.palette import SCALES
 
@@ -141,7 +141,7 @@ def against(scene: Scene, view: Viewpoint, words: str) -> Outcome:
         at, head = head_named(scene, view, words)
     except InputError:
         return Request("compare", words)
-    pane: Pane = "matrix" if view.pane in ("heads", "cell") else view.pane
+    pane = "matrix" if view.pane in ("heads", "cell") else view.pane
     return replace(view, against=Against(None, at, head), pane=pane, by_value=False)
 
 

@@ -8,21 +8,16 @@ from rich.segment import Segment
 from attn_cli.errors import AttnError
 from attn_cli.explore.commands import meaning_of
 from attn_cli.explore.line_entry import LineEntry
-from attn_cli.explore.panes.cell import draw_cell
-from attn_cli.explore.panes.heads import draw_heads, head_at
+from attn_cli.explore.panes import drawing_of
 from attn_cli.explore.panes.help import draw_help, hints
 from attn_cli.explore.panes.legend import with_key, with_panes
 from attn_cli.explore.panes.lines import BOLD, DIM, PLAIN, REVERSED, Line, line, padded
-from attn_cli.explore.panes.matrix import cell_at, draw_matrix
-from attn_cli.explore.panes.text import draw_text, key_at, token_at
 from attn_cli.explore.scene import Region, Scene
 from attn_cli.explore.session import Session
 from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.text import ascii_visible, visible
 from attn_cli.views.drawing.ascii import marks_in_ascii
 from attn_cli.views.drawing.cells import fit
-
-_DRAWN = {"heads": draw_heads, "matrix": draw_matrix, "text": draw_text, "cell": draw_cell}
 
 
 def draw(session: Session) -> list[Line]:
@@ -53,7 +48,7 @@ def _panes(scene: Scene, view: Viewpoint) -> list[Line]:
     ends = [0] * scene.lines
     for pane, region in sorted(regions.items(), key=lambda each: each[1].x):
         try:
-            drawn = _DRAWN[pane](scene, view, region)
+            drawn = drawing_of(pane).draw(scene, view, region)
         except AttnError as error:  # a layer of which numbers and thumbnails alone are kept
             drawn = [line(error.message, region.width), line(error.hint, region.width), *([[]] * (region.height - 2))]
         head = (
@@ -124,21 +119,5 @@ def pointed(session: Session, x: int, y: int) -> Viewpoint | None:
     scene, view = session.scene, session.view
     for pane, region in scene.regions(view).items():
         if region.x <= x < region.x + region.width and region.y <= y < region.y + region.height:
-            return _pointed_in(scene, replace(view, pane=pane), region, x - region.x, y - region.y)
-    return None
-
-
-def _pointed_in(scene: Scene, view: Viewpoint, region: Region, x: int, y: int) -> Viewpoint | None:
-    if view.pane == "heads":
-        place = head_at(scene, view, region, x, y)
-        return None if place is None else replace(view, at=place[0], head=place[1])
-    if view.pane == "matrix":
-        cell = cell_at(scene, view, x, y)
-        return None if cell is None else scene.snapped(replace(view, query=cell[0], key=cell[1]))
-    if view.pane == "text":
-        token = token_at(scene, view, x, y)
-        if token is not None and scene.same_tokens(view):
-            return scene.on_heaviest(view.with_subject(token))
-        partner = key_at(scene, view, y) if token is None else token
-        return None if partner is None else view.with_partner(partner)
+            return drawing_of(pane).pointed(scene, replace(view, pane=pane), region, x - region.x, y - region.y)
     return None

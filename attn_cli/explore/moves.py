@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 from attn_cli.errors import InputError
+from attn_cli.explore.pane_table import NAMES, pane_named
 from attn_cli.explore.request import Outcome, Run
 from attn_cli.explore.scene import Scene
-from attn_cli.explore.viewpoint import PANES, Pane, Viewpoint
+from attn_cli.explore.viewpoint import Viewpoint
 
 FAR = 10  # steps of a capital letter
 
@@ -83,13 +84,13 @@ def to_end(last: bool) -> Run:
 
 def deeper(scene: Scene, view: Viewpoint, words: str) -> Outcome:
     """From heads to the matrix, the text and one cell."""
-    at = PANES.index(view.pane)
-    if at + 1 == len(PANES):
-        raise InputError("there is nothing below one cell")
-    return _in_pane(scene, view, PANES[at + 1])
+    at = NAMES.index(view.pane)
+    if at + 1 == len(NAMES):
+        raise InputError(f"there is nothing below {pane_named(view.pane).words}")
+    return _in_pane(scene, view, NAMES[at + 1])
 
 
-def _in_pane(scene: Scene, view: Viewpoint, pane: Pane) -> Viewpoint:
+def _in_pane(scene: Scene, view: Viewpoint, pane: str) -> Viewpoint:
     if pane == "cell":
         if view.mean or (view.words and scene.has_words(view)):
             what = "the mean of heads" if view.mean else "words"
@@ -102,7 +103,7 @@ def _in_pane(scene: Scene, view: Viewpoint, pane: Pane) -> Viewpoint:
     return replace(view, pane=pane)
 
 
-def pane_opened(pane: Pane) -> Run:
+def pane_opened(pane: str) -> Run:
     """Into that pane."""
     return lambda scene, view, words: _in_pane(scene, view, pane)
 

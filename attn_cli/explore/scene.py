@@ -9,7 +9,8 @@ import numpy as np
 
 from attn_cli.explore.answers import Answers, Picture
 from attn_cli.explore.grids import Difference, Grid, HeadGrid, MeanGrid, ValueGrid, WithoutSinks, WordGrid, hidden_keys
-from attn_cli.explore.viewpoint import KINDS, Pane, Viewpoint
+from attn_cli.explore.pane_table import on_side
+from attn_cli.explore.viewpoint import KINDS, Viewpoint
 from attn_cli.explore.window import CellForm, MatrixWindow, Space, forms, window_at
 from attn_cli.prompt import Token
 from attn_cli.recording import RecordedLayer, Recording
@@ -77,7 +78,7 @@ class Scene:
         """True where the text is seen below another pane."""
         return self.screen.width >= TALL[0] and self.lines + 1 >= TALL[1]
 
-    def regions(self, view: Viewpoint) -> dict[Pane, Region]:
+    def regions(self, view: Viewpoint) -> dict[str, Region]:
         """Where the panes are that are seen: the one that has the keys, on a large screen others beside and below it.
 
         Thumbnails of all heads take all of a large screen, too.
@@ -87,17 +88,17 @@ class Scene:
             return {pane: Region(0, 0, width, height)}
         if not self.is_wide:
             below = round(height * _TEXT_SHARE)
-            above: Pane = "matrix" if pane == "text" else pane
-            return {above: Region(0, 0, width, height - below), "text": Region(0, height - below, width, below)}
+            lower = on_side("bottom", pane)
+            upper = on_side("middle", pane) if pane == lower else pane
+            return {upper: Region(0, 0, width, height - below), lower: Region(0, height - below, width, below)}
         left, bottom = round(width * _HEADS_SHARE), round(height * _TEXT_SHARE)
-        middle: Pane = "cell" if pane == "cell" else "matrix"
         return {
-            "heads": Region(0, 0, left, height - bottom),
-            middle: Region(left + 2, 0, width - left - 2, height - bottom),
-            "text": Region(0, height - bottom, width, bottom),
+            on_side("left", pane): Region(0, 0, left, height - bottom),
+            on_side("middle", pane): Region(left + 2, 0, width - left - 2, height - bottom),
+            on_side("bottom", pane): Region(0, height - bottom, width, bottom),
         }
 
-    def region(self, pane: Pane) -> Region:
+    def region(self, pane: str) -> Region:
         """Where a pane would be if it had the keys."""
         return self.regions(Viewpoint(pane))[pane]
 

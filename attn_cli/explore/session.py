@@ -11,6 +11,7 @@ from attn_cli.explore.command_line import LineOrigin, command_words, is_figure, 
 from attn_cli.explore.commands import STEPS, Command, command_named, command_of, completions, why_dead
 from attn_cli.explore.line_entry import LineEntry
 from attn_cli.explore.moves import head_named
+from attn_cli.explore.pane_table import pane_named
 from attn_cli.explore.request import Request
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.trail import Trail
@@ -270,9 +271,7 @@ class Session:
             else:
                 self._stand(replace(self.view, pane=before.pane))
             return
-        panes = ("heads", "heads", "matrix", "text")
-        order = ("heads", "matrix", "text", "cell")
-        self._stand(replace(self.view, pane=panes[order.index(self.view.pane)]))  # type: ignore[arg-type]
+        self._stand(replace(self.view, pane=pane_named(self.view.pane).above))
 
     def _ask(self, prompt: str, text: str, purpose: str) -> None:
         history = self._histories.setdefault(purpose, [])

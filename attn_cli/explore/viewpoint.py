@@ -1,13 +1,10 @@
 """Where somebody stands in a recording: the pane, layer, head, query and key, and how they are shown."""
 
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from attn_cli.explore.window import CellForm
 
-Pane = Literal["heads", "matrix", "text", "cell"]
 KINDS = "kinds"  # in place of the name of a number: heads are coloured by what they do
-PANES: tuple[Pane, ...] = ("heads", "matrix", "text", "cell")
 
 
 @dataclass(frozen=True)
@@ -27,6 +24,7 @@ class Against:
 class Viewpoint:
     """All that a picture depends on but the recording and the screen; every key makes another one of it.
 
+    pane        the name of the pane that has the keys
     at          the place of the layer among those of the recording
     head        the place of the head among those of the layer
     query, key  the cell that the cursor is on
@@ -44,7 +42,7 @@ class Viewpoint:
     against     what is compared, None for nothing; `difference` shows the one less the other
     """
 
-    pane: Pane = "heads"
+    pane: str = "heads"
     at: int = 0
     head: int = 0
     query: int = 0

@@ -16,7 +16,12 @@ _COLUMNS = (6, 9, 9, 9, 9)
 _NARROW = (4, 7, 7, 8, 8)  # where the screen has less than 60 columns
 
 
-def draw_cell(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
+def pointed(scene: Scene, view: Viewpoint, region: Region, x: int, y: int) -> Viewpoint | None:
+    """None: there is nothing to point at in one cell."""
+    return None
+
+
+def draw(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
     """The pane; the line before the last adds up."""
     width, height = region.width, region.height
     layer = scene.layer(view)

@@ -1,5 +1,7 @@
 """All heads: a cell each, coloured by one number, or a small picture each; or a table, the most telling first."""
 
+from dataclasses import replace
+
 import numpy as np
 from rich.segment import Segment
 
@@ -32,7 +34,7 @@ _NUMBER = 6  # columns of a cell from which it holds a number
 _SMALL = (6, 12, 8)  # least lines below the heads for a preview; its columns; its lines at most
 
 
-def draw_heads(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
+def draw(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
     """The pane; the last line says what the head under the cursor does."""
     width, height = region.width, region.height
     work = scene.shown_work(view)
@@ -50,7 +52,13 @@ def draw_heads(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
     return [*above, *body, full_line(status[0].text, width, REVERSED)]
 
 
-def head_at(scene: Scene, view: Viewpoint, region: Region, x: int, y: int) -> tuple[int, int] | None:
+def pointed(scene: Scene, view: Viewpoint, region: Region, x: int, y: int) -> Viewpoint | None:
+    """The viewpoint on the head at a place of the pane; None where there is none."""
+    place = _head_at(scene, view, region, x, y)
+    return None if place is None else replace(view, at=place[0], head=place[1])
+
+
+def _head_at(scene: Scene, view: Viewpoint, region: Region, x: int, y: int) -> tuple[int, int] | None:
     """The head at a place of the pane: the places of its layer and of it in the layer; None where there is none."""
     room, y = region.height - _HEADING, y - _HEADING
     if view.sorted:

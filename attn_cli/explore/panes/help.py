@@ -1,15 +1,15 @@
 """The keys of the pane that the cursor is in, drawn from the table of commands."""
 
 from attn_cli.explore.commands import COMMANDS, Command
+from attn_cli.explore.pane_table import pane_named
 from attn_cli.explore.panes.lines import BOLD, DIM, Line, line
 from attn_cli.explore.scene import Region, Scene
-from attn_cli.explore.viewpoint import Pane
 
 _KEYS = 14  # columns of the keys
 _TWO = 110  # columns from which two commands share a line
 
 
-def draw_help(scene: Scene, pane: Pane, region: Region, first: int) -> list[Line]:
+def draw_help(scene: Scene, pane: str, region: Region, first: int) -> list[Line]:
     """The help from its line `first` on, as far as that leaves a full pane."""
     width, height = region.width, region.height
     entries = [_entry(each) for each in COMMANDS if pane in each.panes and each.meaning]
@@ -21,23 +21,11 @@ def draw_help(scene: Scene, pane: Pane, region: Region, first: int) -> list[Line
     seen = entries[first : first + height - 2]
     more = f"lines {first + 1} to {first + len(seen)} of {len(entries)} · " if len(seen) < len(entries) else ""
     return [
-        line(f"keys of {_NAMES[pane]}", width, BOLD),
+        line(f"keys of {pane_named(pane).heading}", width, BOLD),
         *(line(entry, width) for entry in seen),
         *([[]] * (height - 2 - len(seen))),
         line(f"{more}words are typed after : · ? closes", width, DIM),
     ]
-
-
-# What footers name, the most useful first.
-_HINTS: dict[Pane, tuple[str, ...]] = {
-    "heads": ("open", "statistic", "thumbnails", "sort", "find", "command", "text", "quit"),
-    "matrix": ("open", "back", "zoom-in", "whole", "step-before", "scale", "scores", "head-before", "layer-before",
-               "find", "against", "mean", "hide", "write", "command", "quit"),
-    "text": ("open", "back", "next-key", "turn", "step-before", "hide", "words", "find", "head-before", "layer-before",
-             "against", "mean", "scale", "text", "write", "quit"),
-    "cell": ("back", "writers", "head-before", "layer-before", "write", "command", "quit"),
-}  # fmt: skip
-_NAMES = {"heads": "all heads", "matrix": "a head's matrix", "text": "the text", "cell": "one cell"}
 
 
 def _entry(command: Command) -> str:
@@ -47,7 +35,7 @@ def _entry(command: Command) -> str:
     return f"  {command.shown:{_KEYS}}{command.meaning}{word}"
 
 
-def hints(scene: Scene, pane: Pane, *, reads: bool) -> str:
+def hints(scene: Scene, pane: str, *, reads: bool) -> str:
     """As many hints as fit, with the way to all of them always among them.
 
     reads  whether there is a model that can read another text
@@ -56,7 +44,7 @@ def hints(scene: Scene, pane: Pane, *, reads: bool) -> str:
     shown: list[str] = []
     used = len(last)
     writes = scene.recording.prompt.generated is not None
-    for name in _HINTS[pane]:
+    for name in pane_named(pane).hints:
         each = next(command for command in COMMANDS if command.name == name)
         if (name == "step-before" and not writes) or (name in ("text", "writers") and not reads):
             continue

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 from rich.segment import Segment
 
+from attn_cli.explore.pane_table import NAMES
 from attn_cli.explore.panes.lines import BOLD, DIM, PLAIN, REVERSED, Line, width_of
-from attn_cli.explore.viewpoint import PANES, Pane
 from attn_cli.views.drawing.palette import ASCII_SHADES, SHADES, Ramp, background, foreground
 from attn_cli.views.drawing.screen import Screen
 
@@ -28,23 +28,23 @@ def _bar(ramp: Ramp, screen: Screen) -> Line:
     ]
 
 
-def with_panes(first: Line, pane: Pane, width: int) -> Line:
+def with_panes(first: Line, pane: str, width: int) -> Line:
     """A first line with the panes and their keys at its right end, the one that is seen reversed, as far as they fit.
 
     Without room for their names the keys alone.
     """
-    for names in ([f" {at} {name} " for at, name in enumerate(PANES, 1)], [f" {at} " for at in range(1, 5)]):
+    for names in ([f" {at} {name} " for at, name in enumerate(NAMES, 1)], [f" {at + 1} " for at in range(len(NAMES))]):
         room = width - width_of(first) - sum(map(len, names))
         if room >= 1:
             return [*first, Segment(" " * room, PLAIN), *_keys(names, pane)]
     return first
 
 
-def _keys(names: Sequence[str], pane: Pane) -> Line:
-    return [Segment(name, REVERSED if each == pane else DIM) for each, name in zip(PANES, names, strict=True)]
+def _keys(names: Sequence[str], pane: str) -> Line:
+    return [Segment(name, REVERSED if each == pane else DIM) for each, name in zip(NAMES, names, strict=True)]
 
 
-def with_key(first: Line, pane: Pane, width: int, *, is_seen: bool) -> Line:
+def with_key(first: Line, pane: str, width: int, *, is_seen: bool) -> Line:
     """The first line of one of several panes, after its key, reversed where the pane has the keys.
 
     What has no room then is left out part by part.
@@ -53,5 +53,5 @@ def with_key(first: Line, pane: Pane, width: int, *, is_seen: bool) -> Line:
     while cell_len(text) > width - 4 and " · " in text:
         text = text.rpartition(" · ")[0]
         first = [Segment(text, BOLD)]
-    tag = Segment(f" {PANES.index(pane) + 1} ", REVERSED if is_seen else DIM)
+    tag = Segment(f" {NAMES.index(pane) + 1} ", REVERSED if is_seen else DIM)
     return [tag, Segment(" ", PLAIN), *first]

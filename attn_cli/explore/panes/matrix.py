@@ -26,7 +26,7 @@ from attn_cli.views.drawing.segments import MASKED_STEP, cell_style, full_cells,
 _STEPS = 40  # of colours: finer ones nobody sees in half blocks, and each changes more of what is written
 
 
-def draw_matrix(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
+def draw(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
     """The pane; beside it the head that it is compared with, until the difference is asked for."""
     status = cell_line(scene, view, region.width)
     if view.against is None or view.difference:
@@ -38,7 +38,13 @@ def draw_matrix(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
     return [*lines, status]
 
 
-def cell_at(scene: Scene, view: Viewpoint, x: int, y: int) -> tuple[int, int] | None:
+def pointed(scene: Scene, view: Viewpoint, region: Region, x: int, y: int) -> Viewpoint | None:
+    """The viewpoint on the cell at a place of the pane; None where there is none."""
+    cell = _cell_at(scene, view, x, y)
+    return None if cell is None else scene.snapped(replace(view, query=cell[0], key=cell[1]))
+
+
+def _cell_at(scene: Scene, view: Viewpoint, x: int, y: int) -> tuple[int, int] | None:
     """The first query and key of the cell at a place of the pane; None where there is none."""
     window = scene.window(view)
     form, (down, across) = window.form, window.shape

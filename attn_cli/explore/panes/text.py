@@ -23,7 +23,7 @@ _NOTHING = 0.1  # of the ramp: on the square root's scale a hundredth of the lar
 _HEAVY = Style(bold=True, underline=True)
 
 
-def draw_text(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
+def draw(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
     """The pane: title, text, a rule, the heaviest tokens as a table, what is left, and the cell under the cursor."""
     width = region.width
     row = scene.row(view)
@@ -39,12 +39,21 @@ def draw_text(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
     return [*lines[: region.height - 1], status]
 
 
-def token_at(scene: Scene, view: Viewpoint, x: int, y: int) -> int | None:
+def pointed(scene: Scene, view: Viewpoint, region: Region, x: int, y: int) -> Viewpoint | None:
+    """The viewpoint on the token at a place of the pane, in the text or in the table; None where there is none."""
+    token = _token_at(scene, view, x, y)
+    if token is not None and scene.same_tokens(view):
+        return scene.on_heaviest(view.with_subject(token))
+    partner = _key_at(scene, view, y) if token is None else token
+    return None if partner is None else view.with_partner(partner)
+
+
+def _token_at(scene: Scene, view: Viewpoint, x: int, y: int) -> int | None:
     """The token at a place of the pane; None where there is none."""
     return scene.layout(view).token_at(first_line(scene, view) + y - 1, x)
 
 
-def key_at(scene: Scene, view: Viewpoint, y: int) -> int | None:
+def _key_at(scene: Scene, view: Viewpoint, y: int) -> int | None:
     """The place of the token in a line of the table; None where there is none."""
     text_lines, table_lines = scene.text_lines(view)
     at = y - 2 - text_lines
