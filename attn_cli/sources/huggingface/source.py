@@ -44,7 +44,7 @@ from attn_cli.sources.huggingface.failures import why_failed, why_missing
 from attn_cli.sources.huggingface.generate.prompts import TextGenerator, answered
 from attn_cli.sources.huggingface.intervene.experiment import ModelExperiment
 from attn_cli.sources.huggingface.known_types import type_of
-from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel, about_model
 from attn_cli.sources.huggingface.load.checks import check_layer_numbers
 from attn_cli.sources.huggingface.load.fingerprint import fingerprint
 from attn_cli.sources.huggingface.load.model_classes import has_generating_head, stack_of
@@ -75,13 +75,7 @@ def source_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, pre
     predicts  whether the answers of its language-model head are asked for, if it has one
     """
     name = str(getattr(model, "name_or_path", "") or type(model).__name__)
-    about = {
-        "model": name,
-        "type": str(configuration_of(model).model_type),
-        "revision": None,
-        "dtype": str(dtype_of_module(model)).removeprefix("torch."),
-        "device": str(device_of_module(model)),
-    }
+    about = about_model(model, name=name, model_type=str(configuration_of(model).model_type))
     generating = model if predicts and has_generating_head(model) else None
     stack = model if generating is None else stack_of(model, configuration_of(model))
     return ModelSource(LoadedModel(stack, tokenizer, about, Origin(name, name, OriginOptions()), generating))
@@ -348,7 +342,12 @@ class ModelSource:
             raise LoadError(f"{self.about['model']} runs its blocks several times, so none has writers of its own",
                             "without writers, --why explains a score by content and position")  # fmt: skip
         with self._translating_errors(arguments, unfit=isinstance(prompt, ArrayPrompt)):
-            read = ReadModel(model, self.module_places, self._projections(arguments), model.get_input_embeddings())
+            read = ReadModel(
+                model,
+                self.module_places,
+                self._projections(arguments),
+                self.loaded.of_transformers.get_input_embeddings(),
+            )
             labels = BatchLabels([prompt.tokens], [prompt.others], encoder_decoder=self.reader.has_decoder)
             return answer(read, place, Ledger(model, selection, labels, self.module_places), arguments)
 

@@ -10,6 +10,7 @@ import torch
 from attn_cli.errors import InputError, LimitError
 from attn_cli.prompt import Generated, Prompt, Token
 from attn_cli.sentences import first_end
+from attn_cli.sources.huggingface.anatomy.parameters import device_of_module
 from attn_cli.sources.huggingface.generate.detokenize import detokenize
 from attn_cli.sources.huggingface.generate.greedy import generate
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
@@ -66,7 +67,7 @@ class TextGenerator:
         arguments = _arguments(loaded, prompt)
         start = [token.id for token in decoder]
         if len(start) > 1:
-            arguments["decoder_input_ids"] = torch.tensor([start], device=loaded.model.device)
+            arguments["decoder_input_ids"] = torch.tensor([start], device=device_of_module(loaded.model))
         generation = generate(
             loaded, arguments, self.most, start[0], on_token,
             is_enough=lambda ids: self.one_sentence and self._of_first_sentence((), ids) is not None,
@@ -141,7 +142,7 @@ def _arguments(loaded: LoadedModel, prompt: Prompt) -> dict[str, Any]:
     assert loaded.generating is not None, "loaded without its head"
     if isinstance(prompt, ArrayPrompt):
         return as_arguments(loaded.generating, prompt.arrays, "")
-    ids = torch.tensor([[token.id for token in prompt.tokens]], device=loaded.model.device)
+    ids = torch.tensor([[token.id for token in prompt.tokens]], device=device_of_module(loaded.model))
     takes_mask = "attention_mask" in signature(loaded.generating.forward).parameters
     return {"input_ids": ids} | ({"attention_mask": torch.ones_like(ids)} if takes_mask else {})
 

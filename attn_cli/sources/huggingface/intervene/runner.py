@@ -20,6 +20,7 @@ from attn_cli.sources.huggingface.anatomy.configuration import is_pair
 from attn_cli.sources.huggingface.anatomy.forward_arguments import first_tokens
 from attn_cli.sources.huggingface.anatomy.hooks import hooked
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
+from attn_cli.sources.huggingface.anatomy.parameters import device_of_module
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
@@ -83,7 +84,7 @@ class Runner:
 
     def _copies_of_prefix(self, size: int) -> Cache:
         cache = deepcopy(self._prefix)
-        cache.reorder_cache(torch.zeros(size, dtype=torch.long, device=self.model.device))
+        cache.reorder_cache(torch.zeros(size, dtype=torch.long, device=device_of_module(self.model)))
         return cache
 
     @property

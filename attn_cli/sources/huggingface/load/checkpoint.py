@@ -14,6 +14,7 @@ os.environ.setdefault("DISABLE_SAFETENSORS_CONVERSION", "1")
 
 from huggingface_hub import errors as hub_errors
 from huggingface_hub import hf_hub_download
+from torch import nn
 from transformers import (
     AutoConfig,
     AutoTokenizer,
@@ -25,6 +26,7 @@ from transformers import (
 from transformers.utils import logging as transformers_logging
 
 from attn_cli.errors import InputError, LimitError, LoadError
+from attn_cli.sources.huggingface.anatomy.parameters import device_of_module, dtype_of_module
 from attn_cli.sources.huggingface.load.adapter import merged
 from attn_cli.sources.huggingface.load.cache import commit_of
 from attn_cli.sources.huggingface.load.checks import check_chosen_heads, check_chosen_layers, check_memory, check_sizes
@@ -45,18 +47,39 @@ _QUANTISERS = ("bitsandbytes", "gptqmodel", "optimum", "torchao", "compressed_te
 class LoadedModel:
     """A model ready to run, in evaluation mode on its device, with its tokenizer.
 
-    model       the stack of layers whose attention is looked at
+    model       the stack of layers whose attention is looked at: transformers', or another library's module
     tokenizer   None where its files are missing and no text is to be read
     about       for headers and machine output: model, type, revision, dtype, device
     origin      where it was found, for other files there
     generating  the model with its generating head, of which `model` is a part; None where nothing is generated
     """
 
-    model: PreTrainedModel
+    model: nn.Module
     tokenizer: PreTrainedTokenizerBase | None
     about: dict[str, Any]
     origin: Origin
     generating: PreTrainedModel | None = None
+
+    @property
+    def of_transformers(self) -> PreTrainedModel:
+        """The same as a model of transformers; LoadError for another library's module."""
+        if not isinstance(self.model, PreTrainedModel):
+            raise LoadError(f"{self.about['model']} is not a model of transformers, and this needs its embeddings",
+                            "attn heads, top and matrix show any torch module")  # fmt: skip
+        return self.model
+
+
+def about_model(
+    model: nn.Module, *, name: str, model_type: str | None = None, revision: str | None = None
+) -> dict[str, Any]:
+    """What headers and machine output say of a model; `model_type` of one without a configuration is its class."""
+    return {
+        "model": name,
+        "type": type(model).__name__ if model_type is None else model_type,
+        "revision": revision,
+        "dtype": str(dtype_of_module(model)).removeprefix("torch."),
+        "device": str(device_of_module(model)),
+    }
 
 
 Check = Callable[[PreTrainedConfig, PreTrainedTokenizerBase | None], None]
@@ -106,13 +129,8 @@ def load(origin: Origin, *, generates: bool = False, check: Check | None = None)
     generating = model if generates else None
     if generates or origin.adapter is not None:
         model = stack_of(model, config)
-    about = {
-        "model": origin.name,
-        "type": str(config.model_type),
-        "revision": None if origin.local else commit_of(origin.path, origin.options.revision),
-        "dtype": str(model.dtype).removeprefix("torch."),
-        "device": str(model.device),
-    }
+    revision = None if origin.local else commit_of(origin.path, origin.options.revision)
+    about = about_model(model, name=origin.name, model_type=str(config.model_type), revision=revision)
     return LoadedModel(model, tokenizer, about, origin, generating)
 
 

@@ -6,15 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from inspect import Parameter, signature
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import nn
-from transformers import PreTrainedModel
 
 from attn_cli.errors import InputError, LoadError
-from attn_cli.sources.huggingface.anatomy.parameters import dtype_of_module
-from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel, about_model
 from attn_cli.sources.huggingface.load.device import device_of, dtype_of
 from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions
 from attn_cli.sources.module_names import ModuleName
@@ -53,17 +51,8 @@ def build(name: ModuleName, options: OriginOptions) -> BuiltModule:
     dtype = dtype_of(options.dtype)
     if isinstance(dtype, torch.dtype):
         module = module.to(dtype)
-    device = device_of(options.device)
-    module = module.eval().to(device)
-    about = {
-        "model": title,
-        "type": type(module).__name__,
-        "revision": None,
-        "dtype": str(dtype_of_module(module)).removeprefix("torch."),
-        "device": str(device),
-    }
-    # of a model's interface only what every module has is used beyond this
-    loaded = LoadedModel(cast(PreTrainedModel, module), None, about, Origin(title, title, options))
+    module = module.eval().to(device_of(options.device))
+    loaded = LoadedModel(module, None, about_model(module, name=title), Origin(title, title, options))
     return BuiltModule(loaded, **more)
 
 

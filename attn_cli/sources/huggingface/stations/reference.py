@@ -49,10 +49,10 @@ class ModelReference:
     """
 
     def __init__(self, loaded: LoadedModel, arguments: Any) -> None:
-        if getattr(loaded.model.config, "is_encoder_decoder", False):
+        if getattr(loaded.of_transformers.config, "is_encoder_decoder", False):
             name = loaded.about["model"]
             raise InputError(f"{name} has an encoder and a decoder", "bisect reads models of one stack")
-        self.loaded, self.model, self.arguments = loaded, loaded.model, arguments
+        self.loaded, self.model, self.arguments = loaded, loaded.of_transformers, arguments
         self.places = ModulePlaces(self.model)
         self._sites: Sites | None = None
         self._shapes: dict[Station, Shape] = {}
