@@ -1,0 +1,279 @@
+"""The passes of a transformers model over texts: each selected attention layer is shown to a visitor."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from inspect import signature
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from attn_cli.encoded_text import EncodedText
+from attn_cli.errors import InputError, LoadError
+from attn_cli.model_blocks import Block, BlockVectors
+from attn_cli.packed_call import PackedVisit
+from attn_cli.prompt import Prompt, Token
+from attn_cli.selection import PlannedLayer, Selection
+from attn_cli.sources.huggingface.anatomy.configuration import configuration_of, number_of, text_configuration
+from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS, first_tokens, out_of_memory
+from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
+from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
+from attn_cli.sources.huggingface.anatomy.not_run import missing_input, modules_not_run, recording
+from attn_cli.sources.huggingface.anatomy.other_mixers import blocks_without_attention
+from attn_cli.sources.huggingface.anatomy.parameters import device_of_module
+from attn_cli.sources.huggingface.anatomy.pass_memory import bytes_of_token
+from attn_cli.sources.huggingface.anatomy.vocabulary import outside_vocabulary
+from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
+from attn_cli.sources.huggingface.capture.batch_visitor import Visit
+from attn_cli.sources.huggingface.capture.eager_check import layer_unlike_eager
+from attn_cli.sources.huggingface.capture.ledger import Ledger
+from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
+from attn_cli.sources.huggingface.capture.session import Capture, unlabelled
+from attn_cli.sources.huggingface.compat import TESTED_TRANSFORMERS, TRANSFORMERS, is_newer_than_tested
+from attn_cli.sources.huggingface.failures import why_failed, why_missing
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
+from attn_cli.sources.huggingface.load.checks import check_layer_numbers
+from attn_cli.sources.huggingface.load.fingerprint import fingerprint
+from attn_cli.sources.huggingface.one_row import supports_packing
+from attn_cli.sources.huggingface.onednn_linear import onednn_linear
+from attn_cli.sources.huggingface.read.decoder_start import decoder_tokens
+from attn_cli.sources.huggingface.read.input_files import ArrayPrompt
+from attn_cli.sources.huggingface.read.positions import counted_from, position_count
+from attn_cli.sources.huggingface.read.reader import PromptReader
+from attn_cli.sources.huggingface.read.tokenize import labels
+from attn_cli.sources.huggingface.residual.block_vectors import recording_blocks
+from attn_cli.sources.huggingface.residual.output_projection import Projections
+from attn_cli.sources.huggingface.residual.projection_search import find_projections
+
+_ENOUGH_TOKENS = 8  # to see which module is given what
+
+
+class ModelPasses:
+    """Runs texts through a loaded model, in batches, and shows every selected attention layer to a visitor.
+
+    reader  reads the texts, and what is given beside them; by default texts alone
+    """
+
+    def __init__(self, loaded: LoadedModel, reader: PromptReader | None = None) -> None:
+        self.loaded, self.reader = loaded, reader or PromptReader(loaded)
+        self.about, self.batch_size = loaded.about, self.reader.batch_size
+        self.module_places = ModulePlaces(loaded.model)
+        self._projections_cache: Projections | None = None
+        self._usual_runs: dict[nn.Module, int] | None = None  # of attention modules in a whole pass, once one was run
+        self._note: tuple[str, ...] | None = None  # of a comparison with eager attention, once made
+        self._supports_packing: bool | None = None  # found out by the first batch
+        # The modules that attend if they run.
+        self.modules = {module: self.module_places.of(module) for module in self.module_places.attention}
+        self.places = [place for places in self.modules.values() for place in places]
+
+    def repeated(self, seed: int) -> list[Prompt]:
+        """Three prompts of random tokens written twice; InputError for a model that reads more than text."""
+        return self.reader.repeated(seed)
+
+    def encode(self, texts: Sequence[str]) -> list[EncodedText]:
+        """The texts as numbers of tokens; InputError for a model that reads more than text."""
+        return self.reader.encode(texts)
+
+    def tokens_of(self, text: str) -> tuple[Token, ...]:
+        """The tokens of a text of any length, one that the model can't read at once too."""
+        return self.reader.tokens_of(text)
+
+    def on_token(self, call: Callable[[int], None]) -> None:
+        """From now on call `call` with the count of every token that the model generates after a text."""
+        self.reader.on_token = call
+
+    def planned_layers(self, selection: Selection) -> list[PlannedLayer]:
+        """The selected blocks with attention modules, with the head counts that these modules state."""
+        usual = number_of(text_configuration(configuration_of(self.loaded.model)), "num_attention_heads") or 1
+        layers = []
+        for module, places in self.modules.items():
+            heads = heads_of(module) or usual
+            layers += [
+                PlannedLayer(p.layer, selection.count_heads(heads, p.layer, p.blocks))
+                for p in places
+                if selection.has_layer(p.layer, p.blocks)
+            ]
+        return layers
+
+    def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
+        """The texts as this model's tokens; `pair` is a second text, read after each. Errors as of `PromptReader`.
+
+        On a transformers newer than tested with a note where attn differs from the model's own attention.
+        """
+        prompts = self.reader.read(texts, pair)
+        if not is_newer_than_tested():
+            return prompts
+        if self._note is None:
+            self._note = self._difference_from_eager(prompts[:1])
+        return [replace(prompt, warnings=(*prompt.warnings, *self._note)) for prompt in prompts]
+
+    def _difference_from_eager(self, prompts: Sequence[Prompt]) -> tuple[str, ...]:
+        """The note on a first layer whose output differs from its own eager attention's; none where they agree."""
+        arguments = first_tokens(self._without_cache(self.reader.arguments(prompts)), _ENOUGH_TOKENS)
+        with self._translating_errors(arguments, unfit=isinstance(prompts[0], ArrayPrompt)):
+            unlike = layer_unlike_eager(self.loaded.model, arguments)
+        if not unlike:
+            return ()
+        line = (
+            f"{unlike} of transformers {TRANSFORMERS} gives other outputs than attn computes: its numbers may be wrong"
+        )
+        return (f"{line}; attn is tested with {TESTED_TRANSFORMERS}",)
+
+    def survey(self, prompt: Prompt, visit: Visit) -> list[Block]:
+        """Run one prompt with `visit` for every layer; returns the blocks without a captured attention call.
+
+        First those with something else in place of softmax attention, then attention modules that did not run.
+        """
+        with recording(self.loaded.model, self.modules) as record:
+            self.each([prompt], Selection(), visit)
+        others = blocks_without_attention(self.loaded.model, self.places)
+        return [*others, *modules_not_run(self.loaded.model, self.modules, record)]
+
+    def each(
+        self,
+        prompts: Sequence[Prompt],
+        selection: Selection,
+        visit: Visit,
+        *,
+        rotations: bool = False,
+        projections: bool = False,
+    ) -> None:
+        """Run the prompts as one padded batch; `visit` sees each selected layer of each text.
+
+        rotations    calls can say how rotary positions turned their queries and keys
+        projections  calls carry W_O, which a pass over a few tokens finds first
+
+        Raises LoadError if a selected layer's attention can't be captured, or its W_O not be found, InputError for a
+        layer that doesn't exist and for inputs that don't fit the model, MemoryError where memory is too small.
+        """
+        self._check_layers(selection)
+        arguments = self._without_cache(self.reader.arguments(prompts))
+        with self._translating_errors(arguments, unfit=isinstance(prompts[0], ArrayPrompt)):
+            texts, others = [prompt.tokens for prompt in prompts], [prompt.others for prompt in prompts]
+            labels = BatchLabels(texts, others, encoder_decoder=self.reader.has_decoder)
+            found = self._projections(arguments) if projections else None
+            ledger = Ledger(self.loaded.model, selection, labels, self.module_places, found)
+            ledger.end_after_selection()
+            self._run(visit, arguments, ledger, rotations=rotations)
+
+    def _run(self, visit: Visit, arguments: Mapping[str, Any], ledger: Ledger, **how: Any) -> None:
+        """Run a captured pass; LoadError where a selected layer is missing. `how`: options of `Capture`."""
+        model = self.loaded.model
+        with Capture(model, visit, ledger, **how), torch.no_grad():
+            model(**arguments)
+        if failure := why_missing(model, ledger, ledger.selection, self.about["model"]):
+            raise failure
+
+    @contextmanager
+    def _translating_errors(self, arguments: Mapping[str, Any], *, unfit: bool = False) -> Iterator[None]:
+        """Context manager: errors of the model's own become such as say what is wrong with it or its inputs.
+
+        unfit  whether any error may be of inputs that don't fit the model
+        """
+        model = self.loaded.model
+        try:
+            yield
+        except INPUT_ERRORS as error:
+            if out_of_memory(error):
+                raise MemoryError from error
+            if outside := outside_vocabulary(model, arguments):
+                kind = LoadError if self.reader.arrays is None else InputError
+                raise kind(f"{self.about['model']}: {outside}", "are tokenizer and ids this model's?") from error
+            missing = {missing_input(model, place.stream, arguments) for place in self.places} - {""}
+            unfit = unfit or isinstance(error, TypeError | ValueError)  # those that a forward raises for its arguments
+            failure = why_failed(model, error, self.about["model"], sorted(missing), unfit=unfit)
+            if failure is None:
+                raise
+            raise failure from error
+
+    def _projections(self, arguments: Mapping[str, Any]) -> Projections:
+        """W_O of every layer, looked for once: on the first tokens of a text, or on all inputs of another kind."""
+        if self._projections_cache is None:
+            self._projections_cache = find_projections(self.loaded.model, first_tokens(arguments, _ENOUGH_TOKENS))
+        return self._projections_cache
+
+    def _check_layers(self, selection: Selection) -> None:
+        """InputError for a layer number that is too large for every stack of the model."""
+        blocks = max((place.blocks for place in self.places), default=0)
+        check_layer_numbers(selection.layers or (), blocks, self.about["model"])
+
+    def _without_cache(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments with `use_cache` switched off, unless it is left to the model; the cache itself is never used.
+
+        A model whose forward doesn't name the argument may pass it on twice. An encoder-decoder given all its inputs
+        keeps its default, because an FSMT masks differently with and without a cache.
+        """
+        parameters = signature(self.loaded.model.forward).parameters
+        whole = self.reader.arrays is not None and self.reader.has_decoder
+        if "use_cache" in arguments or "use_cache" not in parameters or whole:
+            return arguments
+        return {"use_cache": False} | arguments
+
+    def follow(
+        self,
+        prompt: Prompt,
+        rows: Sequence[int],
+        selection: Selection,
+        visit: Visit,
+        arrive: Callable[[BlockVectors], None],
+    ) -> None:
+        """Run one prompt; `visit` sees each selected layer, `arrive` the vectors of `rows` around each block."""
+        with recording_blocks(self.loaded.model, self.places, selection, rows, len(prompt.tokens), arrive):
+            self.each([prompt], selection, visit)
+
+    @property
+    def positions(self) -> int | None:
+        """The largest number of tokens that the model reads; None where nothing limits them."""
+        return position_count(configuration_of(self.loaded.model))
+
+    @property
+    def bytes_of_token(self) -> int:
+        """The bytes that the model's own pass takes for a token, at most."""
+        return bytes_of_token(self.loaded.model)
+
+    def labels(self, ids: Sequence[int]) -> list[str]:
+        """The text of each token by itself, else its name in the vocabulary."""
+        return [token.text for token in labels(self.loaded.tokenizer, torch.tensor([list(ids)], dtype=torch.long))]
+
+    def fingerprint(self) -> str:
+        """A hash of the parameters: of their names and shapes, and of up to 64 numbers of each."""
+        return fingerprint(self.loaded.model)
+
+    def each_encoded(self, texts: Sequence[EncodedText], selection: Selection, visit: Visit) -> None:
+        """Run the texts as one batch, without labels; `visit` may be a PackedVisit. Errors as of `each`.
+
+        For corpora: linear layers are multiplied the quicker way, which on some processors rounds less well, and texts
+        are packed for a PackedVisit, where the model reads them so.
+        """
+        model = self.loaded.model
+        self._check_layers(selection)
+        numbers = [text.ids for text in texts]
+        arguments: dict[str, Any] = self.reader.padded_batch(numbers)
+        row = self._row_of_texts(numbers, arguments) if isinstance(visit, PackedVisit) else None
+        if row is not None:
+            arguments = dict(row.arguments)
+        if self.reader.has_decoder:
+            ids = [token.id for token in decoder_tokens(self.loaded, None)]
+            arguments["decoder_input_ids"] = torch.tensor([ids] * len(texts)).to(device_of_module(model))
+        arguments = self._without_cache(arguments)
+        if "logits_to_keep" in signature(model.forward).parameters:
+            arguments["logits_to_keep"] = 1
+        ledger = Ledger(model, selection, unlabelled(model), self.module_places)
+        if self._usual_runs is not None:
+            ledger.end_after_selection(self._usual_runs)
+        with self._translating_errors(arguments), onednn_linear():
+            self._run(visit, arguments, ledger, row_of_texts=row)
+        if self._usual_runs is None:
+            self._usual_runs = ledger.runs
+
+    def _row_of_texts(self, texts: Sequence[np.ndarray], padded: Mapping[str, torch.Tensor]) -> RowOfTexts | None:
+        """Several texts in one row of tokens; None where the model doesn't read them so."""
+        if len(texts) == 1:
+            return None
+        if self._supports_packing is None:
+            self._supports_packing = supports_packing(self.loaded.model)
+        if not self._supports_packing:
+            return None
+        return RowOfTexts(texts, padded, counted_from(configuration_of(self.loaded.model)))
