@@ -16,7 +16,7 @@ from attn_cli.prompt import Token
 
 @dataclass(frozen=True, eq=False)
 class Ingredients:
-    """What a call was computed from and what follows it; None where there is no such thing, or it is unknown.
+    """The arrays that a call was computed from, and those that follow it; None where there is none, or it is unknown.
 
     x           embeddings of the queries `[n, width]`
     context     embeddings of keys and values `[m, width]`, if they are not x
@@ -81,7 +81,7 @@ class AttentionCall(Call):
 
     @property
     def like(self) -> Array:
-        """The queries."""
+        """The queries, whose library, device and precision are those of the weights."""
         return self.q
 
     def bands(

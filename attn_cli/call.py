@@ -66,7 +66,7 @@ class Output:
 
     @property
     def complete(self) -> bool:
-        """Whether every row has been copied."""
+        """True if every row has been copied."""
         return self.rows == int(self.array.shape[0] * self.array.shape[1])
 
 
@@ -121,7 +121,7 @@ class Call(ABC):
 
     @property
     def is_causal(self) -> bool:
-        """Whether no query may attend to a key after itself; the last query stands at the last key."""
+        """True if no query may attend to a key after itself; the last query stands at the last key."""
         if self.n == 0 or self._looks_ahead(0):
             return self.n == 0
         queries = np.arange(1, self.n)
@@ -143,7 +143,7 @@ class Call(ABC):
 
     @property
     def shows_scores(self) -> bool:
-        """Whether bands can carry scores: not where a model's code computes its softmax where it can't be seen."""
+        """True if bands can carry scores: not where a model's code computes its softmax where it can't be seen."""
         return True
 
     @abstractmethod
@@ -175,7 +175,7 @@ class Call(ABC):
 
 
 class Look(NamedTuple):
-    """What is looked at while a model runs: `visit` is called with the attention calls of the selection."""
+    """A look at a running model: `visit` is called with the attention calls of the selection."""
 
     selection: Selection
     visit: Callable[[Call], None]

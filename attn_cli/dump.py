@@ -1,4 +1,4 @@
-"""What another engine saw while it ran a model: arrays by name, read one at a time, and the tokens."""
+"""The arrays that another engine kept while it ran a model: arrays by name, read one at a time, and the tokens."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

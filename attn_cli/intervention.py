@@ -26,7 +26,7 @@ class HeadPlace(NamedTuple):
 
 
 class HeadOutput(NamedTuple):
-    """What a head gives in one row, before W_O: e numbers."""
+    """The output of a head in one row, before W_O: e numbers."""
 
     place: HeadPlace
     row: int

@@ -1,4 +1,4 @@
-"""What may be taken from a KV cache: keys behind a window, all but the heaviest keys, digits of keys and values."""
+"""Changes of a KV cache: no keys behind a window, the heaviest keys alone, keys and values rounded."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ WHOLE_BITS = 16.0
 
 @dataclass(frozen=True)
 class CacheChange:
-    """What is taken from the cache of one layer's attention.
+    """The change of the cache of one layer's attention.
 
     key_heads  the numbers of its key heads; None for all of them
     window     how many of the last keys a row sees, itself among them; None for all

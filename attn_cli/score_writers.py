@@ -77,7 +77,7 @@ class WrittenRow:
     obstacle: str = ""
 
     def pairs(self, at: int) -> np.ndarray | None:
-        """What each pair of writers adds to the contrast of the key at place `at`: `[W of the query, W of the key]`."""
+        """The contribution of each pair of writers to the contrast of key `at`: `[W of the query, W of the key]`."""
         if self.obstacle:
             return None
         return self.queries @ self.keys[at].T

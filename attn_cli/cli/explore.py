@@ -141,7 +141,7 @@ class _Reader:
 
     @cached_property
     def source(self) -> Source:
-        """What texts are read with, opened when the first is."""
+        """The source that reads texts, opened when the first is read."""
         options = self.options
         return options.open(
             options.model, quiet=self.quiet, projections=options.projections, chosen=self.selection, **self.reading

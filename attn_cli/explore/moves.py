@@ -65,7 +65,7 @@ def paged(direction: int) -> Run:
 
 
 def to_end(last: bool) -> Run:
-    """To the first or last layer, key or token."""
+    """A move to the first layer, key or token, or to the `last`."""
 
     def run(scene: Scene, view: Viewpoint, words: str) -> Outcome:
         n, m = scene.size(view)

@@ -74,7 +74,7 @@ class MaskSight(Sight):
         self.count = np.concatenate([np.zeros(0, int), *(cells.sum(axis=1) for _, cells in self._rows())])
 
     def uniform(self, of_rows: np.ndarray) -> np.ndarray:
-        """The mean over heads, each with the keys that its queries see."""
+        """`of_rows` `[n]` shared evenly among the keys that each row sees, by key `[m]`; the mean over heads."""
         sums = np.zeros(self.m)
         for rows, cells in self._cells():
             shares = of_rows[rows] * _inverse(cells.sum(axis=-1))  # [h, b]

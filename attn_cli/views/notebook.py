@@ -52,7 +52,7 @@ def _report(report: Report) -> Bundle:
 
 @bundle.register
 def _answer(answer: Answer) -> Bundle:
-    """Its screen without the header: of the model and the text it knows nothing."""
+    """An answer's screen without the header, for an answer alone knows neither its model nor its text."""
     about = {"model": "", "type": "", "revision": None, "dtype": "", "device": "none"}
     console = console_for(_SCREEN)
     for renderable in draw_answer(Report(answer.name, about, (), answer=answer), _SCREEN).parts:
@@ -90,7 +90,7 @@ def _recording(recording: Recording) -> Bundle:
 
 @bundle.register
 def _matrix(matrix: Matrix) -> Bundle:
-    """Its weights or shares; scores where there is nothing else, for a figure has one scale."""
+    """Maps of a matrix' weights or shares; of scores where it has nothing else, for an image has one scale."""
     maps = [(name, values) for name, values in matrix.maps if name != "scores"] or matrix.maps
     names = ["mean"] if matrix.averaged else [f"head {head}" for head in matrix.heads or range(maps[0][1].shape[0])]
     return _drawn([_map(values[at], f"{head} · {name}", name, matrix) for name, values in maps

@@ -43,7 +43,7 @@ def on_same_input(name: str, report: Report, invocation: Invocation, *more: str)
 
 
 def is_recorded(invocation: Invocation) -> bool:
-    """Whether the model is a recording, which can't be asked what only a model can tell."""
+    """True if the model is a recording, which can't be asked what only a model can tell."""
     return (invocation.value("model") or "").lower().endswith(".attn")
 
 

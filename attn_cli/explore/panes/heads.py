@@ -78,7 +78,7 @@ def _head_at(scene: Scene, view: Viewpoint, region: Region, x: int, y: int) -> t
 
 
 def _source(scene: Scene) -> list[str]:
-    """The model and the size of all."""
+    """The name of the model, and the numbers of layers, heads and tokens of the recording."""
     layers = scene.recording.layers
     heads = sum(layer.h for layer in layers)
     tokens = counted(len(scene.recording.prompt.tokens), "token")

@@ -37,7 +37,7 @@ def bands(q: Array, k: Array, v: Array, rule: Rule, plan: Plan) -> Iterator[Band
 
 
 def _work(q: Array, k: Array, v: Array, rule: Rule, plan: Plan) -> Iterator[Work]:
-    """What each band is computed from, in the order of the bands."""
+    """The rows, keys and buffers from which each band is computed, in the order of the bands."""
     (h, _, _), (g, m, _) = q.shape, k.shape
     k_across = namespace(q).matrix_transpose(k)  # [g, d, m]
     for start, stop in plan.pieces():

@@ -1,4 +1,4 @@
-"""How a call is walked, decided once: how much of it makes a band, what a walk need not do.
+"""The plan of a walk through a call, made once: the size of its bands, and the work that it may leave out.
 
 A plan holds choices only. Whatever is in it, `bands` gives the same numbers to rounding, and the tests of a quick way
 pass the plan that takes it. A new way to compute a band is one more executor, and a line in `plan_of` that names it.
@@ -115,7 +115,7 @@ def _reach(q: Array, k: Array, rule: Rule) -> float:
 
 
 def largest_score(q: Array, k: Array, rule: Rule) -> float:
-    """What no score before bias and mask exceeds in size: the longest query times the longest key, or the softcap.
+    """A bound on the size of scores before bias and mask: the longest query times the longest key, or the softcap.
 
     Infinity or NaN if numbers, or their squares, are not finite: then scores may not be either.
 
@@ -131,7 +131,7 @@ def largest_score(q: Array, k: Array, rule: Rule) -> float:
 
 
 class Tile(NamedTuple):
-    """How many heads and how many query rows make a band."""
+    """The numbers of heads and of query rows of a band."""
 
     heads: int
     height: int
@@ -166,7 +166,7 @@ def tile_of(h: int, g: int, m: int, *, on_gpu: bool = False, whole: bool = False
 
 
 def _side_by_side(most: int, g: int) -> int:
-    """How many of g products, `most` at a time, keep cores busy evenly: 1, 2, 4, 8 ..., with few left over at the end.
+    """The number of g products, at most `most`, that keeps cores evenly busy: 1, 2, 4, 8 ..., with few left over.
 
     >>> _side_by_side(6, 12), _side_by_side(8, 12), _side_by_side(2, 3), _side_by_side(4, 25)
     (4, 4, 1, 4)

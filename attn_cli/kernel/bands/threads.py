@@ -12,14 +12,14 @@ _MOST = 8  # threads; each needs memory of its own
 
 
 def available_cores() -> int:
-    """How many processors this process may use: no more than OMP_NUM_THREADS, where that is set."""
+    """The number of processors that this process may use: at most OMP_NUM_THREADS, where that is set."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     most = os.environ.get("OMP_NUM_THREADS", "")
     return max(1, min(count, int(most))) if most.isdecimal() else count
 
 
 def cores() -> int:
-    """How many of them a walk uses: at most 8."""
+    """The number of processors that a walk uses: at most 8."""
     return min(available_cores(), _MOST)
 
 

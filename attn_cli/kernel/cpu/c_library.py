@@ -35,7 +35,7 @@ def library() -> ctypes.CDLL | None:
 
 
 def _sums_texts(code: ctypes.CDLL) -> bool:
-    """Whether the compiled code has what is done with rows of texts, as this version knows it."""
+    """True if the compiled code has what is done with rows of texts, as this version knows it."""
     for name, structs in (("attn_text_sums", (TextSumsStruct, TextSumStruct)), ("attn_strongest", (StrongestStruct,))):
         if not hasattr(code, name):
             return False
@@ -47,12 +47,12 @@ def _sums_texts(code: ctypes.CDLL) -> bool:
 
 
 def is_built() -> bool:
-    """Whether the compiled code is there."""
+    """True if the compiled code is there."""
     return library() is not None
 
 
 def is_unfit() -> bool:
-    """Whether compiled code is there that can't be used: of another version, or of another system."""
+    """True if compiled code is there that can't be used: of another version, or of another system."""
     return _built_file() is not None and library() is None
 
 

@@ -44,6 +44,6 @@ def _openmp() -> int | None:
 
 
 def team() -> tuple[int, int] | None:
-    """What starts a team of torch's threads, and how many they are; None where there is none."""
+    """The function that starts a team of torch's threads, and their number; None where there is none."""
     openmp = None if _forked else _openmp()
     return None if openmp is None else (openmp, sys.modules["torch"].get_num_threads())

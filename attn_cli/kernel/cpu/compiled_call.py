@@ -78,7 +78,7 @@ class AskedKeys:
 
 @dataclass(frozen=True, eq=False)
 class CompiledRule:
-    """What happens to a product q kᵀ before the softmax, in the layout of the compiled code.
+    """The rule that is applied to a product q kᵀ before the softmax, in the layout of the compiled code.
 
     softcap  0 for none
     bias     `[1 or h, 1 or n, m]` float32, keys one after the other; or None

@@ -19,7 +19,7 @@ _TYPES = ("torch.float32", "torch.bfloat16", "torch.float16")
 
 
 def suits(q: Array, k: Array, v: Array, rule: Rule) -> bool:
-    """Whether the compiled code can walk a call: torch's floats on the processor, a softmax, no function as bias.
+    """True if the compiled code can walk a call: torch's floats on the processor, a softmax, no function as bias.
 
     Half precision is raised to float32 first, as everywhere; float64 is not lowered.
 
@@ -33,7 +33,7 @@ def suits(q: Array, k: Array, v: Array, rule: Rule) -> bool:
 
 
 def suits_rule(rule: Rule, m: int) -> bool:
-    """Whether the compiled code is there and knows the rule of a call of m keys."""
+    """True if the compiled code is there and knows the rule of a call of m keys."""
     return rule.softmax and _reads_bias(rule, m) and _is_built()
 
 
@@ -44,7 +44,7 @@ def _bias_numbers(rule: Rule) -> Array | None:
 
 
 def _reads_bias(rule: Rule, m: int) -> bool:
-    """Whether the compiled code can read the rule's bias where it lies: float32, a number for each of the m keys."""
+    """True if the compiled code can read the rule's bias where it lies: float32, a number for each of the m keys."""
     numbers = _bias_numbers(rule)
     return rule.bias is None or (
         numbers is not None
@@ -71,7 +71,7 @@ def row_stats(
     *,
     vectors: int | None = None,
 ) -> WalkStats | None:
-    """What is asked of every row of a call that `suits`; its output is written into `output`, if that isn't None.
+    """The requested statistics of every row of a call that `suits`; `output`, if that isn't None, is filled.
 
     q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, output `[h, n, e]`; `vectors` forces narrower ones than the widest.
     None for a mask of too many holes, and for values that are not finite, since masked ones must not matter.

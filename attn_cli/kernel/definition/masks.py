@@ -220,7 +220,7 @@ class MaskFunction(Mask):
     words: str = "mask function"
 
     def allowed(self, i: Array, j: Array) -> Array:
-        """The values of the function, broadcast to all cells."""
+        """The function's value for queries i and keys j, broadcast to all cells: True where a query may attend."""
         return self.function(i, j) & (i == i) & (j == j)
 
     def __str__(self) -> str:

@@ -70,7 +70,7 @@ def row_stats(
     *,
     tile: KernelTile | None = None,
 ) -> WalkStats | None:
-    """What is asked of every row of a call that `suits`; its output is written into `output`, if that isn't None.
+    """The requested statistics of every row of a call that `suits`; `output`, if that isn't None, is filled.
 
     q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, output `[h, n, e]`; `tile` in place of the one chosen by d and type.
     None for a mask whose rows are no intervals, and for values that are not finite, since masked ones must not matter.
@@ -109,7 +109,7 @@ def _of_rows(stats: WalkStats, rows: Sequence[int]) -> WalkStats:
 
 
 def _asks_too_much(wanted: OneWalk) -> bool:
-    """Whether it asks for blocks of some rows, or for the mean over heads; numbers of some rows come with all."""
+    """True if it asks for blocks of some rows, or for the mean over heads; numbers of some rows come with all."""
     return wanted.mean_heads or (wanted.rows is not None and wanted.pool is not None)
 
 
@@ -301,7 +301,7 @@ class _Walk:
         }
 
     def _empty(self, *shape: int) -> Array:
-        """Memory for float32 numbers beside q."""
+        """Uninitialised float32 memory on the device of q."""
         return zeros(shape, self.q)
 
     def _moved(self, x: Array) -> Array:

@@ -25,7 +25,7 @@ class Banded(Protocol):
 
     @property
     def rule(self) -> Rule:
-        """How scores become weights."""
+        """The rule by which scores become weights."""
 
     @property
     def like(self) -> Array:
@@ -33,7 +33,7 @@ class Banded(Protocol):
 
     @property
     def shows_scores(self) -> bool:
-        """Whether bands can carry scores."""
+        """True if bands can carry scores."""
 
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False

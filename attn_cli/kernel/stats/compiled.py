@@ -24,7 +24,7 @@ Notes = Callable[[OneWalk, Array | None], WalkStats | None]
 
 
 def compiled_stats(q: Array, k: Array, v: Array, rule: Rule, wanted: Wanted, output: Array | None) -> RowStats | None:
-    """What is wanted of a call with q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`; None where no compiled code suits.
+    """The wanted statistics of a call, q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`; None where no compiled code can.
 
     output  `[h, n, e]`, is filled, if it isn't None
     """
@@ -61,7 +61,7 @@ def _is_plain(pool: Pool) -> bool:
 
 @dataclass
 class _Walk:
-    """What one walk of compiled code notes, and whose answer its numbers are."""
+    """The request of one walk of compiled code, and the wishes that its numbers answer."""
 
     rows: Rows
     one: OneWalk
@@ -71,11 +71,11 @@ class _Walk:
     pool: Pool | None = None
 
     def takes_top(self, top: TopK) -> bool:
-        """Whether it notes a ranking of these heads, or may."""
+        """True if it notes a ranking of these heads, or may."""
         return self.pool is None if not self.tops else self.tops[0].mean_heads == top.mean_heads
 
     def takes_pool(self, pool: Pool) -> bool:
-        """Whether it may note this pool: of its rows and heads, and its first."""
+        """True if it may note this pool: of its rows and heads, and its first."""
         same_heads = not self.tops or self.tops[0].mean_heads == pool.mean_heads
         return self.pool is None and self.rows == pool.picked and same_heads
 
@@ -132,7 +132,7 @@ def _place(walks: list[_Walk], rows: Rows, takes: list[bool]) -> _Walk:
 
 
 def _with_sums(walk: _Walk, wanted: Wanted, m: int) -> OneWalk:
-    """What the walk notes of single rows, and all else that it was given."""
+    """The request of a walk: its numbers of single rows, and all else that it was given."""
     pool = walk.pool
     return replace(
         walk.one,

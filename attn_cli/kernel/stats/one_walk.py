@@ -1,4 +1,4 @@
-"""What one walk of compiled code notes of a call: some rows, one ranking, one pool."""
+"""The request and the result of one walk of compiled code: some rows, one ranking, one pool."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ MOST_TOP = 64  # largest weights of a row
 
 @dataclass(frozen=True, eq=False)
 class OneWalk:
-    """What is asked of one walk; of `rows` everything, sums over rows too.
+    """The request of one walk; of `rows` everything, sums over rows too.
 
     moments, key_sets, vectors  as in `Wanted`
     distance_edges  one list of bin edges
@@ -36,7 +36,7 @@ class OneWalk:
 
 @dataclass(frozen=True, eq=False)
 class WalkStats:
-    """What one walk noted, as `RowStats` names it, None where it was not asked for.
+    """The result of one walk, as `RowStats` names it, None where it was not asked for.
 
     With `OneWalk.mean_heads` h is 1 in `top_weights`, `top_scores`, `top_keys` and `pooled`.
     """

@@ -94,7 +94,7 @@ class PooledBlocks:
         return cells[:, :, (self.columns[first:last] - band.first).tolist()], int(first)
 
     def result(self) -> np.ndarray:
-        """The blocks; -inf where a block of scores has none, of the lowest inf."""
+        """The pooled blocks; one of scores without a visible cell is -inf, or inf where the lowest score is kept."""
         if self.allowed is not None:
             height, width = map(block_sizes, self.size, (self.pool.rows, self.pool.keys))
             with np.errstate(divide="ignore", invalid="ignore"):

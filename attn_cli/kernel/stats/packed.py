@@ -12,7 +12,7 @@ _OF_ALL = ("moments", "key_sets", "tops", "column_sums")  # fields that can be w
 
 
 def together(wanted: Sequence[Wanted], texts: Sequence[slice], n: int) -> Wanted | None:
-    """What is wanted of each text, whose rows are `texts` of n, as one request of all rows; None where it can't be one.
+    """The requests of texts, whose rows are `texts` of n, as one request of all rows; None where it can't be one.
 
     It can where all want the same of all their rows, and of each row no more than moments, key sets, the largest
     weights, and column sums.

@@ -61,7 +61,7 @@ def padded_stats(
 
 
 def _is_known(wanted: Wanted) -> bool:
-    """Whether all that is wanted is computed here."""
+    """True if all that is wanted is computed here."""
     one_each = all(len(getattr(wanted, name)) == 1 for name in _ONE_EACH)
     others = any(getattr(wanted, x.name) for x in fields(wanted) if x.name not in (*_SEVERAL, *_ONE_EACH))
     if not one_each or not wanted.key_sets or not wanted.vectors or others:
@@ -73,7 +73,7 @@ def _is_known(wanted: Wanted) -> bool:
 
 
 def _padded_wanted(wanted: Wanted, places: np.ndarray, rows: int) -> Wanted:
-    """What is wanted of packed rows, of so many rows with padding, among which they stand at `places`."""
+    """The request for packed rows as one for so many rows with padding, among which they stand at `places`."""
     total, ahead = len(places), (places - np.arange(len(places)))[:, None]
     sets = tuple(np.full((rows, keys.shape[1]), -1) for keys in wanted.key_sets)
     for of_rows, keys in zip(sets, wanted.key_sets, strict=True):

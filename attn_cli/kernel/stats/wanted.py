@@ -85,7 +85,7 @@ def block_sizes(size: int, step: int) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Wanted:
-    """What is asked of the n rows of a call with m keys; `|` asks for both.
+    """A request for statistics of the n rows of a call with m keys; `|` asks for both.
 
     rows            the rows of which per-row numbers are wanted
     moments         which of the fields `MOMENTS` of `RowStats`

@@ -29,7 +29,7 @@ LARGEST = TopK(1, scores=False)
 
 @dataclass(frozen=True, eq=False)
 class ContentTargets:
-    """What rows count for a kind whose targets are repeats.
+    """The targets of a kind whose targets are repeats, and the rows that count for it.
 
     keys     the targets `[R, c]`, -1 after the last
     on_sinks those of them at which sinks are expected
@@ -65,7 +65,7 @@ class BatchTargets:
 
     @cached_property
     def sinks(self) -> np.ndarray:
-        """Whether a sink is expected at each key `[R]`: a text's first, special tokens where keys ahead are seen."""
+        """Booleans `[R]`, True at expected sinks: a text's first key, special tokens if keys ahead are seen."""
         return self.rows.real & (self.rows.place == 0) if self.is_causal else self.rows.special
 
     @cached_property
@@ -75,7 +75,7 @@ class BatchTargets:
 
     @cached_property
     def wanted(self) -> Wanted:
-        """What is asked of every row: for kinds first key 0, then the lists of keys; and what head statistics need."""
+        """The request for every row: for kinds first key 0, then the lists of keys; and what head statistics need."""
         first = np.where(self.rows.real, self.rows.begin, -1)[:, None]
         lists = [x for kind in CONTENT_KINDS for x in self._lists(kind)]
         of_kinds = Wanted(
@@ -126,7 +126,7 @@ class BatchTargets:
         return ContentTargets(keys, sunk_keys, drawn, rows, seen, control)
 
     def _control_rows(self, keys: np.ndarray) -> ControlRows:
-        """What the controls of rows with these targets are drawn from."""
+        """The keys and distances from which the controls of rows with these targets are drawn."""
         rows = self.rows
         row, column = np.nonzero(keys >= 0)
         bounds = np.searchsorted(row // rows.length, np.arange(rows.count + 1))  # of each text among all distances
@@ -149,7 +149,7 @@ class BatchTargets:
 
     @cached_property
     def ahead(self) -> int:
-        """How many places the window reaches beyond the query."""
+        """The number of places that the window reaches beyond the query."""
         return 0 if self.is_causal else REACH
 
     @cached_property
@@ -158,7 +158,7 @@ class BatchTargets:
 
     @cached_property
     def window_seen(self) -> np.ndarray:
-        """How many keys of the window each row sees `[R]`."""
+        """The number of keys of the window that each row sees `[R]`."""
         return self.sight.sees(self._window).sum(axis=1).astype(np.float64)
 
     @cached_property
@@ -170,12 +170,12 @@ class BatchTargets:
 
     @cached_property
     def placed_seen(self) -> np.ndarray:
-        """Whether each row sees the target of each of `PLACED` `[R, 10]`."""
+        """Booleans `[R, 10]`, True where a row sees the target of each of `PLACED`."""
         return self.sight.sees(self._placed)
 
     @cached_property
     def placed_sinks(self) -> np.ndarray:
-        """Whether a sink is expected there `[R, 10]`."""
+        """Booleans `[R, 10]`, True where a sink is expected at that target."""
         return self.placed_seen & self.sinks[np.clip(self._placed, 0, len(self.sinks) - 1)]
 
     @cached_property
@@ -184,12 +184,12 @@ class BatchTargets:
 
     @cached_property
     def delimiters_seen(self) -> np.ndarray:
-        """How many delimiters each row sees `[R]`."""
+        """The number of delimiters that each row sees `[R]`."""
         return self.sight.along_rows(self.rows.delimiters.astype(np.float64))
 
     @cached_property
     def even_steps(self) -> np.ndarray:
-        """What uniform attention gives each stretch, summed over the rows of each text `[B, stretches]`."""
+        """The weight that uniform attention gives each stretch, summed over the rows of each text `[B, stretches]`."""
         own = np.arange(len(self.rows.real))[:, None]
         first, last = self.sight.first[:, None], self.sight.last[:, None]
         edges = own + STEP_EDGES[: self.stretches.stop + 1].astype(np.int64)
@@ -198,7 +198,7 @@ class BatchTargets:
 
     @cached_property
     def even_received(self) -> np.ndarray:
-        """What uniform attention gives each range of places, by text `[B, ranges]`."""
+        """The weight that uniform attention gives each range of places, by text `[B, ranges]`."""
         return self.rows.by_text(self.sight.along_columns(self.even)) @ self.in_ranges
 
     @cached_property

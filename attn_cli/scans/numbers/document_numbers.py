@@ -48,7 +48,7 @@ class BatchValues:
         self.values[: len(STATISTIC_NAMES)] = self._statistics(stats)
 
     def _wanted(self, stats: RowStats) -> dict[str, TextSum]:
-        """What is added up over the rows of each text."""
+        """The numbers that are added up over the rows of each text."""
         counts = self.counts
         keys, marks = np.asarray(stats.key_sums), np.asarray(stats.vector_sums)
         first, lists = keys[..., :1], keys[..., 1 : 1 + counts.lists.shape[1]]
@@ -137,5 +137,5 @@ class BatchValues:
         self._add([f"{WINDOW.name}:non_sink_weight"], rest, self._rest_rows(WINDOW)[:, None])
 
     def _rest_rows(self, kind: Kind) -> np.ndarray:
-        """How many rows of each text have a target that is no sink `[B]`."""
+        """The number of rows of each text with a target that is no sink `[B]`."""
         return self.counts.baselines[BASELINE_AT[f"{kind.name}:rows"]]

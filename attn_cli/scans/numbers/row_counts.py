@@ -1,4 +1,4 @@
-"""What each row of a batch counts for in the numbers of its document: made once, for all layers."""
+"""The factor of each row of a batch in the numbers of its document: made once, for all layers."""
 
 import numpy as np
 
@@ -97,7 +97,7 @@ class RowCounts:
         self.beyond = np.concatenate([self.rest, more], axis=1, dtype=np.float32)
 
     def least(self, *kinds: Kind) -> np.ndarray:
-        """What is enough for a name by these kinds, by text `[B, kinds]`."""
+        """The weight that is enough for a name by these kinds, by text `[B, kinds]`."""
         return np.stack([enough(self.baselines[BASELINE_AT[f"{kind.name}:baseline"]]) for kind in kinds], axis=1)
 
 

@@ -36,12 +36,12 @@ class TextSum:
 
     @property
     def is_single(self) -> bool:
-        """Whether all but `least` is in float32."""
+        """True if all but `least` is in float32."""
         return all(each is None or each.dtype == np.float32 for each in (self.x, self.factors, self.given))
 
 
 def text_sums(wanted: Sequence[TextSum], count: int) -> list[np.ndarray]:
-    """What is wanted `[h, count, c]` each, added up over the rows of each of so many texts, in float64.
+    """The wanted numbers `[h, count, c]` each, added up over the rows of each of so many texts, in float64.
 
     >>> rows, factors = np.ones((1, 4, 1)), np.array([[1.0], [2.0], [3.0], [4.0]])
     >>> given, least = np.array([[1.0, 0.9, 1.0, 1.0]]), np.array([[2.0], [0.3]])

@@ -47,7 +47,7 @@ class Scannable(ScansTexts, Protocol):
     about: dict[str, Any]
 
     def fingerprint(self) -> str:
-        """A hash of what it has learned."""
+        """A hash of the model's parameters."""
 
 
 def scannable(source: Source) -> Scannable:

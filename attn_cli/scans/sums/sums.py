@@ -58,12 +58,15 @@ class TokenCounts:
 
     @classmethod
     def none(cls, heads: int) -> "TokenCounts":
-        """No tokens."""
+        """Counts of no token, for `heads` heads."""
         empty = np.zeros((heads, 0), np.uint32)
         return cls(np.zeros(0, np.int64), empty, empty, np.zeros(0, np.int64), np.zeros((heads, 2), np.int64))
 
     def plus(self, other: "TokenCounts", most: int) -> "TokenCounts":
-        """Of both; of more than `most` different tokens those that came first are kept, of one shard by number."""
+        """The counts of both together; of more than `most` different tokens those are kept that came first.
+
+        Of tokens that came with the same shard those of smaller ids come first.
+        """
         if np.array_equal(self.ids, other.ids):
             return self._plus_same(other)
         new = other.ids[~np.isin(other.ids, self.ids, assume_unique=True)]
@@ -136,7 +139,7 @@ class PartSums:
 
     @classmethod
     def none(cls, heads: int) -> "PartSums":
-        """No parts."""
+        """Sums of no part, for `heads` heads."""
         return cls((), np.zeros((heads, 0)), np.zeros(0), 0.0)
 
     def __or__(self, other: "PartSums") -> "PartSums":

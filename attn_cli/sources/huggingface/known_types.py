@@ -62,7 +62,7 @@ class EachPatch:
 
 @dataclass(frozen=True)
 class CoarserGrid:
-    """A text whose tokens hold means over a square grid that is coarser than that of the patches."""
+    """A text that holds a token for each cell of a square grid, the mean of the patches in it."""
 
 
 @dataclass(frozen=True)

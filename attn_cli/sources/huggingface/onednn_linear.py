@@ -58,7 +58,7 @@ def onednn_linear() -> Iterator[None]:
 
 @cache
 def onednn_is_wider() -> bool:
-    """Whether this processor has vectors that oneDNN uses and MKL doesn't, and this torch can call oneDNN.
+    """True if this processor has vectors that oneDNN uses and MKL doesn't, and this torch can call oneDNN.
 
     MKL leaves 512-bit vectors alone on processors that aren't Intel's: 90 GFLOP/s on a core of a Zen 5, where oneDNN
     reaches 200 (measured).
@@ -69,7 +69,7 @@ def onednn_is_wider() -> bool:
 
 
 def made_by_intel() -> bool:
-    """Whether this processor is Intel's."""
+    """True if this processor is Intel's."""
     try:
         return "GenuineIntel" in Path("/proc/cpuinfo").read_text()
     except OSError:  # not Linux
@@ -77,7 +77,7 @@ def made_by_intel() -> bool:
 
 
 def multiplies() -> bool:
-    """Whether this torch multiplies by oneDNN: its operator is there for torch's compiler and may change with it."""
+    """True if this torch multiplies by oneDNN: its operator is there for torch's compiler and may change with it."""
     try:
         return bool(product(torch.ones(1, 2), torch.ones(1, 2), None).item() == 2)
     except (AttributeError, RuntimeError, TypeError):

@@ -133,7 +133,10 @@ class ModelSource(ModelPasses):
         return self._written(prompt, modules[0], selection, partial(written_head, row=row))
 
     def _written(self, prompt: Prompt, place: ModulePlace, selection: Selection, answer: Callable[..., Of]) -> Of:
-        """What `answer` says of the writers of one layer's attention."""
+        """The result of `answer`, called with one layer's place, its ledger and the model opened for reading writers.
+
+        LoadError for a model that runs its blocks several times.
+        """
         model, arguments = self.loaded.model, self._without_cache(self.reader.arguments([prompt]))
         blocks = max((x.blocks for x in self.places), default=0)
         config = text_configuration(configuration_of(model))

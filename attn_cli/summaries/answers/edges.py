@@ -153,11 +153,11 @@ class _Head:
         self.values = to_numpy(at_least_float32(written.call.v[0])).astype(np.float64)  # [m, e]
 
     def output(self) -> np.ndarray:
-        """What it gives `[e]`."""
+        """The head's output `[e]`."""
         return self.scores.softmax(self.scores.products) @ self.values
 
     def without(self, writer: int, through: Through) -> np.ndarray:
-        """What it would give if it read nothing of this writer through its query, its keys or its values `[e]`."""
+        """The head's output `[e]` without what its query, its keys or its values have from this writer."""
         written, products = self.written, self.scores.products
         if through == "values":
             return self.scores.softmax(products) @ (self.values - written.values[:, writer])

@@ -1,4 +1,4 @@
-"""What heads write from each key to the logit of the answer: weight times value, along the direction of the logit.
+"""The contribution of heads, from each key, to the logit of the answer: weight times value, along its direction.
 
 It is the contribution of a key in the rows that choose the answer: w_ij v_j W_O^h along the direction in which the
 answer's logit grows over the mean logit, with the final norm held. Over its keys it adds up to the head's direct
@@ -76,7 +76,7 @@ FIELDS = (
 
 @dataclass(frozen=True, eq=False)
 class LogitKeys(Answer):
-    """What each chosen head writes from each key of a text to the logit of an answer: `values` `[heads, m]`.
+    """The contribution of each chosen head, from each key of a text, to the logit of an answer: `values` `[heads, m]`.
 
     of     whether tables and screens list keys, or heads
     count  how many of them
@@ -102,7 +102,7 @@ class LogitKeys(Answer):
 
     @property
     def of_all_heads(self) -> float:
-        """What all heads of the model contribute."""
+        """The contribution of all heads of the model."""
         return float(sum(self.parts.heads.values()))
 
     @property
@@ -117,7 +117,7 @@ class LogitKeys(Answer):
 
     @property
     def by_head(self) -> list[HeadLogit]:
-        """Every chosen head, largest first."""
+        """Every chosen head with what it writes to the logit, largest first."""
         sums = self.values.sum(axis=1)
         return [
             HeadLogit(self.heads[at], float(sums[at]),
@@ -150,7 +150,7 @@ def _largest(values: np.ndarray) -> list[int]:
 
 
 def logit_keys(source: Predicting, prompt: Prompt, selection: Selection) -> LogitKeys:
-    """What the selected heads write from each key of a text to the logit of its answer.
+    """The contribution of the selected heads, from each key of a text, to the logit of its answer.
 
     The answer is what was generated, else the likeliest next token. Raises InputError for a model without one, and
     LoadError, with the check that failed, where the logit is no plain sum of what heads write.
@@ -177,7 +177,7 @@ def logit_keys(source: Predicting, prompt: Prompt, selection: Selection) -> Logi
 
 
 def _of_keys(call: Call, directions: Mapping[int, Sequence[tuple[int, np.ndarray]]]) -> list[np.ndarray]:
-    """What heads write from each key along the directions of some rows, added up: `[m]` for each of these heads."""
+    """The contribution of heads, by key, along the directions of some rows, added up: `[m]` for each of these heads."""
     if not isinstance(call, AttentionCall):
         raise LoadError(f"layer {call.place.layer} ({call.place.name}) shows its weights alone, not its values",
                         "attn knock says what its heads do")  # fmt: skip

@@ -29,7 +29,7 @@ _TOLD = 64  # cells of one run
 
 
 class WriterTerm(NamedTuple):
-    """What one pair of writers adds to the contrast of a key, or all pairs of a writer of one side.
+    """The contribution of one pair of writers to the contrast of a key, or all pairs of a writer of one side.
 
     query, key  the writers; None for the side that is summed
     without     the key's weight with it taken out
@@ -86,24 +86,24 @@ class WrittenCell:
 
     @property
     def product(self) -> float:
-        """The same before softcap and bias; the pairs add up to it."""
+        """The scaled product of query and key, less that of what the key is held against; the pairs add up to it."""
         return self._less(self.row.products)
 
     @property
     def bias(self) -> float | None:
-        """The same of the bias; None without one."""
+        """The bias of the key, less that of what it is held against; None for a rule without bias."""
         return None if self.row.bias is None else self._less(self.row.bias)
 
     @property
     def cap_factor(self) -> float | None:
-        """What a softcap leaves of the contrast before it; None without a softcap."""
+        """The contrast after a softcap over that before it; None without a softcap."""
         if self.row.softcap is None:
             return None
         return (self.contrast - (self.bias or 0.0)) / self.product if self.product else 1.0
 
     @cached_property
     def difference(self) -> float | None:
-        """How far the sum of all pairs is from the contrast that the model's own queries and keys have."""
+        """The difference of the sum of all pairs from the contrast that the model's own queries and keys have."""
         return None if self.pairs is None else abs(float(self.pairs.sum()) - self.product)
 
     @cached_property
@@ -136,13 +136,13 @@ class WrittenCell:
 
     @property
     def count(self) -> int:
-        """How many pairs there are, or writers of the side that is listed."""
+        """The number of pairs of writers, or of writers of the side that is listed."""
         if self.pairs is None:
             return 0
         return self.pairs.size if self.side == "pairs" else len(self.writers)
 
     def of_side(self, side: Literal["query", "key"]) -> list[tuple[Writer, float]]:
-        """What each writer of one side adds to the contrast, largest first."""
+        """The contribution of each writer of one side to the contrast, largest first."""
         if self.pairs is None:
             return []
         sums = self.pairs.sum(axis=1 if side == "query" else 0)

@@ -74,7 +74,7 @@ class LossModel:
         return best[1], best[2]
 
     def _kernel(self, a: np.ndarray, b: np.ndarray, shape: _Shape) -> np.ndarray:
-        """How alike sets are, `[A, B]`: without a constant and without a linear part, which single losses are."""
+        """The covariance of the losses of sets of units `[A, B]`, beyond the sum of their single losses."""
         shared = (a * self._importance) @ (b * self._importance).T / shape.length
         sums = self._saturated(a) @ self._saturated(b).T / len(_SATURATIONS)
         return np.asarray(np.expm1(shared) - shared + shape.share * self._level(shape) * sums)

@@ -86,11 +86,11 @@ class CachePlanner:
 
     @property
     def pilots(self) -> int:
-        """How many pilots are run."""
+        """The number of pilot plans."""
         return min(PILOTS, 2 ** min(len(self.units), 8))
 
     def learn(self) -> None:
-        """Run the pilots."""
+        """Run the pilot plans, from whose losses the losses of other plans are predicted."""
         sets = pilots(self.model.means, self.pilots)
         self.model.add(sets, self.sample.losses([self.chosen(own) for own in sets]).mean(1))
 

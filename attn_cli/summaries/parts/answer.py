@@ -138,7 +138,7 @@ class PartsRead(Answer):
         return (made(COLUMNS, row) for row in self.table_rows)
 
     def logit_of(self, read: ReadPart) -> float | None:
-        """What heads write from a part to the logit of the answer; None unless asked for."""
+        """The contribution of heads, from a part, to the logit of the answer; None unless asked for."""
         return None if self.key_logits is None else float(self.key_logits[list(read.part.tokens)].sum())
 
     def arrays(self) -> dict[str, np.ndarray]:

@@ -1,4 +1,4 @@
-"""What is answered of the heads of a call; apart from the command that asks, for it is met while a model runs."""
+"""The reducers of `attn heads` for a call; apart from the command, for they are met while a model runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -77,7 +77,7 @@ class Matrix(Part, Displayed):
         return range(len(summary.queries)) if self.rows is None else self.rows
 
     def listed_keys(self, summary: Summary) -> list[tuple[int, int]]:
-        """Every column with its key, without hidden keys."""
+        """(column, number of its key) for every column whose key is not hidden."""
         hidden = set(summary.hidden)
         keys = range(len(summary.keys)) if self.keys is None else self.keys
         return [(column, key) for column, key in enumerate(keys) if key not in hidden]

@@ -1,4 +1,4 @@
-"""How the keys of a call's rows are answered: row by row, together, explained, or of the rows that decide."""
+"""The reducers of `attn top` for a call: of keys row by row, together, explained, or of the rows that decide."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

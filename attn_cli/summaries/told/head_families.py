@@ -67,7 +67,7 @@ def work_in_words(summary: Summary, at: int) -> str:
 
 
 def readings(summary: Summary, at: int, count: int = 3) -> list[ReadKey]:
-    """What one head of a call reads most past its sinks: the last row first if it reads anything, then the sharpest."""
+    """The keys that one head reads most past its sinks: that of the last row, if it has one, then the sharpest."""
     part = summary.part(HeadKinds)
     if part is None or not len(summary.queries):
         return []

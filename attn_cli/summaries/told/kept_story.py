@@ -11,12 +11,12 @@ from attn_cli.summaries.told.story import Story
 
 
 def told_document(story: Story | None, rows: Sequence[int]) -> dict[str, Any]:
-    """What is told of these rows of a text, a story or nothing, as a recording holds it."""
+    """The story of these rows of a text, or that there is none, as a recording holds it."""
     return {_name(rows): None if story is None else _document(story)}
 
 
 def told_story(document: Mapping[str, Any], rows: Sequence[int]) -> Story | None:
-    """What was told of these rows; LoadError where nothing was asked, or by a program of another make."""
+    """The story that was told of these rows; LoadError where none was asked for, or by a program of another make."""
     try:
         return _value(Story | None, document[_name(rows)])
     except (KeyError, TypeError, ValueError, AttributeError) as error:

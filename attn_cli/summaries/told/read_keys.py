@@ -1,4 +1,4 @@
-"""What the rows that decide read, all layers together: the keys that they rest on, and the share of each key."""
+"""The keys that the rows that decide rest on, and the share of each key in what they read, all layers together."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What every word of a text reads of every other, over all heads and layers."""
+"""The share of every word in what every other word of a text reads, over all heads and layers."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -115,7 +115,7 @@ READS = Field(
 
 
 def reads_of(prompt: Prompt, summaries: Sequence[Summary], sinks: Sequence[int]) -> Reads | None:
-    """What the words of a text read, from the `TokenReads` of its layers; None where there are none.
+    """The reads of the words of a text, from the `TokenReads` of its layers; None where there are none.
 
     sinks  the keys that are sinks of the text
     """

@@ -29,7 +29,7 @@ def drawer(name: str) -> Callable[..., Iterator[RenderableType]]:
 
 
 class Drawn(NamedTuple):
-    """What a screen shows of an answer, and the words of the command to ask next; None where there is none."""
+    """The lines of an answer on a screen, and the words of the command to ask next; None where there is none."""
 
     parts: Iterator[RenderableType]
     next_words: list[str] | None

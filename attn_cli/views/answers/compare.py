@@ -21,7 +21,7 @@ from attn_cli.views.same_input import on_given_texts
 
 
 def draw(comparison: Comparison, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """What became of the word in a sentence, then cosines, then the pulls on it in each context."""
+    """A sentence on the word before and after, then cosines, then the pulls on it in each context."""
     yield ""
     yield Text("\n".join(packed([_sentence(comparison)], screen.width)), BOLD)
     yield ""
@@ -40,7 +40,7 @@ def draw(comparison: Comparison, report: Report, screen: Screen) -> Iterator[Ren
 
 
 def _masked_after(journey: Journey, contexts: Sequence[Context]) -> int:
-    """How many tokens after the word no block lets it attend to, if that is so of all of them; else 0."""
+    """The number of tokens after the word, where no block lets it attend to any of them; else 0."""
     after = max(journey.rows) + 1
     is_masked = all((context.weights[after:] == 0).all() for context in contexts)
     return len(journey.prompt.tokens) - after if is_masked else 0

@@ -1,4 +1,4 @@
-"""What the rows that decide read, over all heads: the keys past the sinks, then the heads that read most of one key."""
+"""The keys past the sinks that the rows that decide read, over all heads; then the heads that read one key most."""
 
 from collections.abc import Iterator, Sequence
 

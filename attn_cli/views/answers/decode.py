@@ -56,7 +56,7 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
 
 
 def _caches(summary: Summary, decoding: Decoding, screen: Screen) -> Iterator[Text]:
-    """The caches of other kinds of keys."""
+    """A line for each layout of a cache: numbers kept after this text, and multiplications of the next token."""
     tokens = len(summary.keys)
     yield Text("")
     yield packed_text([f"cache after {tokens} tokens", "and multiplications of the next one"], screen, BOLD)

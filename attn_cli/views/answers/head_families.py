@@ -1,4 +1,4 @@
-"""What the heads of a model do on a text, in words: a line a kind with its heads, the sinks, what one head reads."""
+"""The kinds of a model's heads on a text, in words: a line a kind with its heads, the sinks, what one head reads."""
 
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
@@ -49,7 +49,7 @@ def family_lines(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]
 
 
 def head_lines(out: StandOut | None, summary: Summary, at: int, reason: str, screen: Screen) -> Iterator[Text]:
-    """What one head does, and what it reads most: `head 17.5 looks at ...`, `18 to gives 14 Mary 0.74`.
+    """One head's kind, and the key that it reads most: `head 17.5 looks at ...`, `18 to gives 14 Mary 0.74`.
 
     reason  what is said where it doesn't stand out
     """

@@ -58,7 +58,7 @@ def draw(heads: Heads, summary: Summary, report: Report, screen: Screen) -> Iter
 
 
 def is_abridged(report: Report) -> bool:
-    """Whether an overview has so many heads that it shows no line for each."""
+    """True if an overview has so many heads that it shows no line for each."""
     return report.is_overview and len(head_rows(report.summaries)) > _MANY_HEADS
 
 

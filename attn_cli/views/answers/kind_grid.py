@@ -166,5 +166,5 @@ def kind_letter(kind: int) -> str:
 
 
 def cell_style(kind: int) -> Style:
-    """Kinds that find content stand out, those of places have a colour, the others are dim."""
+    """The style of a cell: kinds that find content stand out, those of places have a colour, others are dim."""
     return _STYLES.get(KINDS[kind].rank, DIM) if kind >= 0 else DIM

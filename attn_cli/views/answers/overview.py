@@ -83,7 +83,7 @@ def _has_rows(report: Report) -> bool:
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """What each head does for the answer, or what the word reads that takes most; else the matrix that stands out."""
+    """`knock` for an answer, `inspect -t` for the word that reads most, else `matrix` for the head that stands out."""
     if _is_of_token(report):
         return token_reading.next_words(report, invocation)
     if report.story is not None and report.story.bringing:

@@ -31,7 +31,7 @@ def draw(answer: ScanDifferences, report: Report, screen: Screen) -> Iterator[Re
 
 
 def _listed(differences: Sequence[HeadDifference], count: int, screen: Screen) -> Iterator[Text]:
-    """The first of them, and how many there are more."""
+    """The first `count` heads of the list, a line each, and a line on how many more there are."""
     yield from _lines(differences[:count], screen)
     if len(differences) > count:
         more = [f"… {len(differences) - count:,} more: -k {len(differences)} lists them", "-f csv has all"]

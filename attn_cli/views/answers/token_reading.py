@@ -1,4 +1,4 @@
-"""What one token reads, over all heads, in the coloured text; then the heads that read it, and what for."""
+"""The tokens that one token reads, over all heads, as coloured text; then the heads that read them, by kind."""
 
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
@@ -31,7 +31,7 @@ _LABEL = 16  # columns of a token's name
 
 
 def draw(report: Report, screen: Screen) -> Iterator[Text]:
-    """What the token reads, the heads that read one token most, and what the model writes after it."""
+    """The tokens that a token reads, the heads that read one token most, and the words that the model writes next."""
     yield from draw_row(report, screen)
     seen = _first_stream(report)
     named = _heads(seen, {*resting_keys(seen), *seen[0][1].rows})
@@ -89,7 +89,7 @@ def _first_stream(report: Report) -> Seen:
 
 
 def _sentence(readers: str, keys: Sequence[Token], rows: Sequence[int], past: Sequence[int], shares: np.ndarray) -> str:
-    """`18 to reads 17 book most: 0.21 of all that it reads, and 0.10 of itself`."""
+    """The headline: `18 to reads 17 book most: 0.21 of all that it reads, and 0.10 of itself`."""
     own = float(shares[list(rows)].sum()) if max(rows) < len(shares) else 0.0
     if not past:
         return f"{readers} reads itself and sinks alone"

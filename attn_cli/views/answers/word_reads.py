@@ -1,4 +1,4 @@
-"""What each word takes its meaning from: a sentence, then a line a word with the words that it reads most."""
+"""The words that each word takes its meaning from: a sentence, then a line a word with the words that it reads most."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -73,7 +73,7 @@ def _line(word: WordReads, width: int, screen: Screen) -> Text:
 
 
 def _captions(reads: Reads) -> list[str]:
-    """What the numbers are, and the sinks that are left out."""
+    """The caption: the meaning of the numbers, and the sinks that are left out."""
     captions = ["share of what a word reads: weight times value norm, all heads of a layer together"]
     if reads.layers > 1:
         captions.append(f"mean of {counted(reads.layers, 'layer')}")

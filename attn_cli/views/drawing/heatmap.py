@@ -100,7 +100,7 @@ class HeatMap:
 
     @property
     def _is_blank(self) -> bool:
-        """Whether the sink leaves so little that a map would have one colour; numbers in a pipe are kept."""
+        """True if the sink leaves so little that a map would have one colour; numbers in a pipe are kept."""
         is_seen = self.screen.height is not None or self.screen.depth != "none"
         return is_seen and self._sink is not None and float(np.max(self._colored, initial=0.0)) < _LEAST_WEIGHT
 
@@ -334,7 +334,7 @@ class HeatMap:
         return [Segment(mark, foreground(at / (len(marks) - 1), self._ramp, depth)) for at, mark in enumerate(marks)]
 
     def _hint(self) -> list[list[Segment]]:
-        """What the colours are of, where a column has none; nothing where all have."""
+        """A line that names the coloured columns, where a column has no colour; none where all have one."""
         if self._sink is None or not self._has_ramp:
             return []
         drawn = "hatched" if not self._cell[1] else "uncoloured"

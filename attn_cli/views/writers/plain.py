@@ -36,7 +36,7 @@ def _heading(report: Report) -> Iterator[str]:
 
 
 def _told(report: Report) -> Iterator[str]:
-    """What an overview of a model tells: the story of its answer, and what its heads do."""
+    """The lines that only an overview of a model has: the story of its answer, and the kinds of its heads."""
     if report.command != "inspect" or not report.runs_model or next(report.parts_of(HeadKinds), None) is None:
         return
     told = [] if report.story is None else [*story.draw(report.story, _WIDE)]

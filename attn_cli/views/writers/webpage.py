@@ -22,7 +22,7 @@ class WebpageView(PageView):
         return command == "inspect"
 
     def show_recorded(self, report: Report, recording: Recording) -> None:
-        """Keep both. Raises InputError for a second."""
+        """Keep the report and its recording, for `close` to write; InputError for a second report."""
         if self.recording is not None:
             raise InputError("a page holds one text", "write a page for each")
         self.recording = recording

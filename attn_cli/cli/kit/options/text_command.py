@@ -34,7 +34,7 @@ class ModelCommandOptions(LoadOptions, OutputOptions, LookOptions):  # the field
 
     @property
     def chooses_no_head(self) -> bool:
-        """Whether neither --layer nor --head was given."""
+        """True if neither --layer nor --head was given."""
         return (self.layer, self.head) == ("all", "all")
 
     @property

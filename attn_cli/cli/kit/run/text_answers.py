@@ -90,7 +90,7 @@ class TextAnswers:
         return one and isinstance(self.source, Predicting) and self.source.has_lm_head
 
     def _told(self, result: TextResult) -> dict[str, Any] | None:
-        """What a kept run tells beside its attention; None where nothing is told, or could not be this time."""
+        """The story that a kept run holds beside its attention; None where none is told, or could be this time."""
         if not (self.plan.tells and self.keeps) or (result.story is None and self._has_story(result)):
             return None
         return told_document(result.story, result.deciding)

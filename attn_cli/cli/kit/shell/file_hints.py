@@ -63,7 +63,7 @@ def note_on_name(text: str, option: str | None = None) -> list[str]:
 
 
 def _folder(folder: Path, text: str, name: str) -> tuple[str, str]:
-    """What a folder holds that is named where a text is expected, "" for anything else, and the line that reads it."""
+    """The content of a folder named in place of a text, and the line that reads it; "" for anything else."""
     if (folder / "scan.json").is_file():
         return "the folder of a scan", f"try: {command_words(['scan', 'show', name])}"
     if (folder / "config.json").is_file():

@@ -9,7 +9,7 @@ from contextlib import suppress
 from attn_cli.text import visible
 
 status_lines: list[Callable[[], None]] = []
-"""What removes the status that stands where the next line is printed, while there may be one."""
+"""The functions that remove a status from the line where the next text is printed."""
 
 _INDENT = " " * len("attn: ")
 _MOST_LINE_NOTES = 20  # a corpus has as many notes as lines

@@ -70,7 +70,7 @@ class Problem:
 
 
 class Made(NamedTuple):
-    """What a mistake leads to: weights `[h, n, m]` and the output `[h, n, e]`."""
+    """The result of a mistake: weights `[h, n, m]` and the output `[h, n, e]`."""
 
     weights: np.ndarray
     output: np.ndarray
@@ -108,7 +108,7 @@ class Mistake:
 
     @property
     def weights(self) -> np.ndarray:
-        """Its weights `[h, n, m]`."""
+        """The weights `[h, n, m]` that a kernel with this mistake computes."""
         return self.made.weights
 
     @property

@@ -15,7 +15,7 @@ from attn_cli.sources.huggingface.capture.batch_layout import BatchLayout, Batch
 from attn_cli.sources.huggingface.capture.block_inputs import BlockInputs
 from attn_cli.sources.huggingface.capture.layer_batch import LayerBatch
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
-from attn_cli.sources.huggingface.capture.ledger import Ledger, Recorded, SelectionDone
+from attn_cli.sources.huggingface.capture.ledger import Ledger, LedgerEntry, SelectionDone
 from attn_cli.sources.huggingface.capture.own_code.seen_call import SeenCall, check_rows, rule_of
 from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
 from attn_cli.sources.huggingface.rope.reader import RotationReader
@@ -47,7 +47,7 @@ class BatchVisitor:
         self.layouts, self._texts = BatchLayouts(), self.ledger.labels.texts
 
     def visit_products(
-        self, recorded: Recorded, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer_rule: LayerRule
+        self, recorded: LedgerEntry, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer_rule: LayerRule
     ) -> torch.Tensor | None:
         """Visit query `[b, h, n, d]`, key `[b, g, m, d]` and value `[b, g, m, e]`, text by text, or all packed.
 
@@ -60,7 +60,7 @@ class BatchVisitor:
         return output
 
     def _visit_products(
-        self, recorded: Recorded, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer_rule: LayerRule
+        self, recorded: LedgerEntry, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer_rule: LayerRule
     ) -> torch.Tensor | None:
         if self._texts is not self.ledger.labels.texts:  # another pass, of other texts
             self._forget_layouts()
@@ -136,7 +136,7 @@ class BatchVisitor:
         return Ingredients(turning=turning, projection=projection, residual_lengths=lengths)
 
     def visit_weights(
-        self, recorded: Recorded, groups: list[int], weights: torch.Tensor, scores: torch.Tensor | None
+        self, recorded: LedgerEntry, groups: list[int], weights: torch.Tensor, scores: torch.Tensor | None
     ) -> None:
         """Visit weights `[b, h, n, m]`, and the scores of their softmax if captured, text by text.
 
@@ -161,7 +161,7 @@ class BatchVisitor:
         if recorded.is_last:
             raise SelectionDone
 
-    def _heads_of(self, recorded: Recorded, total: int) -> tuple[int, ...]:
+    def _heads_of(self, recorded: LedgerEntry, total: int) -> tuple[int, ...]:
         """The selected ones of the `total` heads of a call; InputError for one that it doesn't have."""
         return self.ledger.selection.pick_heads(total, recorded.place.layer, recorded.blocks)
 

@@ -25,7 +25,7 @@ class OutputProjections(Protocol):
         """The rows `[len(heads) * e, width]` of some of a layer's h heads."""
 
 
-class Recorded(NamedTuple):
+class LedgerEntry(NamedTuple):
     """An attention call as the ledger has it.
 
     place        its module's, for all heads and texts
@@ -97,7 +97,7 @@ class Ledger:
         self._runs_needed = selected
         self._ends_with_call = usual_runs is not None and selected.items() <= usual_runs.items()
 
-    def record(self, module: nn.Module, way: str) -> Recorded:
+    def record(self, module: nn.Module, way: str) -> LedgerEntry:
         """Count one attention call of `module`.
 
         way  how the call was captured, one of the values of `Place.way`
@@ -112,7 +112,7 @@ class Ledger:
         self.calls[place.stream, place.layer] = self.calls.get((place.stream, place.layer), 0) + 1
         self.blocks[place.stream] = place.blocks
         is_last = bool(self._runs_needed) and self._ends_with_call and self._is_done()
-        return Recorded(
+        return LedgerEntry(
             Place(place.layer, place.path, (), (), place.stream, way=way), place.blocks, self._selects(place), is_last
         )
 

@@ -10,7 +10,7 @@ from attn_cli.sources.huggingface.anatomy.head_counts import groups_of
 from attn_cli.sources.huggingface.capture.attend import LayerRule, Products
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
 from attn_cli.sources.huggingface.capture.layer_output import output_of_layer, with_sink_per_query
-from attn_cli.sources.huggingface.capture.ledger import Ledger, Recorded
+from attn_cli.sources.huggingface.capture.ledger import Ledger, LedgerEntry
 from attn_cli.sources.huggingface.capture.own_code.seen_call import mask_lowest
 from attn_cli.sources.huggingface.capture.own_code.softmax_layouts import as_matrices
 
@@ -45,7 +45,7 @@ class ObservedAttention:
         return self.tap(module, recorded.place, by_token).transpose(1, 2)
 
     def _with_sink_per_query(
-        self, recorded: Recorded, qkv: Products, rule: LayerRule, sink: torch.Tensor
+        self, recorded: LedgerEntry, qkv: Products, rule: LayerRule, sink: torch.Tensor
     ) -> torch.Tensor:
         """The output of a call with a sink for every query, whose weights are held whole."""
         query, _, value = qkv

@@ -12,7 +12,7 @@ from attn_cli.sources.huggingface.capture.attend import LayerRule, Products
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
 from attn_cli.sources.huggingface.capture.layer_output import output_of_layer, output_with_sink_per_query
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
-from attn_cli.sources.huggingface.capture.ledger import Ledger, Recorded
+from attn_cli.sources.huggingface.capture.ledger import Ledger, LedgerEntry
 from attn_cli.sources.huggingface.capture.own_code.softmax_layouts import as_matrices
 from attn_cli.sources.huggingface.capture.text_rule import rule_of_text
 from attn_cli.sources.huggingface.intervene.baseline_run import BaselineRun, CachedAttention
@@ -113,7 +113,7 @@ class InterveningAttention:
     def _baseline_output(
         self,
         number: CallNumber,
-        recorded: Recorded,
+        recorded: LedgerEntry,
         qkv: Products,
         rule: LayerRule,
         sink_per_query: torch.Tensor | None,
@@ -138,7 +138,7 @@ class InterveningAttention:
         return output
 
     def _visited(
-        self, recorded: Recorded, qkv: Products, rule: LayerRule, sink_per_query: torch.Tensor | None
+        self, recorded: LedgerEntry, qkv: Products, rule: LayerRule, sink_per_query: torch.Tensor | None
     ) -> torch.Tensor | None:
         """Show a call of the baseline to the visitor; its output if that was computed meanwhile."""
         if self.visitor is None:
@@ -188,7 +188,7 @@ class InterveningAttention:
 
 
 def _seen(rule: LayerRule, query: torch.Tensor, m: int) -> int:
-    """How many of m keys the last row may attend to, in the head that may attend to most."""
+    """The number of m keys that the last row may attend to, in the head that may attend to most."""
     (_, h, n, _), device = query.shape, query.device
     mask = rule_of_text(rule, 0, slice(n - 1, n), slice(0, m), range(h)).mask
     cells = mask.allowed(torch.zeros((1, 1), dtype=torch.long, device=device), torch.arange(m, device=device)[None])

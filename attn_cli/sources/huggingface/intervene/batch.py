@@ -71,7 +71,7 @@ class InterventionBatch:
         return [all_of(*masks) if masks else None for masks in both]
 
     def changed(self, at: AttentionLayer, n: int, m: int) -> list[ChangedCache | None] | None:
-        """What each intervention takes from the cache of a layer beside keys behind windows; None if nothing."""
+        """Each intervention's change of the cache of a layer, besides keys behind windows; None without any."""
         changed = [self._changed_of(intervention, at, n, m) for intervention in self.interventions]
         return changed if any(x is not None for x in changed) else None
 
@@ -116,7 +116,7 @@ class InterventionBatch:
         return KeyWindow(windows, first, self._in_rows(intervention, at.stream, n), m - n)
 
     def _changed_of(self, intervention: Intervention, at: AttentionLayer, n: int, m: int) -> ChangedCache | None:
-        """What one intervention takes from a layer's cache beside keys behind windows; None if nothing."""
+        """The change that one intervention makes to a layer's cache, besides keys behind windows; None without one."""
         changes = [x for x in _of_layer(intervention.cache, at) if x.top is not None or x.keys or x.values]
         if not changes:
             return None

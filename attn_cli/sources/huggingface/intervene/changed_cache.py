@@ -16,7 +16,7 @@ _CELLS = 2**21  # scores that are computed at a time: 8 MiB
 
 @dataclass(frozen=True, eq=False)
 class ChangedCache:
-    """What one variant takes from the cache of a layer with g key heads and h query heads, in n rows that run.
+    """The change of one variant to the cache of a layer with g key heads and h query heads, in n rows that run.
 
     keys, values  the format that rounds each key head's, `g` names; "" for none
     top           how many keys each query head sees, `h` numbers; 0 for all

@@ -72,7 +72,7 @@ class LoadedModel:
 def about_model(
     model: nn.Module, *, name: str, model_type: str | None = None, revision: str | None = None
 ) -> dict[str, Any]:
-    """What headers and machine output say of a model; `model_type` of one without a configuration is its class."""
+    """The fields on a model in headers and machine output; `model_type` of one without a configuration is its class."""
     return {
         "model": name,
         "type": type(model).__name__ if model_type is None else model_type,

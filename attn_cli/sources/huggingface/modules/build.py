@@ -80,7 +80,7 @@ def _words(tokenizer: Any) -> Callable[[int], str] | None:
 
 
 def _factory(name: ModuleName, title: str) -> tuple[Any, dict[str, Any]]:
-    """What stands under a name in a Python module of the user's, called if it is a factory."""
+    """The object of that name in a Python module of the user's, called if it is a factory."""
     with _from_here():
         found = getattr(_imported(name.package, title), name.wanted, None)
     if found is None:

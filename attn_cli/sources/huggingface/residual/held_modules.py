@@ -15,7 +15,7 @@ Function = Callable[[torch.Tensor], torch.Tensor]
 
 @dataclass
 class Constants:
-    """What constants, such as the biases of norms, add to the number whose gradient is being found."""
+    """The contribution of constants, such as the biases of norms, to the number whose gradient is being found."""
 
     total: float = 0.0
 

@@ -29,7 +29,7 @@ Split = Callable[[torch.Tensor], torch.Tensor]
 
 @dataclass(eq=False)
 class Leaf:
-    """What one module wrote, in one call of it.
+    """The output of one module in one call of it.
 
     written  the module's output, a leaf of the graph
     given    the tensors that the module was given: ids of an embedding, the heads' outputs of W_O
@@ -208,7 +208,7 @@ class HeldPass:
         return of_leaves, sum({x.data_ptr(): x.nbytes for x in first if x is not None}.values())
 
     def _products(self, gradients: Sequence[Gradients], split: Sequence[Split | None]) -> list[torch.Tensor]:
-        """What each leaf's parts add to the numbers of these gradients: `[k, numbers]`, 0 of leaves without any."""
+        """The contribution of each leaf's parts to the numbers of these gradients: `[k, numbers]`, 0 without any."""
         products = [torch.zeros(1, len(gradients), dtype=torch.float64) for _ in self.leaves]
         alike: dict[tuple[int, ...], list[int]] = {}  # leaves that have the same gradients
         for at, of_leaf in enumerate(zip(*gradients, strict=True)):

@@ -195,7 +195,7 @@ class _WrittenPass:
         return self.query[0, head, row] * self.call.rule.scale
 
     def _summed(self, vector: torch.Tensor, like: torch.Tensor) -> np.ndarray | None:
-        """What each writer adds to a vector, `[W, d]`; None where that is not the vector.
+        """The contribution of each writer to a vector `[W, d]`; None where their sum is not the vector.
 
         like  a vector whose size says what is rounding
         """
@@ -209,7 +209,7 @@ class _WrittenPass:
         return total if _agree(total.sum(axis=0), expected, size, vector.dtype) else None
 
     def _by_row(self, matrix: torch.Tensor) -> np.ndarray | None:
-        """What each writer adds to every row of a matrix, `[m, W, d]`; None where the mean row is not such a sum."""
+        """The contribution of each writer to every row of a matrix `[m, W, d]`; None where they miss the mean row."""
         mean = self._summed(matrix.mean(0), matrix.mean(0))
         found = self.graph.parts_by_row(matrix, [split.writes for split in self.splits])
         if mean is None or found is None:
@@ -276,7 +276,7 @@ def _counts(given: torch.Tensor) -> bool:
 
 
 def _of_heads(w_o: OutputProjection, leaf: Leaf, rows: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-    """What each head of a layer wrote in these rows, and W_O's bias if that isn't 0: `[h or h + 1, rows, width]`."""
+    """The output after W_O of each head in these rows, and W_O's bias unless it is 0: `[h or h + 1, rows, width]`."""
     given = leaf.given[0].reshape(-1, leaf.given[0].shape[-1])[rows].to(leaf.written.dtype)
     z = given.reshape(len(given), w_o.heads, -1)  # [rows, h, e]
     with torch.no_grad():

@@ -1,1 +1,1 @@
-"""What heads do: the kinds, the keys that each attends to, and how heads are held against them."""
+"""Kinds of heads: the register, the keys that each kind attends to, and the reducer that holds heads against them."""

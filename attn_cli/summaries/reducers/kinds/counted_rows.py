@@ -11,7 +11,7 @@ LEAST_KEYS = 4  # a query that sees fewer has no choice worth counting
 
 
 class CountedRows(NamedTuple):
-    """What R rows count for in the numbers of one kind.
+    """The factors of R rows in the numbers of one kind.
 
     counted  1 for rows that see a target `[R]`
     rest     1 for rows that see a target at which no sink is expected `[R]`

@@ -1,4 +1,4 @@
-"""What was added up of some heads, and what it says: weight, baseline, share, control, and the kind of each head."""
+"""Sums over the rows of heads, and the numbers made of them: weight, baseline, share, control, and each head's kind."""
 
 import math
 import warnings
@@ -89,7 +89,7 @@ class JudgedKinds:
 
     @property
     def measured(self) -> np.ndarray:
-        """What heads are named by `[K, h]`: share or weight."""
+        """The numbers by which heads are named `[K, h]`: shares or weights."""
         return self.share if self.by_share else self.weight
 
     @property
@@ -118,11 +118,11 @@ class JudgedKinds:
 
     @cached_property
     def high(self) -> np.ndarray:
-        """Whether a head gets a kind's number high enough for a name, on however few rows `[K, h]`."""
+        """True if a head gets a kind's number high enough for a name, on however few rows `[K, h]`."""
         return self.is_high(self.measured)
 
     def is_high(self, number: np.ndarray) -> np.ndarray:
-        """Whether each number `[K, h]` is high enough for a name; never where it is NaN."""
+        """True if each number `[K, h]` is high enough for a name; never where it is NaN."""
         high, best_place = self.agrees.copy(), _best_places(number)
         with np.errstate(invalid="ignore"):
             for at, kind in enumerate(KINDS):
@@ -186,7 +186,7 @@ def most_rows(rows: float) -> float:
 
 
 def is_held_by_rows(kind: Kind) -> bool:
-    """Whether most rows of a text must hold a name of this kind by themselves.
+    """True if most rows of a text must hold a name of this kind by themselves.
 
     Sharp scores of a network that learned nothing put a few rows on any place, and the mean over rows is theirs. What a
     head does by place it does in row after row; repeats of a token are of many kinds, and their control is `control`.
@@ -217,7 +217,7 @@ def judged(texts: Sequence[KindSums], *, by_share: bool) -> JudgedKinds:
 
 
 def _agreement(texts: Sequence[KindSums], measured: np.ndarray) -> np.ndarray:
-    """Whether most texts bear out a name by place or marks, each by itself `[K, h]`; others aren't asked.
+    """True if most texts bear out a name by place or marks, each by itself `[K, h]`; others aren't asked.
 
     Rows of one text look at the same keys, so they are hardly more than one observation: in a network that learned
     nothing a head that gives most rows' weight to one key gives it to key 0 now and then. So the first token must also

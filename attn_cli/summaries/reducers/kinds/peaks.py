@@ -52,5 +52,5 @@ class Peaks:
 
     @property
     def focus(self) -> np.ndarray:
-        """How much each head looks at one key past the sinks `[h]`, from 0 to 1: weight times share."""
+        """The concentration of each head on one key past the sinks `[h]`, from 0 to 1: weight times share."""
         return self.weight * self.share

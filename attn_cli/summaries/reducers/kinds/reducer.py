@@ -56,7 +56,7 @@ HEAD_ROW = (
 
 @dataclass(frozen=True, eq=False)
 class HeadKinds(Part):
-    """What the heads of one call look at, held against a baseline.
+    """The weights of the heads of one call on the targets of every kind, held against a baseline.
 
     texts      what was added up over the rows of each text; `judged` makes numbers and kinds of it
     sinks      the keys that are sinks of a head, for each head `[h]`
@@ -249,7 +249,7 @@ def _share_of_rows(of_rows: np.ndarray, given: np.ndarray, least: float) -> np.n
 
 
 def _knows_mask(call: Call) -> bool:
-    """Whether the call's mask is that of its own rows and keys, and not read off weights."""
+    """True if the call's mask is that of its own rows and keys, and not read off weights."""
     return isinstance(call, AttentionCall) or (isinstance(call, RecordedLayer) and call.q is not None)
 
 
@@ -272,7 +272,7 @@ def _value_lengths_by_head(call: Call) -> np.ndarray | None:
 
 
 def _first_is_sink(call: Call) -> np.ndarray:
-    """Whether key 0 has a sign of a sink, a short value or a long vector, or may have one that isn't seen `[h]`."""
+    """True if key 0 has a sign of a sink, a short value or a long vector, or may have one that isn't seen `[h]`."""
     values, residual = _value_lengths_by_head(call), _residual_lengths(call)
     if values is None or residual is None or residual[0] >= LONG_RESIDUAL:
         return np.ones(call.h, dtype=bool)

@@ -1,4 +1,4 @@
-"""How the sums of rows over lists of keys become numbers of heads: for every row and list a factor, made once a text.
+"""The factors by which sums of rows over lists of keys become numbers of heads: one for every row and list of a text.
 
 All that is asked of a head is a sum over rows of sums over lists, so one product with these factors gives it.
 """
@@ -22,7 +22,7 @@ from attn_cli.summaries.sinks import SinkRows
 
 @dataclass(frozen=True, eq=False)
 class RowFactors:
-    """What counts of n rows for each of K kinds; rows that see fewer than 4 keys don't.
+    """The rows that count for each of K kinds; rows that see fewer than 4 keys don't.
 
     counted     1 for rows with a target `[K, n]`; for uniform attention 1 / log of the keys seen
     rest        1 for rows with a target that is no expected sink `[K, n]`
@@ -67,7 +67,7 @@ def factors_of(targets: Targets, sight: Sight, *, learned_sink: bool) -> RowFact
 
 
 def _seen(kind: Kind, targets: Targets, sight: Sight) -> tuple[np.ndarray, np.ndarray]:
-    """How many targets each row sees, and how many of these are expected sinks, `[n]` each.
+    """The number of targets that each row sees, and of expected sinks among them, `[n]` each.
 
     Sinks don't count as such among the targets of `first` and `delimiter`, whose heads are what sinks are made of.
     """

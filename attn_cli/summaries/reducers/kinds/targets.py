@@ -50,7 +50,7 @@ class Targets:
 
 
 class Distances:
-    """How far targets of induction and duplicate are from their queries: query less key, of all texts looked at.
+    """The distances of the targets of induction and duplicate from their queries: query less key, of all texts.
 
     is_causal  whether a text's queries see no key after themselves
     """
@@ -155,7 +155,7 @@ def compact(keys: np.ndarray) -> np.ndarray:
 
 @lru_cache(2**16)
 def is_punctuation(text: str) -> bool:
-    """Whether a text has punctuation and nothing else but spaces."""
+    """True if a text has punctuation and nothing else but spaces."""
     marks = text.strip()
     return bool(marks) and all(unicodedata.category(character).startswith("P") for character in marks)
 
