@@ -7,39 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from attn_cli.summaries.reduce import Summary
-from attn_cli.summaries.reducers.kinds.head_kinds import (
-    BACK,
-    CONTENT,
-    DELIMITER,
-    DUPLICATE,
-    FIRST,
-    INDUCTION,
-    KINDS,
-    NEXT,
-    PLACE,
-    PREVIOUS,
-    SELF,
-    UNIFORM,
-    WINDOW,
-    Kind,
-)
+from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, KINDS, PLACE, Kind
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.standing_out import StandOut, standing_out
 
 FOCUSED, NONE = "*", "·"  # the letters of heads without a kind: that give one key a row most, and all others
 _FOCUSED_WORDS, _NO_KIND = "focused", "no kind"
-_DOES = {
-    INDUCTION: "looks at what followed this token before",
-    DUPLICATE: "looks at this token's other places",
-    PREVIOUS: "looks at the token before",
-    NEXT: "looks at the token after",
-    SELF: "looks at its own token",
-    FIRST: "rests on the first token",
-    DELIMITER: "looks at punctuation and special tokens",
-    WINDOW: "looks at the tokens around",
-    UNIFORM: "spreads evenly over all it may see",
-    **{kind: f"looks {kind.back} tokens back" for kind in BACK},
-}
 
 
 @dataclass(frozen=True)
@@ -84,7 +57,7 @@ class HeadWork:
 
 def does(kind: Kind | None) -> str:
     """The work of a head of a kind, or of one without a kind that stands out, as a phrase."""
-    return "gives one key a row most of what sinks don't get" if kind is None else _DOES[kind]
+    return "gives one key a row most of what sinks don't get" if kind is None else kind.does
 
 
 def sentence(out: StandOut) -> str:

@@ -15,14 +15,15 @@ from attn_cli.scans.numbers.ranges import OWN, POSITION_EDGES, POSITIONS, STEP_E
 from attn_cli.scans.read.token_rows import TokenRows
 from attn_cli.summaries.reducers.heads.alignment import Alignment
 from attn_cli.summaries.reducers.heads.head_statistics import HeadMeans
+from attn_cli.summaries.reducers.kinds import head_kinds as kinds
 from attn_cli.summaries.reducers.kinds.control import ControlRows, control_keys, offset_of
 from attn_cli.summaries.reducers.kinds.counted_rows import CountedRows, control_factors, counted_rows, have_choice
-from attn_cli.summaries.reducers.kinds.head_kinds import BACK, DUPLICATE, INDUCTION, NEXT, PREVIOUS, SELF, Kind
+from attn_cli.summaries.reducers.kinds.head_kinds import DUPLICATE, INDUCTION, Kind
 from attn_cli.summaries.reducers.kinds.targets import REACH, compact, content_lists, placed_keys, window_keys
 from attn_cli.summaries.sight import IntervalSight
 
-PLACED = (*reversed(BACK), PREVIOUS, SELF, NEXT)  # kinds with one target, in the order of their stretches
-PLACED_COLUMNS = slice(OWN - len(BACK) - 1, OWN + 2)
+PLACED = tuple(sorted(kinds.PLACED, key=lambda kind: -(kind.back or 0)))  # in the order of their stretches
+PLACED_COLUMNS = slice(OWN - (PLACED[0].back or 0), OWN - (PLACED[-1].back or 0) + 1)  # one place each, none left out
 CONTENT_KINDS = (INDUCTION, DUPLICATE)
 LARGEST = TopK(1, scores=False)
 

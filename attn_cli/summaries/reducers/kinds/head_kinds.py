@@ -14,6 +14,7 @@ class Kind(NamedTuple):
     letter    in a grid of heads
     name      in Python and machine output: `<name>_weight`, `<name>_baseline`
     words     in a legend
+    does      what one head of it does, in a sentence
     meaning   what the JSON Schema says of its targets
     rank      kinds of a smaller rank go first, where a head could be named by several
     back      where its only target is the key so many places before the query, which number; None elsewhere
@@ -22,6 +23,7 @@ class Kind(NamedTuple):
     letter: str
     name: str
     words: str
+    does: str
     meaning: str
     rank: int
     back: int | None = None
@@ -29,17 +31,42 @@ class Kind(NamedTuple):
 
 CONTENT, PLACE, MARKS, SPREAD = range(4)  # ranks
 
-INDUCTION = Kind("I", "induction", "induction", "the keys after earlier places of the query's token", CONTENT)
-DUPLICATE = Kind("D", "duplicate", "duplicate", "earlier places of the query's token; in encoders all others", CONTENT)
-PREVIOUS = Kind("P", "previous", "previous", "the key before the query", PLACE, 1)
-NEXT = Kind("N", "next", "next", "the key after the query", PLACE, -1)
-SELF = Kind("S", "self", "self", "the query's own place", PLACE, 0)
-BACK = tuple(
-    Kind(str(k), f"back{k}", f"{k} back", f"the key {k} places before the query", PLACE, k) for k in range(2, 9)
+INDUCTION = Kind(
+    "I",
+    "induction",
+    "induction",
+    "looks at what followed this token before",
+    "the keys after earlier places of the query's token",
+    CONTENT,
 )
-FIRST = Kind("F", "first", "first", "key 0, and the learned sink where there is one", MARKS)
-DELIMITER = Kind(".", "delimiter", "delimiter", "special tokens but the first, and punctuation", MARKS)
-WINDOW = Kind("W", "window", "window", "keys at most 4 places away", SPREAD)
-UNIFORM = Kind("U", "uniform", "uniform", "no target: entropy over that of uniform attention", SPREAD)
+DUPLICATE = Kind(
+    "D",
+    "duplicate",
+    "duplicate",
+    "looks at this token's other places",
+    "earlier places of the query's token; in encoders all others",
+    CONTENT,
+)
+PREVIOUS = Kind("P", "previous", "previous", "looks at the token before", "the key before the query", PLACE, 1)
+NEXT = Kind("N", "next", "next", "looks at the token after", "the key after the query", PLACE, -1)
+SELF = Kind("S", "self", "self", "looks at its own token", "the query's own place", PLACE, 0)
+BACK = tuple(
+    Kind(str(k), f"back{k}", f"{k} back", f"looks {k} tokens back", f"the key {k} places before the query", PLACE, k)
+    for k in range(2, 9)
+)
+FIRST = Kind("F", "first", "first", "rests on the first token", "key 0, and the learned sink where there is one", MARKS)
+DELIMITER = Kind(
+    ".",
+    "delimiter",
+    "delimiter",
+    "looks at punctuation and special tokens",
+    "special tokens but the first, and punctuation",
+    MARKS,
+)
+WINDOW = Kind("W", "window", "window", "looks at the tokens around", "keys at most 4 places away", SPREAD)
+UNIFORM = Kind("U", "uniform", "uniform", "spreads evenly over all it may see",
+               "no target: entropy over that of uniform attention", SPREAD)  # fmt: skip
 
 KINDS = (INDUCTION, DUPLICATE, PREVIOUS, NEXT, SELF, *BACK, FIRST, DELIMITER, WINDOW, UNIFORM)
+PLACED = tuple(kind for kind in KINDS if kind.back is not None)
+"""The kinds with one target, at a fixed distance."""

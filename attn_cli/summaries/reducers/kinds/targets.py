@@ -9,18 +9,7 @@ import numpy as np
 
 from attn_cli.prompt import Token
 from attn_cli.summaries.reducers.kinds.control import ControlRows, control_keys, offset_of
-from attn_cli.summaries.reducers.kinds.head_kinds import (
-    BACK,
-    CONTENT,
-    DUPLICATE,
-    FIRST,
-    INDUCTION,
-    NEXT,
-    PREVIOUS,
-    SELF,
-    WINDOW,
-    Kind,
-)
+from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, DUPLICATE, FIRST, INDUCTION, PLACED, WINDOW, Kind
 
 MOST_PLACES = 64  # of one token: ten thousand commas would cost n²
 REACH = 4  # of the window
@@ -68,7 +57,7 @@ def targets_of(
     m = len(keys)
     names = names_of(keys)
     lists = content_lists(names, is_causal=is_causal)
-    placed = (PREVIOUS, *([] if is_causal else [NEXT]), SELF, *BACK)
+    placed = [kind for kind in PLACED if not is_causal or kind.back >= 0]  # type: ignore[operator]
     lists |= {kind: keys[:, None] for kind, keys in zip(placed, _inside(placed_keys(placed, m), m).T, strict=True)}
     lists[FIRST] = np.zeros((m, 1), dtype=np.int64)
     lists[WINDOW] = _inside(window_keys(m, is_causal=is_causal), m)
