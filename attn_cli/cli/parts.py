@@ -10,6 +10,7 @@ from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.hiding import HiddenNotes, HidingOptions
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
+from attn_cli.cli.kit.run.anchored import run_anchors
 from attn_cli.cli.kit.run.asked_answer import AskedAnswer
 from attn_cli.cli.kit.run.documents import read_documents
 from attn_cli.cli.kit.run.text_cut import text_cut
@@ -56,6 +57,10 @@ def parts(
         bool,
         typer.Option("--cite", help="Mark every sentence of the answer with the parts it needed."),
     ] = False,
+    anchors: Annotated[
+        bool,
+        typer.Option("--anchors", help="Show the sentences of a long answer that its later sentences rest on."),
+    ] = False,
     everywhere: Annotated[
         bool,
         typer.Option("--everywhere", help="Mask the part for all later tokens, not only for the question."),
@@ -80,10 +85,17 @@ def parts(
       attn parts --file prompt.txt -m ./my-model --cut paragraphs --cite
       attn parts --doc report.txt --doc log.txt "Which pump?" --chat -m gpt2
       attn parts --file prompt.txt -m ./my-model --hide sink --rescale
+      attn parts --file trace.txt -m ./my-model --anchors
       attn parts --messages chat.json -m ./my-model --json
     """
     divided, asked, documents = text_cut(cut), AskedAnswer(answer, cite=cite), read_documents(doc or ())
     asked.check(options, picks_rows=token is not None)
+    if anchors:
+        clashes = {"--token": token is not None, "--cite": cite, "--everywhere": everywhere, "--by": by is not None,
+                   **hiding.given}  # fmt: skip
+        for option in (name for name, is_on in clashes.items() if is_on):
+            raise InputError(f"--anchors and {option} at once", "leave out one of them")
+        return run_anchors(options, divided, documents, asked)
 
     def report(source: Source, view: View, text: str, number: int | None) -> Report:
         text = documents.before(text)

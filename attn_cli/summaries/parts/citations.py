@@ -7,9 +7,7 @@ from itertools import pairwise
 from attn_cli.intervention import Outcome, Target
 from attn_cli.prompt import Prompt
 from attn_cli.sentences import piece_starts
-from attn_cli.summaries.parts.hidden import NEEDED_BITS, HiddenParts, are_enough
-
-_CITED_SHARE = 0.1  # of the largest effect on a sentence, in bits, that another part's effect has at least
+from attn_cli.summaries.parts.hidden import NEEDED_BITS, NEEDED_SHARE, HiddenParts, are_enough
 
 
 @dataclass(frozen=True)
@@ -17,7 +15,8 @@ class Citation:
     """A piece of an answer, and the parts that it needed.
 
     text    the piece
-    needed  (part, bits): parts without which it is half as likely or less, most needed first
+    needed  (part, bits): parts without which it is half as likely or less, most needed first; of at least a quarter of
+            the first's bits
     either  parts of which each suffices, where losses one by one come to less than half of that without the context
     bits    the change of its log2 p with the whole context hidden; None where that was not run
 
@@ -34,7 +33,7 @@ def citation_of(hidden: HiddenParts, context: Sequence[int], text: str, targets:
     """The citation of the target's tokens `targets`, whose text is `text`, by the effects of hiding `context`."""
     bits = {part: _bits(hidden.outcomes[part], targets) for part in context}
     together = None if hidden.together is None else _bits(hidden.together, targets)
-    least = max(NEEDED_BITS, -_CITED_SHARE * min(bits.values(), default=0.0))
+    least = max(NEEDED_BITS, -NEEDED_SHARE * min(bits.values(), default=0.0))
     needed = sorted(((part, value) for part, value in bits.items() if value <= -least), key=lambda pair: pair[1])
     either: list[int] = []
     if together is not None and together <= -NEEDED_BITS and not are_enough([*bits.values()], together):

@@ -67,7 +67,7 @@ _NEEDED = (
 _CITATION = (
     Field("text", TEXT, "a sentence of the answer, or all of it without --cite"),
     Field("needed", Rows(_NEEDED), "the parts without which it is half as likely or less, most needed first; at least "
-          "a tenth of the first's bits"),
+          "a quarter of the first's bits"),
     Field("either", each(COUNT), "parts of which each suffices, where no single part is needed and all of them "
           "together are", lambda citation: list(citation.either)),
     Field("context_bits", NUMBER, "change of its log2 p with all parts before the question masked at once; above -1 it "

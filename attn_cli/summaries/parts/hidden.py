@@ -10,6 +10,8 @@ from attn_cli.summaries.parts.text_parts import TextPart
 
 NEEDED_BITS = 1.0
 """An answer needs what halves its probability, or more, when it is hidden."""
+NEEDED_SHARE = 0.25
+"""Of the bits that an answer loses without the part that it needs most: what another part is worth that it needs."""
 
 
 @dataclass(frozen=True, eq=False)

