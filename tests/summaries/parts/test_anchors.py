@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attn_cli.call import AttentionCall, Call, Place
+from attn_cli.attention_call import AttentionCall
+from attn_cli.call import Call, Place
 from attn_cli.kernel.definition.masks import Causal
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Generated, Prompt, Token
