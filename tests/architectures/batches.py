@@ -130,7 +130,7 @@ def cached(model: PreTrainedModel, inputs: Inputs) -> str:
     return str(moved) if everything else ""
 
 
-CACHES = ("past_key_values", "cache_params", "past_buckets_states")
+CACHES = ("cache", "past_key_values", "cache_params", "past_buckets_states")
 
 
 def answer_or_error(question: Callable[..., str], *arguments: Any) -> str:

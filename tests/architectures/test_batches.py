@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 
 from attn_cli.sources.huggingface.known_types import TYPES
-from tests.architectures.batches import SHORT, Moved, cached, moved_by_padding, padded, text_inputs, weights_and_output
+from tests.architectures.batches import (
+    CACHES,
+    SHORT,
+    Moved,
+    cached,
+    moved_by_padding,
+    padded,
+    text_inputs,
+    weights_and_output,
+)
 from tests.architectures.check import built
 from tests.architectures.inputs import TOKENS
 from tests.architectures.overrides import VARIANTS
@@ -51,7 +60,8 @@ def test_with_a_cache_several_tokens_attend_as_without(name: str) -> None:
     model = tiny_model(name, "tiny")
     whole, _ = weights_and_output(model, {"input_ids": TOKENS})
     _, output = weights_and_output(model, {"input_ids": TOKENS[:, :SHORT], "use_cache": True})
-    then, _ = weights_and_output(model, {"input_ids": TOKENS[:, SHORT:], "past_key_values": output.past_key_values})
+    cache = next(name for name in CACHES if name in output)
+    then, _ = weights_and_output(model, {"input_ids": TOKENS[:, SHORT:], cache: output[cache]})
     for place, expected in whole.items():
         np.testing.assert_allclose(then[place], expected[:, SHORT:], atol=TOLERANCE)
 

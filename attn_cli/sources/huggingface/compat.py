@@ -7,7 +7,7 @@ what is replaced while a .gguf file is read stands in `load/gguf_once.py`.
 """
 
 import sys
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from typing import Any
 
 import torch
@@ -36,6 +36,7 @@ __all__ = [
     "audio_lengths",
     "bidirectional_mask_function",
     "builder_of",
+    "cache_name",
     "causal_mask_function",
     "eager_function",
     "eager_mask",
@@ -135,6 +136,18 @@ def models_of(auto_class: Any) -> Mapping[type, Any]:
     """
     models: Mapping[type, Any] = auto_class._model_mapping
     return models
+
+
+# Names of a key/value cache among the arguments and outputs of a forward: transformers 5.24 renamed `past_key_values`.
+_CACHE_NAMES = ("cache", "past_key_values")
+
+
+def cache_name(parameters: Iterable[str]) -> str | None:
+    """The name of the key/value cache among a forward's parameters, and in its output; None for a model without one.
+
+    Another name: interventions run without the rows before them kept, which takes longer.
+    """
+    return next((name for name in _CACHE_NAMES if name in parameters), None)
 
 
 def is_quantised(model: Any) -> bool:

@@ -237,3 +237,11 @@ def source_and_note(model: Any, inputs: Any) -> tuple[str, ...]:
     first, second = (source.read([])[0].warnings for _ in range(2))
     assert first == second
     return first
+
+
+def test_a_decoder_takes_and_gives_its_cache_under_one_name() -> None:
+    model, _ = built("llama")
+    name = compat.cache_name(inspect.signature(model.forward).parameters)
+    assert name is not None and name in model(input_ids=torch.arange(4)[None], use_cache=True)
+    assert compat.cache_name({"cache", "input_ids"}) == "cache"  # as in transformers 5.24
+    assert compat.cache_name({"past_key_values"}) == "past_key_values" and compat.cache_name({"input_ids"}) is None

@@ -26,6 +26,7 @@ from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
 from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.session import attending
+from attn_cli.sources.huggingface.compat import cache_name
 from attn_cli.sources.huggingface.failures import why_missing
 from attn_cli.sources.huggingface.intervene.attention import InterveningAttention
 from attn_cli.sources.huggingface.intervene.baseline_run import BaselineRun
@@ -47,6 +48,7 @@ class Runner:
     ) -> None:
         self.model, self.stack = loaded.generating or loaded.model, loaded.model
         self._parameters = signature(self.model.forward).parameters
+        self._cache_name = cache_name(self._parameters)
         cache = {"use_cache": False} if "use_cache" in self._parameters else {}
         self.arguments = {**cache, **arguments}
         self.rows, self.first = rows, first
@@ -65,14 +67,14 @@ class Runner:
     def has_cache(self) -> bool:
         """True if the model may keep the rows before `first` in a cache of its own."""
         is_text = self.arguments.keys() <= {"input_ids", "attention_mask", "use_cache"}
-        return is_text and bool(self.first) and "past_key_values" in self._parameters
+        return is_text and bool(self.first) and self._cache_name is not None
 
     @cached_property
     def _prefix(self) -> Any:
         """The model's own cache of the rows before `first`, from a pass over these alone; LoadError without one."""
         with torch.no_grad():
             output = self.model(**first_tokens(self.arguments, self.first) | {"use_cache": True})
-        cache = output.get("past_key_values")
+        cache = output.get(self._cache_name)
         if not isinstance(cache, Cache):
             raise LoadError("the model hands on no cache", "")
         return cache
@@ -143,7 +145,7 @@ class Runner:
         if "position_ids" in self._parameters:
             arguments["position_ids"] = torch.arange(batch.first, self.rows, device=ids.device)[None]
         if not self.calls.past:
-            arguments |= {"past_key_values": self._copies_of_prefix(batch.size), "use_cache": True}
+            arguments |= {str(self._cache_name): self._copies_of_prefix(batch.size), "use_cache": True}
         return arguments
 
     @contextmanager
