@@ -1,6 +1,6 @@
 """The stations of a model's pass, in the order in which it computes them, and a reference that is run through them."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -93,6 +93,13 @@ class PlantedMistake(NamedTuple):
     kind: str
 
 
+Mistakes = Mapping[PlantedMistake, Collection[int] | None]
+"""Mistakes that are made, each in the layers that it has here; in all for None."""
+
+Given = Mapping[Station, Callable[[], np.ndarray]]
+"""What reads the numbers `[n, heads, width]` or `[n, width]` that a pass goes on with behind a station."""
+
+
 class Reference(Protocol):
     """A model that is run through its stations as it must be, in another precision, or with mistakes."""
 
@@ -105,14 +112,16 @@ class Reference(Protocol):
         wanted: Collection[Station],
         arrive: Arrive,
         *,
+        given: Given | None = None,
         precision: str | None = None,
-        mistakes: Sequence[PlantedMistake] = (),
-        layers: Collection[int] | None = None,
+        draw: int = 0,
+        mistakes: Mistakes | None = None,
     ) -> None:
         """One pass over tokens, which ends with the last wanted station; logits come for `logit_rows` alone.
 
+        given      in place of the model's own numbers, of at least so many tokens
         precision  to which numbers are rounded as if the model were computed in it: float32, bfloat16, float16, 4-bit
-        mistakes   that are made, in `layers` alone or in all
+        draw       above 0, rounding goes up or down by chance, another way for each number
         """
 
     def mistakes(self, layer: int) -> Sequence[PlantedMistake]:

@@ -1,26 +1,27 @@
-"""What `attn bisect` is held to, measured: `python -m tests.bisect [SECONDS] [SEED]` runs as many cases as fit.
+"""What `attn bisect` is held to, measured: `python -m tests.bisect SECONDS SEED FILE [KIND]` runs as many cases as fit.
 
-Mistakes x tiny types of transformers x precisions in an order drawn by the seed, pairs of mistakes, innocent pairs, and
-mistakes that are in no register. A case whose mistake changes nothing beyond rounding is no case.
+Kinds: right models in several ways (innocent), one mistake in a tiny type of transformers (single) or in a port to
+plain NumPy (port), two at once (pairs), and mistakes that no register has (outside). Cases are drawn by the seed; one
+whose mistake changes nothing beyond rounding is no case. Each adds a line to FILE; what all of its lines come to is
+printed.
 """
 
-import itertools
+import json
+import logging
 import sys
 import time
 import warnings
 from collections import Counter
+from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from attn_cli.dump import Dump, DumpArray
-from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
-from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions
-from attn_cli.sources.huggingface.source import ModelSource
-from attn_cli.summaries.bisect.answer import Bisected, BisectRequest, bisect
-from tests.architectures.tiny import tiny_model
-from tests.bisect.patched import PASS_NAMES, PASS_PLANTS, PLANTS, copied, quantised, seen
+from tests.bisect.cases import PortCase, TinyCase, is_named, is_placed
+from tests.bisect.families import FAMILIES, MISTAKES, OUTSIDE, port_of, tiny
+from tests.bisect.patched import PASS_PLANTS, PLANTS
 
 TYPES = (  # noqa: SIM905
     "llama mistral qwen2 qwen3 gemma gemma2 gemma3_text phi phi3 stablelm starcoder2 olmo olmo2 cohere cohere2 "
@@ -30,136 +31,100 @@ TYPES = (  # noqa: SIM905
     "vaultgemma lfm2 zamba2 jamba "
 ).split()
 PRECISIONS = ("float32", "bfloat16", "4-bit")
-FAR = {"float32": 1e-3, "bfloat16": 0.2, "4-bit": 1.0}  # relative, from which on a mistake shows beyond rounding
+WAYS = ("", "", "sdpa", "padded", "own 4-bit")
+_RECURRENT = ("jamba", "zamba2", "lfm2", "minimax")  # whose layers read padding
+KINDS = {"innocent": 0.35, "single": 0.3, "port": 0.15, "pairs": 0.1, "outside": 0.1}
+"""The kinds of cases, and the share of the time that each gets."""
 
 
-def source_of(model: Any, name: str) -> ModelSource:
-    """A tiny model with its head as a source."""
-    stack = getattr(model, model.base_model_prefix, model)
-    about = {"model": name, "type": name}
-    return ModelSource(LoadedModel(stack, None, about, Origin(name, name, OriginOptions()), model))
+def drawn(kind: str, random: np.random.Generator) -> tuple[str, tuple[str, ...], str, str]:
+    """The type or family, the mistakes, the precision and the way of a case."""
+    every = (*PLANTS, *PASS_PLANTS)
+    precision = str(random.choice(PRECISIONS))
+    if kind == "innocent":
+        name, way = str(random.choice(TYPES)), str(random.choice(WAYS))
+        way = "" if way == "padded" and name in _RECURRENT else way
+        return name, (), "float32" if way == "own 4-bit" else precision, way
+    if kind == "single":
+        return str(random.choice(TYPES)), (str(random.choice(every)),), precision, ""
+    if kind == "pairs" and random.random() < 0.5:
+        pairs = list(combinations(every, 2))
+        return str(random.choice(TYPES)), pairs[random.integers(len(pairs))], "float32", ""
+    family = str(random.choice(list(FAMILIES)))
+    possible = [name for name, fits in MISTAKES.items() if fits(port_of(family, tiny(family))[1])]
+    if kind == "pairs":
+        pairs = list(combinations(possible, 2))
+        return family, pairs[random.integers(len(pairs))], "float32", "port"
+    return family, (str(random.choice(OUTSIDE if kind == "outside" else possible)),), precision, "port"
 
 
-def dump_of(arrays: dict[str, np.ndarray], ids: np.ndarray) -> Dump:
-    """The arrays as a dump that was read."""
-    made = tuple(DumpArray(name, x.shape, "float32", lambda x=x: x) for name, x in arrays.items())
-    return Dump("dump", made, tuple(ids.tolist()))
+def outcome(
+    kind: str, name: str, plants: tuple[str, ...], precision: str, way: str, seed: int
+) -> dict[str, Any] | None:
+    """One case as a row of the results; None where there is no such case."""
+    row: dict[str, Any] = {"kind": kind, "type": name, "plants": plants, "precision": precision, "way": way,
+                           "seed": seed}  # fmt: skip
+    try:
+        case: Any = PortCase(name, plants, precision, seed) if way == "port" else TinyCase(
+            name, plants, precision, seed, way)  # fmt: skip
+        made = case.dump()
+    except Exception as error:
+        return row | {"not built": type(error).__name__}
+    if made is None:
+        return None
+    start = time.process_time()
+    try:
+        answer = case.verdict(made.arrays)
+    except Exception as error:
+        return row | {"failed": f"{type(error).__name__}: {error}"}
+    found = answer.first.placed.array.name if answer.first else ""
+    causes = [(one.planted.name, one.layers) for one in (answer.cause.mistakes if answer.cause else ())]
+    row |= {"found": found, "expected": [name for name, _ in made.changed[:1]], "causes": causes,
+            "seconds": time.process_time() - start}  # fmt: skip
+    if kind == "innocent":
+        return row | {"good": not found}
+    placed = is_placed(answer, made)
+    return row | {
+        "placed": placed,
+        "good": placed and not causes if kind == "outside" else is_named(answer, case.names()),
+    }
 
 
-class Case:
-    """A tiny type with mistakes in a precision."""
-
-    def __init__(self, name: str, plants: tuple[str, ...], precision: str, seed: int) -> None:
-        self.name, self.plants, self.precision = name, plants, precision
-        self.random = np.random.default_rng(seed)
-        self.model = tiny_model(name, "tiny")
-        words = self.model.config.get_text_config().vocab_size
-        self.ids = self.random.integers(0, words, 24)
-
-    def dump(self) -> tuple[dict[str, np.ndarray], str] | None:
-        """The mistaken arrays, and the name of the first that shows it; None where there is no such mistake."""
-        port = copied(self.model)
-        if self.precision == "4-bit":
-            quantised(port)
-        right = seen(copied(port), self.ids, precision=self.precision)
-        of_pass = [plant for plant in self.plants if plant in PASS_PLANTS]
-        for plant in self.plants:
-            if plant in PLANTS and not PLANTS[plant][1](port):
-                return None
-        wrong = seen(port, self.ids, of_pass[0] if of_pass else "", self.precision)
-        if len(self.plants) > 1 and not all(self._shows(plant, right) for plant in self.plants):
-            return None
-        for name, x in wrong.items():
-            size = np.sqrt((right[name] ** 2).mean(-1)) + 1e-9
-            if (np.sqrt(((x - right[name]) ** 2).mean(-1)) / size).max() > FAR[self.precision]:
-                return wrong, name
-        return (wrong, "") if not self.plants else None
-
-    def _shows(self, plant: str, right: dict[str, np.ndarray]) -> bool:
-        """True if the mistake alone changes what is dumped."""
-        port = copied(self.model)
-        if plant in PLANTS:
-            PLANTS[plant][1](port)
-        alone = seen(port, self.ids, plant if plant in PASS_PLANTS else "", self.precision)
-        return any(np.abs(x - right[name]).max() > FAR[self.precision] * np.abs(right[name]).max()
-                   for name, x in alone.items())  # fmt: skip
-
-    def verdict(self, arrays: dict[str, np.ndarray]) -> Bisected:
-        """The product's answer."""
-        request = BisectRequest("4-bit" if self.precision == "4-bit" else None)
-        reference = source_of(self.model, self.name).reference()
-        return bisect(reference, self.ids.tolist(), dump_of(arrays, self.ids), request, lambda words: None)
+def totals(rows: list[dict[str, Any]]) -> None:
+    """Print the cases of every kind by what came out, and what went wrong by mistake, type and precision."""
+    for kind in dict.fromkeys(row["kind"] for row in rows):
+        of_kind = [row for row in rows if row["kind"] == kind and "not built" not in row]
+        placed, good = (sum(row.get(key, False) for row in of_kind) for key in ("placed", "good"))
+        failed, false = sum("failed" in row for row in of_kind), sum(is_false(row) for row in of_kind)
+        words = f"{kind}: {len(of_kind)} cases, placed {placed}, right {good}, failed {failed}, false cause {false}"
+        print(words, f"{np.mean([row.get('seconds', 0) for row in of_kind]):.2f} s each")
+        bad = [row for row in of_kind if not row.get("good", False)]
+        for key in ("plants", "type", "precision"):
+            counts = Counter(str(row[key]) for row in bad)
+            print(f"  not right by {key}: {', '.join(f'{name} {count}' for name, count in counts.most_common(8))}")
 
 
-def name_of(plant: str) -> str:
-    """Its name in the register."""
-    return PASS_NAMES[plant] if plant in PASS_PLANTS else PLANTS[plant][0]
-
-
-def is_named(answer: Bisected, plants: tuple[str, ...]) -> bool:
-    """True if every planted mistake is among those that are named."""
-    names = [part for mistake in (answer.cause.mistakes if answer.cause else ()) for part in mistake.name.split("+")]
-    names += [mistake.name for mistake in (answer.cause.mistakes if answer.cause else ())]
-    wanted = [{name_of(plant), "positions+1"} if plant == "positions" else {name_of(plant)} for plant in plants]
-    return all(any(name.startswith(tuple(each)) for name in names) for each in wanted)
-
-
-def measure(kind: str, cases: Any, until: float, *, verbose: bool) -> Counter[str]:
-    """Run cases until a time; counts by outcome."""
-    counts: Counter[str] = Counter()
-    for name, plants, precision, seed in cases:
-        if time.monotonic() > until:
-            break
-        try:
-            case = Case(name, plants, precision, seed)
-            made = case.dump()
-        except Exception as error:
-            counts[f"not built: {type(error).__name__}"] += 1
-            continue
-        if made is None:
-            continue
-        arrays, first = made
-        try:
-            answer = case.verdict(arrays)
-        except Exception as error:
-            counts["cases"] += 1
-            counts["failed"] += 1
-            print(f"  {kind} {name} {plants} {precision}: {type(error).__name__}: {error}")
-            continue
-        counts["cases"] += 1
-        found = answer.first.placed if answer.first else None
-        if not plants:
-            counts["called wrong"] += found is not None
-        else:
-            own = next((one.placed.at for one in answer.judged if one.placed.array.name == first), None)
-            counts["placed"] += found is not None and (found.array.name == first or found.at == own)
-            counts["named"] += is_named(answer, plants)
-        good = (found is None) if not plants else is_named(answer, plants)
-        if verbose and not good:
-            at = "" if found is None else f"{found.array.name} ({found.at.kind})"
-            words = [x.name for x in answer.cause.mistakes] if answer.cause else []
-            print(f"  {kind} {name} {plants} {precision}: first {at} for {first}, named {words}", flush=True)
-    return counts
+def is_false(row: dict[str, Any]) -> bool:
+    """True for a case with a cause that is not right."""
+    return bool(row.get("causes")) and not row["good"]
 
 
 def main() -> None:
-    """Print a line for every bar."""
+    """Run as many cases as fit, add them to a file of rows, and print what all rows of the file come to."""
     warnings.filterwarnings("ignore")
+    logging.disable(logging.WARNING)
     torch.set_num_threads(1)
-    seconds, seed = (float(sys.argv[1]) if len(sys.argv) > 1 else 600), int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    seconds, seed, file = float(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
     random = np.random.default_rng(seed)
-    every = [*PLANTS, *PASS_PLANTS]
-
-    def shuffled(cases: list[Any]) -> list[Any]:
-        return [cases[at] for at in random.permutation(len(cases))]
-
-    single = [(t, (p,), d, seed + i) for i, (t, p, d) in enumerate(itertools.product(TYPES, every, PRECISIONS))]
-    pairs = [(t, pair, "float32", seed + i) for i, (t, pair) in
-             enumerate(itertools.product(TYPES, itertools.combinations(every, 2)))]  # fmt: skip
-    innocent = [(t, (), d, seed + i) for i, (t, d, _) in enumerate(itertools.product(TYPES, PRECISIONS, range(12)))]
-    for kind, cases, share in (("innocent", innocent, 0.3), ("single", single, 0.5), ("pairs", pairs, 0.2)):
-        counts = measure(kind, shuffled(cases), time.monotonic() + seconds * share, verbose=True)
-        print(kind, dict(counts), flush=True)
+    kinds = {sys.argv[4]: 1.0} if len(sys.argv) > 4 else KINDS
+    with file.open("a") as out:
+        for kind, share in kinds.items():
+            until = time.process_time() + seconds * share
+            while time.process_time() < until:
+                row = outcome(kind, *drawn(kind, random), int(random.integers(2**31)))
+                if row is not None:
+                    print(json.dumps(row), file=out, flush=True)
+    totals([json.loads(line) for line in file.read_text().splitlines()])
 
 
 if __name__ == "__main__":

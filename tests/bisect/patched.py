@@ -215,14 +215,24 @@ def quantised(model: Model) -> Model:
 
 
 @torch.no_grad()
-def seen(model: Model, ids: np.ndarray, plant: str = "", precision: str = "float32") -> dict[str, np.ndarray]:
-    """What the modules of every layer returned, and the input of W_O, by their paths, in the order of the pass."""
+def seen(
+    model: Model, ids: np.ndarray, plant: str = "", precision: str = "float32", pads: int = 0
+) -> dict[str, np.ndarray]:
+    """What the modules of every layer returned, and the input of W_O, by their paths, in the order of the pass.
+
+    pads  tokens of padding before the text, of which nothing is kept
+    """
     found: dict[str, np.ndarray] = {}
 
     def note(path: str, x: Any) -> None:
         x = x[0] if isinstance(x, tuple) else x
-        if isinstance(x, torch.Tensor) and x.is_floating_point() and x.ndim == 3 and x.shape[:2] == (1, len(ids)):
-            found.setdefault(path, x[0].float().numpy().copy())
+        if (
+            isinstance(x, torch.Tensor)
+            and x.is_floating_point()
+            and x.ndim == 3
+            and x.shape[:2] == (1, len(ids) + pads)
+        ):
+            found.setdefault(path, x[0, pads:].float().numpy().copy())
 
     handles = []
     for path, module in model.named_modules():
@@ -236,6 +246,11 @@ def seen(model: Model, ids: np.ndarray, plant: str = "", precision: str = "float
     if precision in ("bfloat16", "float16"):
         model = model.to(getattr(torch, precision))
     n = len(ids)
+    if pads:
+        padded = np.concatenate([ids[:pads], ids])
+        arguments |= {"input_ids": torch.from_numpy(padded)[None],
+                      "attention_mask": (torch.arange(n + pads) >= pads).long()[None],
+                      "position_ids": (torch.arange(n + pads) - pads).clamp(min=0)[None]}  # fmt: skip
     if plant in ("mask missing", "diagonal"):
         lowest = torch.finfo(model.dtype).min
         allowed = torch.ones(n, n, dtype=torch.bool) if plant == "mask missing" else torch.ones(n, n).tril(1).bool()
@@ -243,7 +258,7 @@ def seen(model: Model, ids: np.ndarray, plant: str = "", precision: str = "float
     if plant == "positions":
         arguments["position_ids"] = torch.arange(1, n + 1)[None]
     logits = model(**arguments).logits
-    found["lm_head"] = logits[0].float().numpy()
+    found["lm_head"] = logits[0, pads:].float().numpy()
     for handle in handles:
         handle.remove()
     return found

@@ -38,6 +38,7 @@ class Settings:
     parallel: bool = False
     after_norms: bool = False  # Gemma 2: norms behind attention and MLP, too
     qk_norm: bool = False
+    experts: int = 0  # chosen for each token
     precision: str = "float32"
     wrong: frozenset[str] = field(default_factory=frozenset)
 
@@ -102,11 +103,13 @@ class Port:
         """The whole pass."""
         s = self.s
         ids = np.asarray(list(ids))
-        x = self.w["embed"][ids]
+        x = self.w["embed"][np.roll(ids, 1) if self.has("tokens+1") else ids]
+        if self.has("tokens+1"):
+            x[0] = self.w["embed"][ids[0]]
         if not self.has("embedding-scale-missing"):
             x = x * np.float32(s.embedding_scale)
         if "positions" in self.w:
-            x = x + self.w["positions"][np.arange(len(ids))]
+            x = x + self.w["positions"][np.arange(len(ids)) + self.has("positions+1")]
         if "embed_norm.w" in self.w:
             x = self.norm(x, "embed_norm")
         x = self.keep("embed_tokens", self.r(x))
@@ -118,21 +121,28 @@ class Port:
         logits = x @ head.T
         if s.logit_softcap and not self.has("logit-softcap-missing"):
             logits = np.tanh(logits / s.logit_softcap) * s.logit_softcap
+        if self.has("logits-centred"):
+            logits = logits - logits.mean(-1, keepdims=True)
         self.keep("lm_head", self.r(logits))
         return self.seen
 
     def layer(self, x: np.ndarray, layer: int) -> np.ndarray:
         """One layer."""
         s, name = self.s, f"layers.{layer}"
+        second = f"{layer}.norm2" if f"{layer}.norm2.w" in self.w else f"{layer}.norm1"
+        if self.has("norms-behind"):
+            middle = self.norm(self.r(x + self.attention(x, layer)), f"{layer}.norm1")
+            return self.keep(f"{name}.l_out", self.norm(self.r(middle + self.mlp(middle, layer)), second))
         first = self.keep(f"{name}.input_layernorm", self.norm(x, f"{layer}.norm1"))
         attended = self.attention(first, layer)
-        if s.after_norms:
+        if s.after_norms and not self.has("after-norm-missing"):
             attended = self.norm(attended, f"{layer}.after1")
         middle = x if s.parallel else self.r(x + attended)
-        second = f"{layer}.norm2" if f"{layer}.norm2.w" in self.w else f"{layer}.norm1"
         made = self.mlp(self.norm(middle, second), layer)
         if s.after_norms:
             made = self.norm(made, f"{layer}.after2")
+        if self.has("outside: residual shrinks"):
+            middle = middle * np.float32(0.6)
         out = self.r(middle + attended + made) if s.parallel else self.r(middle + made)
         return self.keep(f"{name}.l_out", out)
 
@@ -165,11 +175,19 @@ class Port:
         q = self.linear(x, f"{layer}.{names[0]}").reshape(n, s.heads, s.width)
         k = self.linear(x, f"{layer}.{names[1]}").reshape(n, s.groups, s.width)
         v = self.keep(f"{name}.v_proj", self.linear(x, f"{layer}.{names[2]}").reshape(n, s.groups, s.width))
-        if s.qk_norm and not self.has("qk-norm-missing"):
+        if self.has("outside: a head of v is doubled"):
+            v = v * np.where(np.arange(s.groups) == s.groups - 1, 2, 1)[None, :, None].astype(np.float32)
+        later = self.has("qk-norm-after-rotary")
+        if s.qk_norm and not self.has("qk-norm-missing") and not later:
             q, k = self.norm(q, f"{layer}.q_norm"), self.norm(k, f"{layer}.k_norm")
         if s.frequencies is not None:
-            q = self.keep(f"{name}.q_rotated", self.r(self.turn(q)))
-            k = self.keep(f"{name}.k_rotated", self.r(self.turn(k)))
+            q, k = self.r(self.turn(q)), self.r(self.turn(k))
+        if s.qk_norm and later:
+            q, k = self.norm(q, f"{layer}.q_norm"), self.norm(k, f"{layer}.k_norm")
+        if self.has("outside: a query head is negated"):
+            q = q * np.where(np.arange(s.heads) == 1, -1, 1)[None, :, None].astype(np.float32)
+        if s.frequencies is not None:
+            q, k = self.keep(f"{name}.q_rotated", q), self.keep(f"{name}.k_rotated", k)
         scale = s.scale or s.width**-0.5
         if self.has("scale-missing", layer):
             scale = 1.0
@@ -187,6 +205,8 @@ class Port:
             scores = np.tanh(scores / 50) * 50
         scores = np.where(self.allowed(n, layer), scores, -np.inf)
         scores = scores - scores.max(-1, keepdims=True)
+        if self.has("outside: every third key is not seen"):
+            scores = np.where((np.arange(n) % 3 == 2) & (np.arange(n)[:, None] > np.arange(n)), -np.inf, scores)
         weights = np.exp(scores)
         weights = self.r(weights / weights.sum(-1, keepdims=True))
         heads = self.r(np.einsum("hqk,khd->qhd", weights, v[:, of]))
@@ -237,6 +257,8 @@ class Port:
     def mlp(self, x: np.ndarray, layer: int) -> np.ndarray:
         """Gated where there is a gate."""
         x = self.keep(f"layers.{layer}.mlp_input", x)
+        if f"{layer}.router.w" in self.w:
+            return self.keep(f"layers.{layer}.mlp", self.routed(x, layer))
         gate, up = (f"{layer}.gate", f"{layer}.up")
         if self.has("gate-up-swapped"):
             gate, up = up, gate
@@ -244,7 +266,29 @@ class Port:
             inner = self.r(self.active(self.linear(x, gate)) * self.linear(x, up))
         else:
             inner = self.r(self.active(self.linear(x, up)))
+        if self.has("outside: activations are clipped"):
+            inner = np.clip(inner, -0.3, 0.3)
         return self.keep(f"layers.{layer}.mlp", self.linear(inner, f"{layer}.down"))
+
+    def routed(self, x: np.ndarray, layer: int) -> np.ndarray:
+        """The experts with the highest scores of each token, mixed by the softmax over these."""
+        s = self.s
+        scores = self.linear(x, f"{layer}.router")
+        chosen = np.argsort(-scores, axis=-1, kind="stable")[:, : s.experts]  # [n, k]
+        of = np.exp(scores - scores.max(-1, keepdims=True))
+        picked = np.take_along_axis(of, chosen, -1)
+        weights = picked / (of if self.has("experts-not-normalised") else picked).sum(-1, keepdims=True)
+        if self.has("experts-next"):
+            chosen = (chosen + 1) % scores.shape[-1]
+        out = np.zeros_like(x)
+        for at, experts in enumerate(chosen):
+            for expert, weight in zip(experts, weights[at], strict=True):
+                gate, up = np.split(self.w[f"{layer}.experts.in"][expert] @ x[at], 2)
+                if self.has("gate-up-swapped"):
+                    gate, up = up, gate
+                inner = self.r(self.active(self.r(gate)) * self.r(up))
+                out[at] += np.float32(weight) * self.r(self.w[f"{layer}.experts.out"][expert] @ inner)
+        return self.r(out)
 
     def active(self, x: np.ndarray) -> np.ndarray:
         """The activation."""

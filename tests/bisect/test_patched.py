@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.bisect.__main__ import Case, is_named
+from tests.bisect.cases import TinyCase, is_named, is_placed
 
 
 @pytest.mark.parametrize(
@@ -16,19 +16,17 @@ from tests.bisect.__main__ import Case, is_named
     ],
 )
 def test_a_mistake_is_placed_and_named(name: str, plant: str, precision: str) -> None:
-    case = Case(name, (plant,), precision, 1)
+    case = TinyCase(name, (plant,), precision, 1)
     made = case.dump()
     assert made is not None
-    arrays, first = made
-    answer = case.verdict(arrays)
-    assert answer.first is not None
-    assert answer.first.placed.array.name == first
-    assert is_named(answer, (plant,))
+    answer = case.verdict(made.arrays)
+    assert is_placed(answer, made)
+    assert is_named(answer, case.names())
 
 
 @pytest.mark.parametrize(("name", "precision"), [("qwen2", "bfloat16"), ("gpt_neox", "float32"), ("llama", "4-bit")])
 def test_what_precision_explains_is_equal(name: str, precision: str) -> None:
-    case = Case(name, (), precision, 2)
+    case = TinyCase(name, (), precision, 2)
     made = case.dump()
     assert made is not None
-    assert case.verdict(made[0]).is_equal
+    assert case.verdict(made.arrays).is_equal

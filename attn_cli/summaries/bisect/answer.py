@@ -42,10 +42,11 @@ _ARRAY = (
     Field("first_position", COUNT, "of its first row", "placed.layout.start"),
     Field("positions", COUNT, "how many rows it has", "placed.layout.rows"),
     Field("placed_by", {"enum": ["name", "map", "numbers"]}, "what says so", "placed.by"),
-    Field("wrong", FLAG, "whether it differs by more than precision explains", "is_wrong"),
+    Field("wrong", FLAG, "whether its difference from what the model makes of the dump before it is more "
+                         "than precision explains", "is_wrong"),
     Field("error", NUMBER, "relative, at the position and head where it is furthest beyond the noise"),
     Field("noise", NUMBER, "the honest difference there, in the dump's precision"),
-)
+)  # fmt: skip
 _FIRST = (
     Field("name", TEXT, "of the array", "placed.array.name"),
     Field("layer", or_none(COUNT), "null for a station of the whole model", _layer),
@@ -55,9 +56,11 @@ _FIRST = (
     Field("noise", NUMBER, "the honest difference there"),
 )
 _MISTAKE = (
-    Field("name", TEXT, "of the mistake in the register"),
-    Field("words", TEXT, "as a sentence"),
-)
+    Field("name", TEXT, "of the mistake in the register", "planted.name"),
+    Field("words", TEXT, "as a sentence", "planted.words"),
+    Field("layers", or_none({"type": "array", "items": COUNT}), "that have it; null for all",
+          lambda one: one.layers and list(one.layers)),
+)  # fmt: skip
 _NEAREST = (
     Field("name", TEXT, "of the mistake", lambda one: one.mistakes[0].name),
     Field("words", TEXT, "as a sentence", lambda one: one.mistakes[0].words),
@@ -81,9 +84,6 @@ FIELDS = (
     Field("first", Object(_FIRST, nullable=True), "the first wrong station; null where all are equal"),
     Field("mistakes", Rows(_MISTAKE), "made together they give the dump's numbers; none where none do",
           lambda answer: answer.cause.mistakes if answer.cause else ()),
-    Field("mistaken_layers", or_none({"type": "array", "items": COUNT}),
-          "the layers that have the mistake; null for all",
-          lambda answer: answer.cause and answer.cause.layers and list(answer.cause.layers)),
     Field("explains_all", or_none(FLAG), "whether every array is within the noise with it; null without a mistake",
           lambda answer: answer.cause.explains_all if answer.cause and answer.cause.mistakes else None),
     Field("still_wrong", Object(_FIRST, nullable=True), "the first station that is wrong with the mistake, too"),
@@ -171,11 +171,10 @@ def bisect(
     if not found:
         raise InputError(_nothing(dump, placing, unplaced), "is it this model's, and of this text? --map NAME=STATION")
     placed = {name: one for name, (one, _) in found.items()}
-    comparison = HeldAgainst(reference, ids, placed, placing.kept)
     precision = request.precision or _precision(placed)
-    step(f"the same in {precision}")
-    comparison.measure_noise(precision)
-    judged = tuple(comparison.judged({name: errors for name, (_, errors) in found.items()}))
+    free = {name: errors for name, (_, errors) in found.items()}
+    comparison = HeldAgainst(reference, ids, placed, free, precision)
+    judged = tuple(comparison.compared(step))
     cause = cause_of(comparison, judged, step) if any(one.is_wrong for one in judged) else None
     return Bisected(dump, precision, len(ids), judged, tuple(unplaced), cause, request.differing)
 

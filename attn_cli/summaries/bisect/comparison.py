@@ -1,16 +1,18 @@
 """A dump against the reference: the errors of its placed arrays, the noise of its precision, and what is wrong."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from attn_cli.stations import PlantedMistake, Reference, Station
+from attn_cli.stations import Mistakes, Reference, Station
 from attn_cli.summaries.bisect.errors import UNITS, Errors, Noise, errors_of, kept_rows, root_mean_squares
 from attn_cli.summaries.bisect.placing import Placed
 
 _FEWEST = 64  # tokens on which mistakes are tried, at least
 _SHOWING = 32  # wrong rows that these must have, where there are so many
+_DRAWS = 4  # ways in which numbers are rounded, at most, before an array is called wrong
+_FEW_WRONG, _SLIGHTLY = 0.3, 6.0  # the share of places, and the excess, up to which that is doubtful
 _SAME = 16.0  # times the noise that a model's numbers differ by at most where later tokens don't matter
 
 
@@ -31,6 +33,11 @@ class Compared:
     def is_wrong(self) -> bool:
         """True where any position is off by more than what is allowed."""
         return self.worst > 1
+
+    @property
+    def is_doubtful(self) -> bool:
+        """True where few places are wrong, or slightly: another way of rounding may explain them."""
+        return self.worst <= _SLIGHTLY or float(np.mean(self.over > 1)) <= _FEW_WRONG
 
     @property
     def typical(self) -> float:
@@ -60,18 +67,53 @@ class Compared:
 class HeldAgainst:
     """The placed arrays of a dump, held against passes of a reference over `ids`.
 
-    kept   the reference's numbers of every station at the rows where noise is measured
-    noise  of every station in the dump's precision
+    Passes go on with the dump's own numbers behind every station that it holds whole: what is wrong there was computed
+    wrongly from what came before, and what is right can come after something wrong.
+
+    free       the errors of every array against a pass that goes on with the reference's numbers alone
+    precision  of the dump
+    noise      of every station: of each draw, and of each mistake that was found
     """
 
     reference: Reference
     ids: Sequence[int]
     placed: Mapping[str, Placed]
-    kept: Mapping[Station, np.ndarray]
-    noise: dict[Station, Noise] = field(default_factory=dict)
-    precision: str = "float32"
+    free: Mapping[str, Errors]
+    precision: str
+    noise: dict[Station, list[Noise]] = field(default_factory=dict)
+    _right: dict[Station, np.ndarray] = field(default_factory=dict)
 
-    def shortest(self, first: "Compared") -> int | None:
+    def __post_init__(self) -> None:
+        self.given: dict[Station, Callable[[], np.ndarray]] = {}
+        for name, placed in self.placed.items():
+            errors = self.free[name]
+            is_whole = placed.layout.start == 0 and placed.layout.rows == len(self.ids) == len(errors.error)
+            if is_whole and placed.at.kind != "logits" and np.isfinite(errors.error).all():
+                self.given.setdefault(placed.at, placed.values)
+
+    def compared(self, step: Callable[[str], None]) -> list[Compared]:
+        """All arrays, in the order of the pass; `step` is told what is being done."""
+        step("the dump's numbers from station to station")
+        errors = self._errors(self.placed, {}, self._right)
+        step(f"the same in {self.precision}")
+        self._measure(self._stations(self.placed), {})
+        judged = self._better(self.judged(errors), self.judged(self.free))
+        for draw in range(1, _DRAWS):
+            doubtful = [one.placed.array.name for one in judged if one.is_wrong and one.is_doubtful]
+            if not doubtful:
+                break
+            step(f"the same in {self.precision}, rounded another way")
+            self._measure(self._stations(doubtful), {}, draw=draw)
+            judged = self._better(self.judged(errors), self.judged(self.free))
+        return judged
+
+    @staticmethod
+    def _better(judged: Sequence[Compared], free: Sequence[Compared]) -> list[Compared]:
+        """Of every array the comparison in which it is nearer: a number may be dumped wrongly, and used rightly."""
+        by_name = {one.placed.array.name: one for one in free}
+        return [min(one, by_name[one.placed.array.name], key=lambda each: each.worst) for one in judged]
+
+    def shortest(self, first: Compared) -> int | None:
         """How many tokens show what is wrong with an array, where the model gives them the same numbers alone.
 
         None for all of them.
@@ -80,75 +122,84 @@ class HeldAgainst:
         count = max(_FEWEST, 1 << int(rows[min(len(rows) - 1, _SHOWING)]).bit_length())
         if count * 2 > len(self.ids) or first.placed.at.kind == "logits":
             return None
-        alone: dict[Station, np.ndarray] = {}
-        at = first.placed.at
-        self.reference.run(self.ids[:count], {at}, lambda at, x: alone.__setitem__(at, x.copy()))
+        at, alone = first.placed.at, []
+        self.reference.run(self.ids[:count], {at}, lambda _, x: alone.append(x.copy()), given=self.given)
         kept = kept_rows(len(self.ids))
         rows = kept[kept < count]
-        noise = self.noise[at].difference.max()
-        return count if np.abs(alone[at][rows] - self.kept[at][: len(rows)]).max() <= _SAME * noise else None
+        noise = max(noise.difference.max() for noise in self.noise[at])
+        return count if np.abs(alone[0][rows] - self._right[at][: len(rows)]).max() <= _SAME * noise else None
 
-    def measure_noise(self, precision: str) -> None:
-        """Run the reference in a precision, and keep how far its stations are from the plain pass."""
-        self.precision = precision
-        self.noise = self._noise(self.kept)
-
-    def add_noise_with(self, mistakes: Sequence[PlantedMistake], layers: Collection[int] | None) -> None:
-        """Allow what mistakes make of rounding, too: larger scores make more of it."""
-        kept: dict[Station, np.ndarray] = {}
-
-        def arrive(at: Station, x: np.ndarray) -> None:
-            kept[at] = x[kept_rows(len(x))].copy()
-
-        self.reference.run(self.ids, self._stations, arrive, mistakes=mistakes, layers=layers)
-        for at, noise in self._noise(kept, mistakes, layers).items():
-            more = np.maximum(self.noise[at].difference, noise.difference)
-            self.noise[at] = Noise(noise.rows, more, noise.unit)
-
-    @property
-    def _stations(self) -> set[Station]:
-        return {placed.at for placed in self.placed.values()}
-
-    def _noise(
-        self,
-        kept: Mapping[Station, np.ndarray],
-        mistakes: Sequence[PlantedMistake] = (),
-        layers: Collection[int] | None = None,
-    ) -> dict[Station, Noise]:
-        noise: dict[Station, Noise] = {}
-
-        def arrive(at: Station, x: np.ndarray) -> None:
-            rows = kept_rows(len(x))
-            noise[at] = Noise(rows, root_mean_squares(x[rows] - kept[at]), UNITS[self.precision])
-
-        self.reference.run(self.ids, self._stations, arrive, precision=self.precision, mistakes=mistakes, layers=layers)
-        return noise
-
-    def judged(self, errors: Mapping[str, Errors]) -> list[Compared]:
-        """The errors of arrays held against the noise, in the order of the pass."""
-        found = [
-            Compared(self.placed[name], of, of.over(self.noise[self.placed[name].at])) for name, of in errors.items()
-        ]
+    def judged(self, errors: Mapping[str, Errors], more: Mapping[Station, Noise] | None = None) -> list[Compared]:
+        """The errors of arrays held against the noise, in the order of the pass; `more` is of a mistake."""
+        found = []
+        for name, of in errors.items():
+            placed = self.placed[name]
+            noises = [*self.noise[placed.at], *([more[placed.at]] if more else [])]
+            found.append(Compared(placed, of, of.over(noises)))
         return sorted(found, key=lambda one: one.placed.at.order)
 
-    def run(
+    def run(self, names: Collection[str], mistakes: Mistakes, tokens: int | None = None) -> list[Compared]:
+        """These arrays against a pass with mistakes, over the first `tokens` alone, or over all."""
+        return self.judged(self._errors(names, mistakes, {}, tokens))
+
+    def run_with_own_noise(
+        self, names: Collection[str], mistakes: Mistakes, tokens: int | None = None, *, keep: bool = False
+    ) -> list[Compared]:
+        """The same where mistakes may make more of rounding, as larger scores do; `keep` allows that from then on."""
+        made: dict[Station, np.ndarray] = {}
+        errors = self._errors(names, mistakes, made, tokens)
+        noise = self._noise(self._stations(names), mistakes, made, tokens)
+        if keep:
+            for at, one in noise.items():
+                self.noise[at].append(one)
+        return self.judged(errors, noise)
+
+    def _stations(self, names: Collection[str]) -> set[Station]:
+        return {self.placed[name].at for name in names}
+
+    def _errors(
         self,
         names: Collection[str],
-        mistakes: Sequence[PlantedMistake],
-        layers: Collection[int] | None,
+        mistakes: Mistakes,
+        kept: dict[Station, np.ndarray],
         tokens: int | None = None,
-    ) -> list[Compared]:
-        """These arrays against a pass with mistakes, over the first `tokens` alone, or over all."""
+    ) -> dict[str, Errors]:
+        """The errors of these arrays against one pass, of which `kept` gets the rows where noise is measured."""
         errors: dict[str, Errors] = {}
         at_station: dict[Station, list[Placed]] = {}
         for name in names:
             at_station.setdefault(self.placed[name].at, []).append(self.placed[name])
 
         def arrive(at: Station, x: np.ndarray) -> None:
+            kept[at] = x[kept_rows(len(x))].copy()
             for placed in at_station[at]:
                 start, values = placed.layout.start, placed.values()[: max(0, len(x) - placed.layout.start)]
                 if len(values):
                     errors[placed.array.name] = errors_of(values, x, start)
 
-        self.reference.run(self.ids[:tokens], at_station.keys(), arrive, mistakes=mistakes, layers=layers)
-        return self.judged(errors)
+        self.reference.run(self.ids[:tokens], at_station.keys(), arrive, given=self.given, mistakes=mistakes)
+        return errors
+
+    def _measure(self, stations: Collection[Station], mistakes: Mistakes, *, draw: int = 0) -> None:
+        """Run the reference in the dump's precision, and keep how far its stations are from the plain pass."""
+        for at, noise in self._noise(stations, mistakes, self._right, draw=draw).items():
+            self.noise.setdefault(at, []).append(noise)
+
+    def _noise(
+        self,
+        stations: Collection[Station],
+        mistakes: Mistakes,
+        right: Mapping[Station, np.ndarray],
+        tokens: int | None = None,
+        *,
+        draw: int = 0,
+    ) -> dict[Station, Noise]:
+        noise: dict[Station, Noise] = {}
+
+        def arrive(at: Station, x: np.ndarray) -> None:
+            rows = kept_rows(len(x))
+            noise[at] = Noise(rows, root_mean_squares(x[rows] - right[at]), UNITS[self.precision])
+
+        self.reference.run(self.ids[:tokens], stations, arrive, given=self.given, precision=self.precision, draw=draw,
+                           mistakes=mistakes)  # fmt: skip
+        return noise

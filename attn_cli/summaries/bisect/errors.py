@@ -1,5 +1,6 @@
 """The error of an array at a station, position by position and head by head, and the noise that it is held against."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,10 +44,12 @@ class Errors:
         """The median over positions and heads of the error relative to the size."""
         return float(np.median(self.error / np.maximum(self.size, 1e-30)))
 
-    def over(self, noise: "Noise | None") -> np.ndarray:
-        """The errors divided by what the noise allows, `[positions, heads]`: above 1 is wrong."""
-        allowed = FACTOR * noise.at(self.start, self.error.shape[0], self.size) if noise is not None else self.size
-        return self.error / np.maximum(allowed, 1e-30)
+    def over(self, noises: "Sequence[Noise]") -> np.ndarray:
+        """The errors divided by what the largest of noises allows, `[positions, heads]`: above 1 is wrong."""
+        allowed = np.full_like(self.error, 1e-30)
+        for noise in noises:
+            allowed = np.maximum(allowed, FACTOR * noise.at(self.start, len(self.error), self.size))
+        return np.where(np.isfinite(self.error), self.error / allowed, np.inf)
 
 
 @dataclass(eq=False)

@@ -21,8 +21,9 @@ _WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"result_output|lm_?head|logits|output_logits", ("logits",)),
     (r"result_norm|final_?(layer_?)?norm|ln_f|norm_f|^(model\.|transformer\.)?norm(\.out(put)?)?$", ("final_norm",)),
     (r"inp_embd|embed_tokens|tok_?emb|wte|^embd?$|embeddings?$|inputs_embeds", ("embedding", "residual_in")),
+    (r"post_attention_?(layer)?_?norm", ("attention_normed", "mlp_normed", "residual_mid")),
     (
-        r"(post_attention|pre_?(mlp|ffn|feedforward)|ffn|mlp|ln_?2)_?(layer)?_?norm|ln_2|norm_?2|mlp_(in|input)\b",
+        r"(pre_?(mlp|ffn|feedforward)|ffn|mlp|ln_?2)_?(layer)?_?norm|ln_2|norm_?2|mlp_(in|input)\b",
         ("mlp_normed", "attention_normed", "residual_mid"),
     ),
     (r"(input|attn|pre_attention|self_attn|ln_?1)_?(layer)?_?norm|ln_1|norm_?1|attn_(in|input)\b", ("normed",)),

@@ -8,7 +8,7 @@ import numpy as np
 
 from attn_cli.dump import Dump, DumpArray
 from attn_cli.stations import AFTER_LAYERS, Shape, Station, station
-from attn_cli.summaries.bisect.errors import Errors, errors_of, kept_rows
+from attn_cli.summaries.bisect.errors import Errors, errors_of
 from attn_cli.summaries.bisect.layouts import Layout, layouts
 from attn_cli.summaries.bisect.names import Hint, NameMap, hint_of
 
@@ -61,10 +61,7 @@ class _Try:
 
 @dataclass(eq=False)
 class Placing:
-    """Collects, while a reference's pass goes by, how well every array fits wherever it can be.
-
-    kept  of every station that an array can be at, the reference's numbers at the rows where noise is measured
-    """
+    """Collects, while a reference's pass goes by, how well every array fits wherever it can be."""
 
     dump: Dump
     shapes: Mapping[Station, Shape]
@@ -72,7 +69,6 @@ class Placing:
     logit_rows: np.ndarray
     names: NameMap
     until: int | None = None
-    kept: dict[Station, np.ndarray] = field(default_factory=dict)
     _tries: dict[Station, list[_Try]] = field(default_factory=dict)
     _cached: tuple[str, np.ndarray] | None = None
 
@@ -100,8 +96,6 @@ class Placing:
                 if not _likeness(sample) <= _ALIKE:
                     continue
             one.errors = errors_of(values, right, one.layout.start)
-        if any(one.errors is not None for one in self._tries[at]):
-            self.kept[at] = right[kept_rows(len(right))].copy()
 
     def _numbers(self, array: DumpArray) -> np.ndarray:
         if self._cached is None or self._cached[0] != array.name:

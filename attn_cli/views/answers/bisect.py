@@ -9,6 +9,7 @@ from rich.text import Text
 from attn_cli.selection import ranges
 from attn_cli.stations import KINDS, PlantedMistake
 from attn_cli.summaries.bisect.answer import Bisected
+from attn_cli.summaries.bisect.causes import MadeMistake
 from attn_cli.summaries.bisect.comparison import Compared
 from attn_cli.summaries.bisect.where import where_wrong
 from attn_cli.summaries.report import Report
@@ -101,11 +102,11 @@ def _finding(one: Compared) -> str:
 
 
 def _neighbours(answer: Bisected, first: Compared) -> str:
-    """What is right before it, and how much is wrong after it."""
+    """What is right before it, and how much else was computed wrongly."""
     before = [one for one in answer.judged if one.placed.at.order < first.placed.at.order]
     wrong = sum(one.is_wrong for one in answer.judged)
     last = f"right before it: {_place(before[-1])}" if before else "no array before it in the file"
-    more = f"{counted(wrong - 1, 'array')} after it {'is' if wrong == 2 else 'are'} wrong, too" if wrong > 1 else ""
+    more = f"{counted(wrong - 1, 'array')} beside it {'is' if wrong == 2 else 'are'} wrong, too" if wrong > 1 else ""
     return " · ".join(x for x in (last, more) if x)
 
 
@@ -117,14 +118,21 @@ def _cause(answer: Bisected) -> Iterator[list[str]]:
         near = [f"  nearest: {_words(one.mistakes)} (leaves {_short(one.error)})" for one in cause.nearest]
         yield ["cause unknown: no usual mistake gives these numbers", *near]
         return
-    where = "" if cause.layers is None else f" in layer {ranges(list(cause.layers))} alone"
     left = answer.still_wrong
     if left is None:
         worst = max(cause.after, key=lambda one: one.worst)
         then = f"with it every array is within the noise: {_short(worst.error)} at most beside it"
     else:
         then = f"with it, still wrong: {_finding(left)}"
-    yield [f"likely cause{where}: {_words(cause.mistakes)}", then]
+    one, *others = (f"{_alone(made)}: {made.planted.words}" for made in cause.mistakes)
+    yield [f"likely cause{one}", *(f"and{other}" for other in others), then]
+
+
+def _alone(made: MadeMistake) -> str:
+    """The layers that have a mistake, where not all have it."""
+    if made.layers is None:
+        return ""
+    return f" in layer{'s' if len(made.layers) > 1 else ''} {ranges(list(made.layers))} alone"
 
 
 def _words(mistakes: Sequence[PlantedMistake]) -> str:

@@ -7,6 +7,8 @@ import numpy as np
 from attn_cli.kernel.definition.heads import join_heads, split_heads
 from attn_cli.kernel.lessons.mistakes.problem import AttendedTo, Mistake, Problem, attended, attending
 
+JOINED_BY_RESHAPE = "heads were joined by a reshape alone: [h, n, e] to [n, h * e] without moving the axis"
+
 
 def head_mistakes(problem: Problem) -> Iterator[Mistake]:
     """Every mistake that is possible with so many heads."""
@@ -33,7 +35,7 @@ def head_mistakes(problem: Problem) -> Iterator[Mistake]:
                     lambda: AttendedTo(_recut(q), _recut(k), _recut(v), rule, joined))  # fmt: skip
     yield attended(
         "heads-joined-by-reshape",
-        "heads were joined by a reshape alone: [h, n, e] to [n, h * e] without moving the axis",
+        JOINED_BY_RESHAPE,
         q,
         k,
         v,

@@ -30,6 +30,17 @@ def first_float_input(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> torch
     return next(tensors, None)
 
 
+def with_first_float_input(
+    args: tuple[Any, ...], kwargs: Mapping[str, Any], x: torch.Tensor
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The same arguments with another tensor in place of the first of floats."""
+    for at, value in enumerate(args):
+        if isinstance(value, torch.Tensor) and value.is_floating_point():
+            return (*args[:at], x, *args[at + 1 :]), dict(kwargs)
+    name = next(name for name, value in kwargs.items() if isinstance(value, torch.Tensor) and value.is_floating_point())
+    return args, {**kwargs, name: x}
+
+
 def first_tokens(arguments: Mapping[str, Any], count: int) -> dict[str, Any]:
     """The arguments for the first `count` tokens of the first text; as they are, where more than texts is given.
 

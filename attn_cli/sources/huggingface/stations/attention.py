@@ -1,7 +1,7 @@
 """Every attention call of a pass as stations: q and k before and after rotary positions, v, and the heads' output."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from attn_cli.kernel.definition.positions import Turning
 from attn_cli.kernel.definition.rows_of_rule import rule_of_rows
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.definition.softmax import softmax
+from attn_cli.kernel.stats.at_once import output_alone
 from attn_cli.sources.huggingface.capture.attend import LayerRule, Products
 from attn_cli.sources.huggingface.capture.layer_output import output_of_layer, output_with_sink_per_query
 from attn_cli.sources.huggingface.capture.ledger import Ledger
@@ -20,29 +21,42 @@ from attn_cli.sources.huggingface.capture.text_rule import rule_of_text
 from attn_cli.sources.huggingface.rope.reader import RotationReader
 
 _ROWS = 256  # whose scores are held at once
-_MOST_ROUNDED = 2048  # queries; of more, scores and weights stay as they are
+_MASKED = -1e30  # the score of a blocked key is below it
 _ANGLE = 2.0**-23  # of an angle, that is rounded off
 
 Rounding = Callable[[torch.Tensor], torch.Tensor]
-Seen = Callable[[str, int, torch.Tensor], None]
-"""Gets a kind, a layer, and heads `[h, n, d]`."""
+Seen = Callable[[str, int, torch.Tensor], torch.Tensor]
+"""Gets a kind, a layer, and heads `[h, n, d]`; returns those that the pass goes on with."""
+
+
+class Attended(NamedTuple):
+    """Products `[h, n, d]` and a rule, and what is done to the output `[h, n, e]`."""
+
+    qkv: Products
+    rule: Rule
+    after: Callable[[torch.Tensor], torch.Tensor] | None
 
 
 class WrongAttention(Protocol):
-    """Attention with a mistake in it."""
+    """Attention with a mistake in it; the products are those of one text `[h, n, d]`."""
 
-    def output(
-        self, layer: int, module: nn.Module, qkv: Products, rule: Rule, turning: Turning
-    ) -> tuple[Products, torch.Tensor] | None:
-        """The products of one text `[h, n, d]` as the mistake makes them, and its output; None where it makes none."""
+    def products(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> Products | None:
+        """The products as the mistake makes them; None where it leaves them as they are."""
+
+    def attended(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> Attended | None:
+        """What is attended to in place of these products by this rule; None where that stays as it is."""
+
+    def output(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> torch.Tensor | None:
+        """The output of a mistake that no other products and rule make; None for all others."""
 
 
 class StationAttention:
     """Shows the products and the output of every call of one text, and computes it, wrongly where told to.
 
     seen      is called for each station of the streams of the text
-    rounding  of products and output; None for none
+    rounding  of products, scores, weights and output; None for none
     wrong     mistakes in attention
+    draw      of the rounding
     """
 
     def __init__(
@@ -53,11 +67,11 @@ class StationAttention:
         seen: Seen,
         rounding: Rounding | None = None,
         wrong: Sequence[WrongAttention] = (),
+        draw: int = 0,
     ) -> None:
         self.ledger, self.rotations, self.streams, self.seen = ledger, rotations, streams, seen
-        self.rounding, self.wrong = rounding, wrong
+        self.rounding, self.wrong, self.draw = rounding, wrong, draw
         self.unseen = False
-        self.rounds_weights = False
         self.note: Callable[[int, Products, Rule, Turning], None] | None = None
 
     def of_products(
@@ -77,46 +91,73 @@ class StationAttention:
         turning = self.rotations.turning(query, 0, slice(0, n), slice(0, m))()
         if self.rounding is not None:
             query, key, value = (self.rounding(x) for x in qkv)
-            query, key = (_with_angle_noise(x, turning) for x in (query, key))
+            query, key = (_with_angle_noise(x, turning, self.draw) for x in (query, key))
         of_text = rule_of_text(rule, 0, slice(0, n), slice(0, m), range(query.shape[1]))
         if self.note is not None:
             self.note(place.layer, (query[0], key[0], value[0]), of_text, turning)
-        output = None
-        for wrong in self.wrong:
-            made = wrong.output(place.layer, module, (query[0], key[0], value[0]), of_text, turning)
-            if made is not None:
-                (q, k, v), one = made
-                query, key, value, output = q[None], k[None], v[None], one[None].to(query.dtype)
-        if output is None and self.rounds_weights and n <= _MOST_ROUNDED:
-            output = rounded_output(query[0], key[0], value[0], of_text, self.rounding or _same)[None]
+        q, k, v = self._products(place.layer, (query[0], key[0], value[0]), of_text, turning)
+        output = self._wrong_output(place.layer, (q, k, v), of_text, turning) if self.wrong else None
+        if output is None and self.rounding is not None:
+            output = rounded_output(q, k, v, of_text, self.rounding)
         if output is None:
-            output = output_of_layer(rule, query, key, value)
+            output = output_of_layer(rule, q[None], k[None], v[None])[0]
         if self.rounding is not None:
             output = self.rounding(output)
-        if not turning.unknown:
-            for kind, x in (("q", query), ("k", key)):
-                self.seen(kind, place.layer, turned_back(x[0], turning))
-        if turning.first or turning.unknown:
-            self.seen("q_rotated", place.layer, query[0])
-            self.seen("k_rotated", place.layer, key[0])
-        self.seen("v", place.layer, value[0])
-        self.seen("heads", place.layer, output[0])
+        return self.seen("heads", place.layer, output.to(query.dtype))[None]
+
+    def _wrong_output(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> torch.Tensor | None:
+        """The output with all mistakes in it, each made of what those before it attend to; None without any."""
+        afters, is_changed = [], False
+        for wrong in self.wrong:
+            made = wrong.attended(layer, qkv, rule, turning)
+            if made is not None:
+                qkv, rule, is_changed = made.qkv, made.rule, True
+                afters += [] if made.after is None else [made.after]
+        outputs = [wrong.output(layer, qkv, rule, turning) for wrong in self.wrong]
+        output = next((one for one in outputs if one is not None), None)
+        if output is None and is_changed:
+            rounding = self.rounding
+            output = output_alone(*qkv, rule) if rounding is None else rounded_output(*qkv, rule, rounding)
+        if output is not None:
+            for after in afters:
+                output = after(output)
         return output
+
+    def _products(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> Products:
+        """The products `[h, n, d]` that attention gets, after they were shown before and behind rotary positions."""
+        q, k, v = qkv
+        if not turning.unknown:
+            q, k = (self._before_rotary(kind, layer, x, turning) for kind, x in (("q", q), ("k", k)))
+        for wrong in self.wrong:
+            q, k, v = wrong.products(layer, (q, k, v), rule, turning) or (q, k, v)
+        if turning.first or turning.unknown:
+            q, k = self.seen("q_rotated", layer, q), self.seen("k_rotated", layer, k)
+        return q, k, self.seen("v", layer, v)
+
+    def _before_rotary(self, kind: str, layer: int, x: torch.Tensor, turning: Turning) -> torch.Tensor:
+        """Queries or keys, after they were shown as they were before their rotation."""
+        before = turned(x, turning, back=True)
+        shown = self.seen(kind, layer, before)
+        return x if shown is before else turned(shown, turning)
 
     def of_softmax(self, module: nn.Module, way: str, weights: torch.Tensor, scores: torch.Tensor | None) -> None:
         """Weights of the model's own code have no products: the layer's vectors alone are stations."""
         self.ledger.record(module, way)
         self.unseen = True
+        if self.rounding is not None and scores is not None and scores.shape == weights.shape:
+            same = torch.softmax(scores.float(), -1)
+            if torch.allclose(same, weights.float(), atol=1e-3):
+                weights.copy_(self.rounding(torch.softmax(_rounded_scores(scores.float(), self.rounding), -1)))
 
 
-def _with_angle_noise(x: torch.Tensor, turning: Turning) -> torch.Tensor:
+def _with_angle_noise(x: torch.Tensor, turning: Turning, draw: int) -> torch.Tensor:
     """Queries or keys `[1, h, n, d]` turned by what float32 rounds off angles, which grow with the position."""
     if not turning.first or len(turning.cos) < 2:
         return x
     first, second = list(turning.first), list(turning.second)
     per_position = np.abs(np.arctan2(turning.sin[1], turning.cos[1]))  # [pairs]
     positions = np.arange(len(turning.cos) - x.shape[-2], len(turning.cos))
-    random = np.random.default_rng(len(turning.cos)).normal(size=(len(positions), len(first)))
+    random = np.random.default_rng([len(turning.cos), draw]).normal(size=(len(positions), len(first)))
     angle = torch.from_numpy(positions[:, None] * per_position * random * _ANGLE).to(x.dtype)
     turned = x.clone()
     turned[..., first] = x[..., first] - x[..., second] * angle
@@ -124,18 +165,20 @@ def _with_angle_noise(x: torch.Tensor, turning: Turning) -> torch.Tensor:
     return turned
 
 
-def turned_back(x: torch.Tensor, turning: Turning) -> torch.Tensor:
-    """Queries or keys `[h, n, d]` as they were before their rotation."""
+def turned(x: torch.Tensor, turning: Turning, *, back: bool = False) -> torch.Tensor:
+    """Queries or keys `[h, n, d]` rotated as the model does, or as they were before that."""
     if not turning.first:
         return x
     first, second = list(turning.first), list(turning.second)
     start = len(turning.cos) - x.shape[-2]
     cos, sin = (torch.from_numpy(table[start:]).to(x.dtype) for table in (turning.cos, turning.sin))
-    square = cos * cos + sin * sin
-    back = x.clone()
-    back[..., first] = (x[..., first] * cos + x[..., second] * sin) / square
-    back[..., second] = (x[..., second] * cos - x[..., first] * sin) / square
-    return back
+    if back:
+        square = cos * cos + sin * sin
+        cos, sin = cos / square, -sin / square
+    made = x.clone()
+    made[..., first] = x[..., first] * cos - x[..., second] * sin
+    made[..., second] = x[..., second] * cos + x[..., first] * sin
+    return made
 
 
 def rounded_output(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, rule: Rule, rounding: Rounding) -> torch.Tensor:
@@ -144,11 +187,12 @@ def rounded_output(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, rule: Rule
     for start in range(0, q.shape[1], _ROWS):
         stop = min(start + _ROWS, q.shape[1])
         part = rule_of_rows(rule, start, stop, k.shape[1])
-        all_scores = rounding(scores(q[:, start:stop], k, part))
-        weights = rounding(softmax(all_scores, part.sink))
+        weights = rounding(softmax(_rounded_scores(scores(q[:, start:stop], k, part), rounding), part.sink))
         outputs.append(weights @ expand_groups(v, q.shape[0]).to(weights.dtype))
     return torch.cat(outputs, 1).to(q.dtype)
 
 
-def _same(x: torch.Tensor) -> torch.Tensor:
-    return x
+def _rounded_scores(x: torch.Tensor, rounding: Rounding) -> torch.Tensor:
+    """Scores rounded where they are not masked."""
+    is_seen = x > _MASKED
+    return torch.where(is_seen, rounding(torch.where(is_seen, x, 0.0)), x)

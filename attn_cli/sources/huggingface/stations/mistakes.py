@@ -4,18 +4,17 @@ from collections.abc import Collection, Iterator
 
 import numpy as np
 import torch
-from torch import nn
 from transformers import PreTrainedConfig
 
 from attn_cli.arrays import to_numpy
 from attn_cli.kernel.definition.positions import Turning
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.lessons.mistakes.axes import axis_mistakes
-from attn_cli.kernel.lessons.mistakes.register import REGISTER, Problem
+from attn_cli.kernel.lessons.mistakes.register import REGISTER, Mistake, Problem
 from attn_cli.kernel.lessons.mistakes.rotary import rotary_mistakes
 from attn_cli.kernel.lessons.mistakes.tiles import tile_mistakes
-from attn_cli.kernel.stats.at_once import output_alone
 from attn_cli.sources.huggingface.capture.attend import Products
+from attn_cli.sources.huggingface.stations.attention import Attended
 from attn_cli.sources.huggingface.stations.other_angles import other_angles
 from attn_cli.stations import PlantedMistake
 
@@ -45,26 +44,35 @@ class KernelMistake:
     def __init__(self, config: PreTrainedConfig, planted: PlantedMistake, layers: Collection[int] | None) -> None:
         self.config, self.planted, self.layers = config, planted, layers
 
-    def output(
-        self, layer: int, module: nn.Module, qkv: Products, rule: Rule, turning: Turning
-    ) -> tuple[Products, torch.Tensor] | None:
-        """As `WrongAttention` says; None where the layer has no such mistake."""
+    def products(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> Products | None:
+        """As `WrongAttention` says: queries and keys with other rotary positions."""
+        mistake = self._made(layer, qkv, rule, turning) if self.planted.kind == "q_rotated" else None
+        if mistake is None or mistake.operands is None:
+            return None
+        q, k, v = (_tensor(x, qkv[0]) for x in mistake.operands()[:3])
+        return q, k, v
+
+    def attended(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> Attended | None:
+        """As `WrongAttention` says."""
+        mistake = None if self.planted.kind == "q_rotated" else self._made(layer, qkv, rule, turning)
+        if mistake is None or mistake.operands is None:
+            return None
+        q, k, v, wrong_rule, after = mistake.operands()
+        changed = None if after is None else lambda output: _tensor(after(to_numpy(output)), output)
+        return Attended((_tensor(q, qkv[0]), _tensor(k, qkv[0]), _tensor(v, qkv[0])), wrong_rule, changed)
+
+    def output(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> torch.Tensor | None:
+        """As `WrongAttention` says."""
+        mistake = None if self.planted.kind == "q_rotated" else self._made(layer, qkv, rule, turning)
+        return None if mistake is None or mistake.operands is not None else _tensor(mistake.output, qkv[0])
+
+    def _made(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> Mistake | None:
+        """The mistake in the problem of a layer; None where the layer has no such one."""
         if self.layers is not None and layer not in self.layers:
             return None
         problem = problem_of(self.config, layer, qkv, rule, turning)
-        found = [mistake for family in REGISTER for mistake in family(problem) if mistake.name == self.planted.name]
-        if not found:
-            return None
-        mistake = next((each for each in found if each.words == self.planted.words), found[0])
-        like = qkv[0]
-        if mistake.operands is None:
-            return qkv, _tensor(mistake.output, like)
-        q, k, v, wrong_rule, after = mistake.operands()
-        tensors = _tensor(q, like), _tensor(k, like), _tensor(v, like)
-        output = output_alone(*tensors, wrong_rule)
-        if after is not None:
-            output = _tensor(after(to_numpy(output)), like)
-        return (tensors if self.planted.kind == "q_rotated" else qkv), output
+        found = [each for family in REGISTER for each in family(problem) if each.name == self.planted.name]
+        return next((each for each in found if each.words == self.planted.words), found[0] if found else None)
 
 
 def _tensor(x: np.ndarray, like: torch.Tensor) -> torch.Tensor:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,36 +12,43 @@ from attn_cli.sources.huggingface.anatomy.hooks import hooked
 
 _BLOCK = 32  # numbers of a 4-bit block that share a scale
 _JITTER = 2.0**-22  # of the root mean square of a row: what another order of float32 sums changes
+_STEPS = {"bfloat16": 2.0**-7, "float16": 2.0**-10}  # between neighbours, relative to the smaller
 
 Rounded = Callable[[torch.Tensor], torch.Tensor]
 
 
-def rounding_to(precision: str) -> Rounded:
-    """The rounding of activations.
+def rounding_to(precision: str, draw: int = 0) -> Rounded:
+    """The rounding of activations: to the nearest, up or down by chance in draws above 0.
 
-    Of float32 it is noise of a seed, since no number has fewer digits; with 4-bit weights activations have 8 bits, as
-    engines compute them.
+    Of float32 it is noise, since no number has fewer digits; with 4-bit weights, too, beside which that of activations
+    is nothing.
     """
-    if precision in ("bfloat16", "float16"):
-        dtype = getattr(torch, precision)
-        return lambda x: x.to(dtype).to(x.dtype)
-    generator = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(draw)
+    if precision in _STEPS:
+        dtype, step = getattr(torch, precision), _STEPS[precision]
+
+        def to_neighbour(x: torch.Tensor) -> torch.Tensor:
+            if draw:
+                x = x * (1 + (torch.rand(x.shape, generator=generator) - 0.5).to(x) * step)
+            return x.to(dtype).to(x.dtype)
+
+        return to_neighbour
 
     def jittered(x: torch.Tensor) -> torch.Tensor:
         size = x.float().square().mean(-1, keepdim=True).sqrt()
-        return x + torch.randn(x.shape, generator=generator, dtype=x.dtype) * (size * _JITTER).to(x.dtype)
+        return x + torch.randn(x.shape, generator=generator).to(x) * (size * _JITTER).to(x.dtype)
 
     return jittered
 
 
 @contextmanager
-def rounded(model: nn.Module, precision: str) -> Iterator[Rounded]:
+def rounded(model: nn.Module, precision: str, draw: int = 0) -> Iterator[Rounded]:
     """Context manager: in passes of `model` weights and outputs of modules are rounded; yields the rounding.
 
     A module's weights are rounded while it runs, so that no second model is held.
     """
-    rounding = rounding_to(precision)
-    weights = _of_weights(precision)
+    rounding = rounding_to(precision, draw)
+    weights = _of_weights(precision, draw)
     kept: dict[nn.Module, list[tuple[nn.Parameter, torch.Tensor]]] = {}
 
     def enter(module: nn.Module, args: Any) -> None:
@@ -84,21 +92,27 @@ def _each(output: Any, rounding: Rounded) -> Any:
     return output
 
 
-def _of_weights(precision: str) -> Rounded | None:
+def _of_weights(precision: str, draw: int) -> Rounded | None:
     """The rounding of weights; None for those that stay as they are."""
     if precision == "4-bit":
-        return four_bits
-    if precision in ("bfloat16", "float16"):
+        return partial(four_bits, draw=draw)
+    if precision in _STEPS:
         return rounding_to(precision)
     return None
 
 
-def four_bits(x: torch.Tensor) -> torch.Tensor:
-    """Matrices in 16 steps per block of 32 numbers, from the least to the largest of them; vectors as they are."""
+def four_bits(x: torch.Tensor, draw: int = 0) -> torch.Tensor:
+    """Matrices in 16 steps per block of 32 numbers, from the least to the largest of them; vectors as they are.
+
+    Draws above 0 have steps of other sizes, as other formats do.
+    """
     if x.ndim < 2:
         return x
     size = _BLOCK if x.shape[-1] % _BLOCK == 0 else x.shape[-1]
     blocks = x.reshape(-1, size)
     low, high = blocks.amin(-1, keepdim=True), blocks.amax(-1, keepdim=True)
+    if draw:
+        high = torch.maximum(high, -low)
+        low = -high * (1 if draw % 2 else 16 / 15)
     step = ((high - low) / 15).clamp(min=1e-30)
-    return (((blocks - low) / step).round() * step + low).reshape(x.shape)
+    return (((blocks - low) / step).round().clamp(0, 15) * step + low).reshape(x.shape)

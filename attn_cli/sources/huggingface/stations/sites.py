@@ -13,6 +13,7 @@ from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
 from attn_cli.sources.huggingface.anatomy.hooks import first_output, hooked
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.residual.output_projection import Projections
+from attn_cli.sources.huggingface.stations.routes import places_of_route
 
 
 class Site(NamedTuple):
@@ -30,9 +31,11 @@ class Sites:
     of       the sites of every module, one list for each of its runs in a pass
     width    numbers of a vector
     blocks   the modules of every layer, in their order
-    inner    of every layer its norms and the module of its MLP: "norm", "mlp_norm", "mlp", "w_o", "q_norm", "k_norm"
+    inner    of every layer its norms, attention and MLP: "norm", "mlp_norm", "attention_after", "mlp_after", "q_norm",
+             "k_norm", "attention", "mlp", "w_o"
     linear   of every layer its modules with one matrix, in the order in which they run: of "qkv", "w_o", "mlp"
     activations  of every layer its modules without parameters
+    routers  of every layer the modules that choose experts
     heads    of every layer the number of query heads, where its attention module says so, else 0
     embedding_scale  what the rows of the embedding are multiplied by before the first layer; 0 where they are not that
     final_norm  the module behind the last layer; None where there is none
@@ -44,6 +47,7 @@ class Sites:
     inner: list[dict[str, nn.Module]] = field(default_factory=list)
     linear: list[dict[str, list[nn.Module]]] = field(default_factory=list)
     activations: list[list[nn.Module]] = field(default_factory=list)
+    routers: list[list[nn.Module]] = field(default_factory=list)
     heads: list[int] = field(default_factory=list)
     embedding_scale: float = 0.0
     final_norm: nn.Module | None = None
@@ -56,13 +60,17 @@ class Sites:
 
 
 class _Event(NamedTuple):
-    """One run of a module: where its input and output are in memory, None where they are no vector per token."""
+    """One run of a module: where its input and output are in memory, None where they are no vector per token.
+
+    routes  whether it chose experts
+    """
 
     module: nn.Module
     run: int
     start: int
     given: int | None
     returned: int | None
+    routes: bool
 
 
 def find_sites(
@@ -142,7 +150,7 @@ class _Log:
         self.runs[module] = run + 1
         returned = first_output(output)
         at = self._vector(returned)
-        self.events.append(_Event(module, run, start, given, at))
+        self.events.append(_Event(module, run, start, given, at, places_of_route(output) is not None))
         if self.width == 0 and at is not None:
             self.width = returned.shape[-1]
 
@@ -162,12 +170,14 @@ def _sites(log: _Log, places: ModulePlaces, projections: Projections, stream: fr
         sites.blocks.append(event.module)
         sites.add(event.module, event.run, Site("residual_in", layer, True))
         sites.add(event.module, event.run, Site("residual", layer, False))
+        w_o |= _returned_by_attention(inside, attention, w_o)
         sites.inner.append(_inside(sites, layer, inside, attention, w_o))
         sites.linear.append(_linear(inside, attention, w_o, sites.inner[-1]))
         _projected(sites, layer, inside)
         sites.activations.append(
             [x.module for x in inside if next(x.module.parameters(), None) is None and x.module not in attention]
         )
+        sites.routers.append([x.module for x in inside if x.routes])
         own = next((x.module for x in inside if x.module in attention), None)
         sites.heads.append((heads_of(own) or 0) if own is not None else 0)
         last_end = log.events.index(event)
@@ -183,6 +193,16 @@ def _sites(log: _Log, places: ModulePlaces, projections: Projections, stream: fr
     return sites
 
 
+def _returned_by_attention(events: Sequence[_Event], attention: set[nn.Module], w_o: set[nn.Module]) -> set[nn.Module]:
+    """The linear module whose output a layer's attention returns, where no projection of it is known."""
+    attended = next((event for event in events if event.module in attention), None)
+    if attended is None or any(event.module in w_o for event in events):
+        return set()
+    parts = set(attended.module.modules()) - {attended.module}
+    return {event.module for event in events if event.module in parts and event.returned == attended.returned
+            and any(p.ndim == 2 for p in event.module.parameters(recurse=False))}  # fmt: skip
+
+
 def _inside(
     sites: Sites, layer: int, events: Sequence[_Event], attention: set[nn.Module], w_o: set[nn.Module]
 ) -> dict[str, nn.Module]:
@@ -193,6 +213,7 @@ def _inside(
     for event in events:
         if event.module in attention:
             attended = event
+            inner["attention"] = event.module
             within_attention |= set(event.module.modules())
             sites.add(event.module, event.run, Site("normed", layer, True))
         if event.module in w_o:
@@ -213,9 +234,11 @@ def _inside(
     written = next((event.returned for event in events if event.module in w_o), None)
     mlp = _mlp(rest)
     for event in norms:
-        for returned, kind in ((written, "attention_normed"), (mlp and mlp.returned, "mlp_output_normed")):
+        for returned, kind, part in ((written, "attention_normed", "attention_after"),
+                                     (mlp and mlp.returned, "mlp_output_normed", "mlp_after")):  # fmt: skip
             if returned is not None and event.given == returned:
                 sites.add(event.module, event.run, Site(kind, layer, False))
+                inner[part] = event.module
     if mlp is not None:
         inner["mlp"] = mlp.module
         sites.add(mlp.module, mlp.run, Site("mlp_normed", layer, True))

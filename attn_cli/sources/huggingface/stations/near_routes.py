@@ -1,0 +1,37 @@
+"""Routers that fall the other way where a precision can't tell two experts apart."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+_NEAR = {"bfloat16": 2.0**-5, "float16": 2.0**-8, "4-bit": 2.0**-2}
+_OTHERWISE = 2.0**-19
+"""The share of the largest score by which two experts differ at most that may change places: eight roundings."""
+
+
+class NearRoutes(TorchFunctionMode):
+    """While it is on, `torch.topk` gives the runner-up in place of the last where these are nearly alike."""
+
+    def __init__(self, precision: str) -> None:
+        super().__init__()
+        self.near = _NEAR.get(precision, _OTHERWISE)
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Run `func`."""
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        if func not in (torch.topk, torch.Tensor.topk) or kwargs.get("largest") is False:
+            return result
+        scores, (values, chosen) = args[0], result
+        count, axis = chosen.shape[-1], kwargs.get("dim", args[2] if len(args) > 2 else -1)
+        if axis not in (-1, scores.ndim - 1) or count >= scores.shape[-1] or not scores.is_floating_point():
+            return result
+        more, numbers = func(scores, count + 1, dim=-1)
+        is_near = more[..., -2:-1] - more[..., -1:] < self.near * values.abs().amax(-1, keepdim=True)
+        last = torch.arange(count + 1, device=chosen.device) == count - 1
+        one, other = (torch.where(is_near & last[:-1], x[..., -1:], x[..., :-1]) for x in (more, numbers))
+        return torch.return_types.topk((one, other))

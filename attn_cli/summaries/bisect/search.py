@@ -1,0 +1,146 @@
+"""The search for the mistake behind one wrong station: each is made in its layer, then two at once."""
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import combinations
+from typing import NamedTuple
+
+from attn_cli.stations import KINDS, PlantedMistake
+from attn_cli.summaries.bisect.comparison import Compared, HeldAgainst
+
+_NEARER = 0.5  # of the right numbers' distance from the dump's, up to which a mistake's is nearer
+_NOISY = 0.7  # likewise, up to which its own noise is worth a look
+_MOST_NOISY = 6  # mistakes of which that is looked at
+_MOST_PAIRS = 600
+_TOGETHER = (("q_projected", "k_projected", "v_projected"), ("q", "k"), ("q_rotated", "k_rotated"))
+
+_RANK = {kind: rank for rank, kind in enumerate(KINDS)}
+
+
+class Tried(NamedTuple):
+    """Mistakes that were made in a layer: how far the first wrong station's numbers are from the dump's then.
+
+    typical  root mean square in units of what is allowed
+    worst    the largest
+    left     how many arrays of the layer are wrong with them
+    spoilt   how many of these were right
+    error    the median relative to the size of the numbers
+    """
+
+    mistakes: tuple[PlantedMistake, ...]
+    typical: float
+    worst: float
+    left: int
+    spoilt: int
+    error: float
+
+
+class Search:
+    """Mistakes made in the layer of the first wrong array, or in all where nothing before it is known to be right.
+
+    found    the mistakes that were found before, and where they are made
+    layer    in which the first wrong array is
+    nearest  what was tried singly, the nearest first
+    """
+
+    def __init__(
+        self,
+        comparison: HeldAgainst,
+        judged: tuple[Compared, ...],
+        found: Mapping[PlantedMistake, tuple[int, ...] | None],
+        step: Callable[[str], None],
+    ) -> None:
+        self.comparison, self.found, self.step = comparison, found, step
+        first = next(one for one in judged if one.is_wrong)
+        at = first.placed.at
+        layers = [one.placed.at.layer for one in judged if one.placed.at.is_of_layer]
+        self.layer = at.layer if at.is_of_layer else max(layers, default=0)
+        self.where = (self.layer,) if at.is_of_layer and self._is_cut_off() else None
+        self.judged = {one.placed.array.name: one for one in judged if one.placed.at.layer == at.layer}
+        self.first = [name for name, one in self.judged.items() if one.placed.at == at and one.is_wrong]
+        self.before = max((self.judged[name] for name in self.first), key=lambda one: one.worst)
+        self.tokens = comparison.shortest(first)
+        right = _right_kinds(self.judged.values())
+        self.possible = [
+            mistake
+            for mistake in comparison.reference.mistakes(self.layer)
+            if not (at.is_of_layer and _RANK[mistake.kind] > _RANK[at.kind])
+            and mistake.kind not in right
+            and not self._is_made(mistake)
+        ]
+        self.nearest: list[Tried] = []
+
+    def _is_cut_off(self) -> bool:
+        """True where a pass goes on with the dump's numbers before the layer, or in it."""
+        return any(at.layer <= self.layer for at in self.comparison.given)
+
+    def _is_made(self, mistake: PlantedMistake) -> bool:
+        if mistake not in self.found:
+            return False
+        layers = self.found[mistake]
+        return layers is None or self.layer in layers
+
+    def fits(self) -> list[Tried]:
+        """The mistakes that give the dump's numbers: single ones, else pairs."""
+        found = self._singly(self.tokens)
+        if not found and self.tokens is not None:  # what rows look like may hang on the length of the text
+            self.tokens = None
+            found = self._singly(None)
+        if found:
+            return found
+        return self._fitting([tried for pair in self._pairs()[:_MOST_PAIRS] if (tried := self._made(pair)) is not None])
+
+    def _singly(self, tokens: int | None) -> list[Tried]:
+        tried = [one for mistake in self.possible if (one := self._made((mistake,))) is not None]
+        self.nearest = sorted(tried, key=lambda one: one.typical)
+        return self._fitting(tried)
+
+    def _fitting(self, tried: list[Tried]) -> list[Tried]:
+        """Those that explain the station, in their order; the nearest also where they make more of rounding."""
+        found = [one for one in tried if self._explains(one)]
+        if found:
+            return found
+        near = [one for one in tried if one.typical <= _NOISY * self.before.typical]
+        near = sorted(near, key=lambda one: one.typical)[:_MOST_NOISY]
+        again = [self._made(one.mistakes, own_noise=True) for one in near]
+        return [one for one in again if one is not None and self._explains(one)]
+
+    def _explains(self, one: Tried) -> bool:
+        return one.worst <= 1 and one.worst <= _NEARER * self.before.worst and not one.spoilt
+
+    def _pairs(self) -> list[tuple[PlantedMistake, PlantedMistake]]:
+        """Pairs of mistakes in different things: in rotary positions and what follows from them, then others."""
+        ranked = [one.mistakes[0] for one in sorted(self.nearest, key=lambda one: one.error)]
+        ranked = [one for one in ranked if "+" not in one.name]
+        pairs = [pair for pair in combinations(ranked, 2) if pair[0].name.split("-")[0] != pair[1].name.split("-")[0]]
+        pairs = [(one, other) if _RANK[one.kind] <= _RANK[other.kind] else (other, one) for one, other in pairs]
+        likely = {("q_rotated", "heads"): 0, ("heads", "heads"): 1}
+        return sorted(pairs, key=lambda pair: likely.get((pair[0].kind, pair[1].kind), 2))
+
+    def _made(self, mistakes: tuple[PlantedMistake, ...], *, own_noise: bool = False) -> Tried | None:
+        self.step(" and ".join(each.name for each in mistakes))
+        run = self.comparison.run_with_own_noise if own_noise else self.comparison.run
+        made = run(self.judged, {**self.found, **dict.fromkeys(mistakes, self.where)}, self.tokens)
+        first = [one for one in made if one.placed.array.name in self.first]
+        if not first:
+            return None
+        wrong = [one for one in made if one.is_wrong]
+        return Tried(
+            mistakes,
+            max(one.typical for one in first),
+            max(one.worst for one in first),
+            len(wrong),
+            sum(not self.judged[one.placed.array.name].is_wrong for one in wrong),
+            first[0].errors.typical,
+        )
+
+
+def _right_kinds(judged: Iterable[Compared]) -> set[str]:
+    """The kinds of stations that are right; of those that one mistake may change one by one, where all of them are."""
+    judged = list(judged)
+    right = {one.placed.at.kind for one in judged} - {one.placed.at.kind for one in judged if one.is_wrong}
+    for kinds in _TOGETHER:
+        if not right.issuperset(kinds) and not (kinds[-1] == "v_projected" and "qkv_projected" in right):
+            right -= set(kinds)
+        else:
+            right |= set(kinds)
+    return right
