@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -119,7 +120,7 @@ class Call(ABC):
         """The width of a value; 0 without values."""
         return 0
 
-    @property
+    @cached_property
     def is_causal(self) -> bool:
         """True if no query may attend to a key after itself; the last query stands at the last key."""
         if self.n == 0 or self._looks_ahead(0):

@@ -27,7 +27,7 @@ from attn_cli.summaries.reducers.received import ReceivedShares
 from attn_cli.summaries.reducers.whole_call import Unhidden
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.told.deciding_rows import DecidingRows
-from attn_cli.summaries.told.word_reads import TokenReadsReducer
+from attn_cli.summaries.told.word_reads import UnitReadsReducer
 from attn_cli.summaries.with_reads import reads_each_token, with_word_reads
 from attn_cli.views.formats import format_for
 from attn_cli.views.view import PAGE_BYTES, View, ViewSettings
@@ -115,7 +115,7 @@ def inspect(
                 ReceivedShares(rows, by=measure.by, rescale=hiding.rescale),
             ]
             if tells and not options.lines and reads_each_token(call):
-                reducers.append(TokenReadsReducer())
+                reducers.append(UnitReadsReducer())
             if weights:
                 pooled = (PooledMatrix(height, width, rows=rows, pooling=pool, rescale=share) for share in scaled)
                 return [*reducers, *pooled]

@@ -27,7 +27,7 @@ from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.summaries.reducers.received import ReceivedShares
 from attn_cli.summaries.reducers.top import TopKeys
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.told.word_reads import TokenReadsReducer
+from attn_cli.summaries.told.word_reads import UnitReadsReducer
 from attn_cli.summaries.with_reads import reads_each_token, with_word_reads
 from attn_cli.text import counted
 from attn_cli.token_syntax import picked_rows, rows_of_stream
@@ -149,7 +149,7 @@ def inspect(
     kinds = TextKinds()
 
     def reducers(rows: object, call: Call) -> list[Reducer]:
-        reads = [TokenReadsReducer()] if reads_each_token(call) else []
+        reads = [UnitReadsReducer()] if reads_each_token(call) else []
         return [HeadStatistics(), kinds.reducer(call), ReceivedShares(), *reads, PooledMatrix(_LARGEST, _LARGEST)]
 
     return _found("inspect", text, opened(text, model, loading), selected(layers, heads), reducers)

@@ -6,19 +6,19 @@ from attn_cli.call import Call
 from attn_cli.summaries.answers.kinds import text_sinks
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.told.word_reads import MOST_TOKENS, TokenReads, reads_of
+from attn_cli.summaries.told.word_reads import UnitReads, can_be_told, reads_of
 
 
 def reads_each_token(call: Call) -> bool:
-    """True if a call's tokens read one another in both directions, and are few enough that every cell is kept."""
-    return not call.is_causal and call.n == call.m <= MOST_TOKENS and call.queries == call.keys
+    """True if a call's tokens read one another in both directions, and can be told by words or sentences."""
+    return not call.is_causal and call.n == call.m and call.queries == call.keys and can_be_told(call.keys)
 
 
 def with_word_reads(report: Report) -> Report:
     """The same with what its words read, in the first stream that reads the text; without their parts."""
     tokens = report.prompts[0].tokens
-    own = [summary for summary in report.summaries if summary.part(TokenReads) and summary.queries == tokens]
+    own = [summary for summary in report.summaries if summary.part(UnitReads) and summary.queries == tokens]
     own = [summary for summary in own if summary.place.stream == own[0].place.stream]
     kinds = [(summary, part) for summary in own if (part := summary.part(HeadKinds)) is not None]
     reads = reads_of(report.prompts[0], own, [sink.key for sink in text_sinks(kinds)])
-    return replace(report, reads=reads, summaries=tuple(summary.without(TokenReads) for summary in report.summaries))
+    return replace(report, reads=reads, summaries=tuple(summary.without(UnitReads) for summary in report.summaries))

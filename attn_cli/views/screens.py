@@ -26,6 +26,7 @@ from attn_cli.views.shell_words import command_line
 _MANY_TOKENS = 200
 _MOST_LINES = 4  # of a screen, that the command to ask next takes
 _FEW_PATCHES = 6
+_FEW_TOKENS = 32  # that stand before the answer
 
 
 def render(report: Report, screen: Screen, invocation: Invocation | None = None) -> str:
@@ -52,10 +53,12 @@ def _drawn(report: Report, screen: Screen, invocation: Invocation | None) -> Dra
     def parts() -> Iterator[RenderableType]:
         shown = in_ascii(report) if screen.ascii_only else report
         yield _header(shown, screen)
-        if shown.is_overview and shown.command == "inspect" and shown.story is None:
+        lists_tokens = shown.is_overview and shown.command == "inspect"
+        is_first = lists_tokens and shown.story is None and len(shown.prompts[0].tokens) <= _FEW_TOKENS
+        if is_first:
             yield _tokens(shown, screen)
         yield from answer.parts
-        if shown.story is not None:
+        if lists_tokens and not is_first:
             yield ""
             yield _tokens(shown, screen)
 

@@ -1,6 +1,7 @@
 """--image and --audio: files through the model's own processor, labelled by patch and by time."""
 
 import importlib.util
+import re
 import wave
 from collections.abc import Callable
 from pathlib import Path
@@ -77,6 +78,17 @@ def test_a_clip_sees_an_image_and_reads_a_text(seeing: Seeing, cat: Path, tmp_pa
     np.testing.assert_allclose(found["text.weights"], stacked(text_part.attentions), atol=EXACT)
     assert found["text.tokens"].tolist() == ["<s>", "a", "photo", "of", "the", "cat", "</s>"]
     assert found["vision.tokens"].tolist()[:6] == ["[CLS]", "r0,c0", "r0,c1", "r0,c2", "r0,c3", "r1,c0"]
+
+
+def test_an_overview_speaks_of_patches_and_of_each_stream(seeing: Seeing, cat: Path) -> None:
+    text = attn("inspect", "-m", seeing("vit"), "--image", cat).text
+    assert re.search(r"^(of other patches, r\d,c\d reads r\d,c\d most|no patch reads)", text, re.MULTILINE)
+    assert "word" not in text
+    assert "no head finds content" not in text
+    streams = attn("inspect", "the cat sat", "-m", seeing("clip"), "--image", cat).lines
+    vision, told = streams.index("vision"), streams.index("text")
+    assert vision < told
+    assert streams[told + 1].startswith("too few tokens to name heads")
 
 
 @torch.no_grad()

@@ -36,6 +36,8 @@ def test_effects_are_those_of_parts_and_knock() -> None:
     assert (12, 8) in heads  # it reads a word that no word's mask names, and is needed
     largest = sorted(knocked, key=lambda place: -abs(knocked[place]))[:10]
     assert sum(place in heads for place in largest) >= 8
+    most = sorted((abs(bits) for bits in knocked.values()), reverse=True)
+    assert sum(map(abs, heads.values())) > 0.86 * sum(most[: len(heads)])
     assert story["noise_floor"] < 1e-3
 
 

@@ -28,7 +28,7 @@ for room in (attn_cli.summaries.against, attn_cli.summaries.answers, attn_cli.su
     for module in iter_modules(room.__path__):
         import_module(f"{room.__name__}.{module.name}")
 
-NEVER_DRAWN = {"pulls", "token_reads", "part_shares", "head_sinks", "recorded"}  # what others are made of
+NEVER_DRAWN = {"pulls", "unit_reads", "part_shares", "head_sinks", "recorded"}  # what others are made of
 
 
 @pytest.mark.parametrize("kind", Part.__subclasses__(), ids=lambda kind: kind.name)

@@ -22,6 +22,7 @@ from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
 
 _MOST_SINKS = 2
+_HUNDREDTH = 0.01
 _MOST_FEW = 2  # kinds of too few rows that are told
 
 
@@ -29,8 +30,6 @@ def draw(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
     """The families of every stream, and where its attention rests."""
     yield Text()
     yield packed_text(["what its heads (layer.head) do here", "attn heads --kinds"], screen, BOLD)
-    if not any_judged(summaries):
-        yield packed_text([f"too few tokens to name heads: a kind needs {LEAST_ROWS} queries with its target"], screen)
     streams = list(dict.fromkeys(summary.place.stream for summary, _ in kind_parts(summaries)))
     for stream in streams:
         of_stream = [summary for summary in summaries if summary.place.stream == stream]
@@ -38,6 +37,9 @@ def draw(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
             yield Text(stream, BOLD)
         if any_judged(of_stream):
             yield from family_lines(of_stream, screen)
+        else:
+            few = f"too few tokens to name heads: a kind needs {LEAST_ROWS} queries with its target"
+            yield packed_text([few], screen)
         yield from _sinks(of_stream, screen)
 
 
@@ -58,7 +60,8 @@ def head_lines(out: StandOut | None, summary: Summary, at: int, reason: str, scr
     name = f"{stream}head {place.layer}.{place.heads[at]}"
     said = f"{reason}; {name} is the most focused"
     if out is not None:
-        said = f"{name} · {sentence(out)}; uniform attention would give {out.baseline:.2f}"
+        uniform = f"{out.baseline:.{2 if out.baseline >= _HUNDREDTH else 3}f}"
+        said = f"{name} · {sentence(out)}; uniform attention would give {uniform}"
     yield Text("\n".join(packed([said], screen.width)), BOLD)
     found = [f"{token_label(x.query)} gives {token_label(x.key)} {x.weight:.2f}" for x in readings(summary, at)]
     if found:
@@ -124,6 +127,8 @@ def _of_few_rows(summaries: Sequence[Summary], found: Sequence[CountedKind], scr
             [(x.name, x.weight) for x in heads],
             screen,
         )
+    if any(token.row is not None for token in summaries[0].queries):  # patches, of which none repeats another
+        return
     contents = {family.kind for family in found} | set(told)
     if not any(kind is not None and kind.rank == CONTENT for kind in contents):
         yield Text("no head finds content: none looks at what followed a token before, or at the same token")

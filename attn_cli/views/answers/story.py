@@ -1,6 +1,7 @@
 """The story of an answer: what comes next, the words that it rests on, the heads that bring them; a few lines."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from textwrap import wrap
 
 from rich.cells import cell_len
@@ -35,7 +36,7 @@ def draw(story: Story, screen: Screen) -> Iterator[Text]:
     what = "them" if story.target.generated else visible(_word(story.target.tokens[0]))
     needed = story.needed
     if story.cut == "words":
-        words = [_effect(token_label(word.tokens[0]), word.effect) for word in needed[:_MOST_WORDS]]
+        words = [_effect(_label(word), word.effect) for word in needed[:_MOST_WORDS]]
         yield from _named("it rests on", words or [_no_word(story, what)], screen)
     else:
         yield from _parts(story, needed[:_MOST_PARTS], what, screen)
@@ -81,6 +82,11 @@ def _effect(name: str, effect: float) -> str:
     return f"{name} {effect:+.2f}"
 
 
+def _label(word: StoryWord) -> str:
+    """`24 assistant`: the place of its first token, and the word whole."""
+    return token_label(replace(word.tokens[0], text=word.text))
+
+
 def _no_word(story: Story, what: str) -> str:
     """A line that no single word is needed, with the number of masked words and the largest effect."""
     if not story.words:
@@ -124,7 +130,7 @@ def _head(head: StoryHead) -> str:
 def _against(story: Story) -> list[str]:
     """Words and heads without which the answer is likelier, and by how much."""
     words = [word for word in reversed(story.words) if word.effect >= LEAST_BITS]
-    name = (lambda word: token_label(word.tokens[0])) if story.cut == "words" else (lambda word: word.name)
+    name = _label if story.cut == "words" else (lambda word: word.name)
     named = [_effect(name(word), word.effect) for word in words[:_MOST_AGAINST]]
     heads = [_effect(f"{head.place.layer}.{head.place.head}", head.effect) for head in story.opposing[:_MOST_AGAINST]]
     if heads:

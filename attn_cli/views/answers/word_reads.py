@@ -29,10 +29,10 @@ def draw(reads: Reads, screen: Screen) -> Iterator[Text]:
         return
     several = len(reads.words) > _MOST_WORDS
     told = taking[:_MOST_WORDS] if several else sorted(taking, key=lambda word: word.word.index)
-    width = max(cell_len(fit(token_label(word.word), _NAME).rstrip()) for word in told)
-    yield from (_line(word, width, screen) for word in told)
-    if len(taking) > len(told):
-        yield Text(f"  and {counted(len(taking) - len(told), 'word')} that take less of a single one", DIM)
+    width = max(cell_len(fit(_label(word.word, reads), _NAME).rstrip()) for word in told)
+    yield from (_line(word, width, reads, screen) for word in told)
+    if rest := len(taking) - len(told):
+        yield Text(f"  and {rest} {_noun(reads, rest)} that take less of a single one", DIM)
     yield packed_text(_captions(reads), screen, DIM)
 
 
@@ -46,36 +46,53 @@ def _sentence(reads: Reads, taking: Sequence[WordReads]) -> str:
     """`of other words, bank reads river most (0.28 of all that it reads), sat he (0.22)`, or that none reads one."""
     if not taking:
         most = max((word.sources[0][1] for word in reads.words if word.sources), default=0.0)
-        return f"no word reads {_LEAST} of another: the most is {most:.3f}"
+        return f"no {_noun(reads)} reads {_LEAST} of another: the most is {most:.3f}"
     (first, key, share), *others = [(word.word, *word.sources[0]) for word in taking[:2]]
-    said = f"of other words, {_name(first)} reads {_name(key)} most ({share:.2f} of all that it reads)"
-    said += "".join(f", {_name(word)} {_name(key)} ({share:.2f})" for word, key, share in others)
+    said = f"of other {_noun(reads, 2)}, {_name(first, reads)} reads {_name(key, reads)} most"
+    said += f" ({share:.2f} of all that it reads)"
+    said += "".join(f", {_name(word, reads)} {_name(key, reads)} ({share:.2f})" for word, key, share in others)
     readers = Counter(word.sources[0][0] for word in taking)
     (key, count), *_ = readers.most_common(1)
     if count >= _FEW_READERS:
-        said += f"; {counted(count, 'word')} read {_name(key)} most"
+        said += f"; {count} {_noun(reads, count)} read {_name(key, reads)} most"
     return said
 
 
-def _name(word: Token) -> str:
-    return visible(word.text).strip()
+def _noun(reads: Reads, count: int = 1) -> str:
+    """What reads and is read: words, sentences, or patches of an image."""
+    is_image = any(x.word.row is not None for x in reads.words)
+    noun = "sentence" if reads.by_sentence else "patch" if is_image else "word"
+    return noun if count == 1 else f"{noun}es" if is_image else f"{noun}s"
 
 
-def _line(word: WordReads, width: int, screen: Screen) -> Text:
-    """`  6 bank   itself 0.13  5 river 0.28  2 sat 0.11`."""
-    line = Text(f"  {fit(token_label(word.word), width)}  itself {word.own:.2f} ")
+def _name(word: Token, reads: Reads) -> str:
+    """A word itself, a sentence by its number."""
+    if not reads.by_sentence or word.special:
+        return visible(word.text).strip()
+    return f"sentence {1 + sum(each.word.index < word.index for each in reads.words)}"
+
+
+def _label(word: Token, reads: Reads) -> str:
+    return _name(word, reads) if reads.by_sentence else token_label(word)
+
+
+def _line(word: WordReads, width: int, reads: Reads, screen: Screen) -> Text:
+    """`  6 bank   itself 0.13  5 river 0.28  2 sat 0.11`; of a sentence its beginning, too."""
+    line = Text(f"  {fit(_label(word.word, reads), width)}  itself {word.own:.2f} ")
     for key, share in word.sources:
-        piece = f" {fit(token_label(key), _NAME).rstrip()} {share:.2f} "
+        piece = f" {fit(_label(key, reads), _NAME).rstrip()} {share:.2f} "
         if share < _LEAST or cell_len(line.plain) + cell_len(piece) > screen.width:
             break
         line.append(piece)
+    if reads.by_sentence and (room := screen.width - cell_len(line.plain) - 1) > 0:
+        line.append(" ").append(fit(" ".join(visible(word.word.text).split()), room).rstrip(), DIM)
     return line
 
 
 def _captions(reads: Reads) -> list[str]:
-    """The caption: the meaning of the numbers, and the sinks that are left out."""
-    captions = ["share of what a word reads: weight times value norm, all heads of a layer together"]
+    """What the numbers are, and the sinks that are left out."""
+    captions = [f"share of what a {_noun(reads)} reads: weight times value norm, all heads of a layer together"]
     if reads.layers > 1:
         captions.append(f"mean of {counted(reads.layers, 'layer')}")
-    sinks = ", ".join(f"{_name(token)} {share:.2f}" for token, share in reads.sinks)
+    sinks = ", ".join(f"{_name(token, reads)} {share:.2f}" for token, share in reads.sinks)
     return [*captions, *([f"left out: {sinks}"] if sinks else [])]
