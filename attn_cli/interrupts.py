@@ -20,7 +20,7 @@ ENDS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") i
 _PATIENCE = 0.1  # seconds in which the main thread may end the program, or hand the signal to a handler of its own
 
 unfinished: set[Path] = set()
-"""The temporary files that a process writes; removed where it ends at once."""
+"""The temporary files, and folders of files, that a process writes; removed where it ends at once."""
 
 _ending = _thread.allocate_lock()  # the main thread and the one that watches may both be told to end the process
 
@@ -34,11 +34,20 @@ def end_at_once(number: int = signal.SIGINT, frame: FrameType | None = None) -> 
         return
     for path in tuple(unfinished):
         with suppress(OSError):
-            path.unlink()
+            _remove(path)
     for say in tuple(last_words):
         with suppress(OSError, ValueError):
             say()
     os._exit(128 + number)
+
+
+def _remove(path: Path) -> None:
+    if not path.is_dir():
+        path.unlink()
+        return
+    for each in path.iterdir():
+        each.unlink()
+    path.rmdir()
 
 
 def watch() -> None:

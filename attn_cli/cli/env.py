@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from attn_cli.cli.kit.options.output import OutputOptions
-from attn_cli.cli.kit.shell.settings import kept_folder, settings, settings_file
+from attn_cli.cli.kit.shell.settings import kept_folder, settings, settings_file, unpacked_models
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.status_line import StatusLine
@@ -21,7 +21,7 @@ from attn_cli.views.drawing.screen import screen_of
 @takes_options
 def env(
     clear_cache: Annotated[
-        bool, typer.Option("--clear-cache", help="Remove the runs of models that are kept for a second look.")
+        bool, typer.Option("--clear-cache", help="Remove the runs and unpacked models that are kept for a second look.")
     ] = False,
     *,
     output: OutputOptions,
@@ -53,14 +53,16 @@ def env(
 
 
 def _kept(output: OutputOptions, *, clear: bool) -> KeptRuns:
-    """The runs that are kept; with `clear` none, and a note on how much is free now."""
-    folder = kept_folder()
-    if folder is None:
+    """The runs and models that are kept; with `clear` none, and a note on how much is free now."""
+    folder, unpacked = kept_folder(), unpacked_models()
+    if folder is None or unpacked is None:
         return KeptRuns()
     if clear:
-        print_notes([f"{decimal_bytes(folder.clear())} of kept runs removed"], quiet=output.quiet)
-    files = folder.files()
-    return KeptRuns(str(folder.path), len(files), sum(each.size for each in files), folder.most)
+        freed = f"{decimal_bytes(folder.clear())} of kept runs and {decimal_bytes(unpacked.clear())} of unpacked models"
+        print_notes([f"{freed} removed"], quiet=output.quiet)
+    files, models = folder.files(), unpacked.models()
+    sizes = [sum(each.size for each in some) for some in (files, models)]
+    return KeptRuns(str(folder.path), len(files), sizes[0], folder.most, len(models), sizes[1])
 
 
 def _devices(warnings: list[str], *, quiet: bool) -> list[Row]:

@@ -16,7 +16,7 @@ from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.model import opened
 from attn_cli.cli.kit.options.text_command import ReadOptions
-from attn_cli.cli.kit.run.kept_run import MOST_TOKENS, kept_run
+from attn_cli.cli.kit.run.kept_run import kept_run
 from attn_cli.cli.kit.run.texts import Texts
 from attn_cli.cli.kit.shell.commands import imported_command
 from attn_cli.cli.kit.shell.invocation import current
@@ -158,8 +158,7 @@ class _Reader:
         layers = len(self.source.planned_layers(self.selection))
         with Progress(layers, 1, 0, quiet=self.quiet, verbose=False) as progress:
             recording = self._recording(self.text, progress.step, budget)
-        is_kept = self.kept is not None and len(recording.prompt.tokens) <= MOST_TOKENS
-        note = self.kept.keep(recording) if self.kept is not None and is_kept else ""
+        note = self.kept.keep(recording) if self.kept is not None else ""
         print_notes(filter(None, [*recording.prompt.warnings, left_out_note(budget), note]), quiet=self.quiet)
         return recording
 

@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypedDict, Unpack, runtime_checkable
 
 from attn_cli.errors import InputError
+from attn_cli.kept.unpacked import UnpackedModels
 from attn_cli.quick_imports import uncollected
 from attn_cli.selection import Selection
 from attn_cli.source import Source
 from attn_cli.sources.module_names import ModuleName, module_name
 
 if TYPE_CHECKING:
+    from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
+    from attn_cli.sources.huggingface.load.origin import Origin
     from attn_cli.sources.tables.source import TableSource
 
 DEFAULT_MODEL = "toy"
@@ -52,6 +55,7 @@ class Loading(TypedDict, total=False):
     reads_text: bool
     known_texts: Sequence[str]
     chosen: Selection
+    unpacked: UnpackedModels | None
 
 
 def open_source(
@@ -78,6 +82,7 @@ def open_source(
     chat          messages (role, content) before the text, which is then a user's message
     projections   a file with W_Q and W_K for a table
     loading       how a model is loaded: revision, device, device_map, dtype, trust_remote_code, offline; and
+                  where .gguf files are kept unpacked; and
                   whether a model is loaded with its language-model head, because it predicts; and texts that will be
                   read, layers and heads that will be looked at, as far as they are known: a model without positions
                   for one, or without such a layer or head, isn't loaded; and whether
@@ -124,11 +129,21 @@ def open_source(
         from attn_cli.sources.huggingface.read.reader import PromptReader
         from attn_cli.sources.huggingface.source import ModelSource
 
-    loaded = load(
-        origin,
-        generates=generate is not None,
-        check=lambda config, tokenizer: check_known_texts(origin.options.known_texts, config, tokenizer, origin.name),
-    )
+    def loaded_from(origin: "Origin") -> "LoadedModel":
+        known = origin.options.known_texts
+        return load(
+            origin,
+            generates=generate is not None,
+            check=lambda config, tokenizer: check_known_texts(known, config, tokenizer, origin.name),
+        )
+
+    unpacked = origin.options.unpacked
+    if origin.gguf is None or unpacked is None:
+        loaded = loaded_from(origin)
+    else:
+        from attn_cli.sources.huggingface.load.gguf_unpacked import load_unpacked
+
+        loaded = load_unpacked(origin, unpacked, loaded_from, generates=generate is not None)
     generator = None if generate is None else TextGenerator(loaded, generate)
     return ModelSource(loaded, PromptReader(loaded, decoder_text, inputs, chat, media, generator))
 

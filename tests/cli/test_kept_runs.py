@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from attn_cli.cli.kit.options import model as model_options
-from attn_cli.cli.kit.run import text_answers
+from attn_cli.cli.kit.run import kept_run as kept_runs
+from attn_cli.cli.kit.run import text_answers, texts_visit
 from attn_cli.explore.session import Session
 from attn_cli.kept.folder import KeptFolder, cache_folder
 from attn_cli.kept.model_files import model_state
@@ -103,7 +104,6 @@ def test_what_is_not_kept(
     monkeypatch.chdir(tmp_path)
     assert attn("top", TEXT, "-m", model, *words, env=cache).code == 0
     assert attn("top", TEXT, env=cache).code == 0
-    assert attn("top", "river " * 300, "-m", model, "-H", "0.0", "-t", "3", env=cache).code == 0
     assert runs(cache) == []
 
 
@@ -139,11 +139,14 @@ def test_env_says_where_and_how_large_and_clears(model: str, cache: dict[str, st
     attn("top", TEXT, "-m", model, "-H", "0.0", env=cache)
     (file,) = runs(cache)
     kept = attn("env", "--json", env=cache | {"ATTN_CACHE_SIZE": "5MB"}).json["result"]["kept"]
-    assert kept == {"folder": str(file.parent), "runs": 1, "bytes": file.stat().st_size, "most": 5_000_000}
+    none_unpacked = {"models": 0, "unpacked_bytes": 0}
+    taken = {"folder": str(file.parent), "runs": 1, "bytes": file.stat().st_size, "most": 5_000_000}
+    assert kept == taken | none_unpacked
     cleared = attn("env", "--clear-cache", "--json", env=cache)
     assert cleared.json["result"]["kept"]["runs"] == 0 and "removed" in cleared.errors
     assert runs(cache) == []
-    assert attn("env", "--json").json["result"]["kept"] == {"folder": None, "runs": 0, "bytes": 0, "most": 0}
+    nothing = {"folder": None, "runs": 0, "bytes": 0, "most": 0} | none_unpacked
+    assert attn("env", "--json").json["result"]["kept"] == nothing
 
 
 def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
@@ -234,3 +237,16 @@ def test_a_story_that_cannot_be_read_is_told_anew(
         first = attn("inspect", TEXT, "-m", llama, env=cache)
     again = attn("inspect", TEXT, "-m", llama, env=cache)
     assert (again.code, again.text, again.errors) == (0, first.text, first.errors)
+
+
+def test_a_run_is_kept_by_its_size(model: str, cache: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """MiniLM's 6 layers of 12 heads of 32 numbers: 1,536 numbers a token of queries and keys."""
+    long = "the bank of the river " * 60  # 302 tokens
+    size = 302 * 6 * 2 * 12 * 32 * 4
+    for most, count in ((size - 1, 0), (size * 2, 1)):
+        for module in (kept_runs, texts_visit):
+            monkeypatch.setattr(module, "MOST_BYTES", most)
+        assert attn("heads", long, "-m", model, terminal=True, env=cache).code == 0
+        assert len(runs(cache)) == count
+    no_model(monkeypatch)
+    assert "from the run of" in attn("heads", long, "-m", model, terminal=True, env=cache).text

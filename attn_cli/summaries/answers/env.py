@@ -96,7 +96,19 @@ _KEPT = (
     Field("folder", or_none(TEXT), "null where none are kept", lambda here: here.kept.folder),
     Field("runs", COUNT, "how many", lambda here: here.kept.runs),
     Field("bytes", COUNT, "that they take", lambda here: here.kept.bytes),
-    Field("most", COUNT, "bytes that they may take; the least recently used go", lambda here: here.kept.most),
+    Field(
+        "most",
+        COUNT,
+        "bytes that they may take, and models as many; the least recently used go",
+        lambda here: here.kept.most,
+    ),
+    Field(
+        "models",
+        COUNT,
+        "how many models of .gguf files are kept unpacked, beside the folder of runs",
+        lambda here: here.kept.models,
+    ),
+    Field("unpacked_bytes", COUNT, "that these take", lambda here: here.kept.unpacked_bytes),
 )
 _SETTING = (
     Field("name", TEXT, "the option's name in the file of settings", itemgetter("name")),
@@ -137,18 +149,22 @@ FIELDS = (
 
 @dataclass(frozen=True)
 class KeptRuns:
-    """The runs of models that are kept.
+    """The runs of models that are kept, and the models that are kept unpacked.
 
     folder  where; None where none are
     runs    how many
     bytes   that they take
-    most    bytes that they may take
+    most    bytes that they may take, and models likewise
+    models  how many models of .gguf files are kept unpacked
+    unpacked_bytes  that these take
     """
 
     folder: str | None = None
     runs: int = 0
     bytes: int = 0
     most: int = 0
+    models: int = 0
+    unpacked_bytes: int = 0
 
 
 @dataclass(frozen=True, eq=False)

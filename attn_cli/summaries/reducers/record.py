@@ -112,14 +112,22 @@ class Record:
 
     def _operands(self, call: Call) -> dict[str, Any]:
         """The operands of a layer's cells: q and k, or the cells themselves of a model that shows only those."""
+        fits = self.budget.take(operand_bytes(call), call.place.layer)
         if isinstance(call, AttentionCall):
-            size = sum(itemsize(x) * math.prod(x.shape) for x in (call.q, call.k))
-            return {"q": kept(call.q), "k": kept(call.k)} if self.budget.take(size, call.place.layer) else {}
+            return {"q": kept(call.q), "k": kept(call.k)} if fits else {}
         scores = getattr(call, "scores", None)
-        seen = call.like if scores is None else scores
         shown = {"shows_scores": scores is not None}
-        size = itemsize(seen) * math.prod(seen.shape)
-        return {"seen": kept(seen), **shown} if self.budget.take(size, call.place.layer) else shown
+        return {"seen": kept(call.like if scores is None else scores), **shown} if fits else shown
+
+
+def operand_bytes(call: Call) -> int:
+    """The bytes of the operands of a layer's cells: of q and k, or of its scores or weights where those are seen."""
+    if isinstance(call, AttentionCall):
+        operands = [call.q, call.k]
+    else:
+        scores = getattr(call, "scores", None)
+        operands = [call.like if scores is None else scores]
+    return sum(itemsize(x) * math.prod(x.shape) for x in operands)
 
 
 def _value_norms(call: Call) -> np.ndarray | None:

@@ -178,7 +178,7 @@ def reads_of(prompt: Prompt, summaries: Sequence[Summary], sinks: Sequence[int])
     seen = [(summary, part) for summary in summaries if (part := summary.part(UnitReads)) is not None]
     if not seen:
         return None
-    shares = np.mean([part.shares for _, part in seen], axis=0, dtype=np.float64)
+    shares = np.stack([part.shares for _, part in seen]).mean(axis=0, dtype=np.float64)
     labels, starts = units_of(prompt.tokens)
     special = set(special_places(labels).tolist())
     by_sentence = len(prompt.tokens) > MOST_WORDED

@@ -109,11 +109,13 @@ def _variable(name: str, value: str | None) -> str:
 
 
 def _kept(kept: KeptRuns) -> list[str]:
-    """A line on kept runs: their folder, number and size."""
+    """A line on kept runs and unpacked models: their folder, numbers and sizes."""
     if kept.folder is None:
         return ["none: the cache is off"]
     size = f"{decimal_bytes(kept.bytes)} of {decimal_bytes(kept.most)}" if kept.runs else "none yet"
-    return [kept.folder, *([counted(kept.runs, "run")] if kept.runs else []), size, "attn env --clear-cache"]
+    models = f"{counted(kept.models, 'unpacked .gguf')}, {decimal_bytes(kept.unpacked_bytes)}"
+    runs = [kept.folder, *([counted(kept.runs, "run")] if kept.runs else []), size]
+    return [*runs, *([models] if kept.models else []), "attn env --clear-cache"]
 
 
 def _models(installation: Installation, screen: Screen) -> list[str]:

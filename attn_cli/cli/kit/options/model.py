@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Unpack
 
 from attn_cli.cli.kit.options import named as o
+from attn_cli.cli.kit.shell.settings import unpacked_models
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.selection import ALL, Selection
@@ -73,6 +74,7 @@ class LoadOptions:
                 projections=projections,
                 predicts=predicts,
                 chosen=chosen,
+                unpacked=unpacked_models(),
                 **reading,
             )
         print_notes([f"loaded in {time.monotonic() - start:.2f} s"], quiet=quiet or not verbose)

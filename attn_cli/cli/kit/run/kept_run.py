@@ -19,8 +19,7 @@ from attn_cli.sources import Reading, is_recording, is_table
 from attn_cli.sources.adapter_files import state_with_base
 from attn_cli.sources.kept_source import KeptSource
 
-MOST_TOKENS = 256  # of a text whose run is kept; queries and keys of a longer one take as long as the run
-MOST_BYTES = 64 * 10**6  # of queries and keys that are held for it, and of the file
+MOST_BYTES = 64 * 10**6  # of a run that is kept: of its queries and keys, and of the file
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,10 @@ class KeptRun:
         return None
 
     def keep(self, recording: Recording) -> str:
-        """Keep a run, with what was told of it before; a note on why it can't be, "" where it is."""
+        """Keep a run of no more than 64 MB, with what was told of it before; a note on why that failed, else ""."""
+        operands = [x for layer in recording.layers for x in (layer.q, layer.k, layer.seen) if x is not None]
+        if sum(x.nbytes for x in operands) > MOST_BYTES:
+            return ""
         older = self.source(exact=True)
         if older is not None and older.recording.told:
             told = {**older.recording.told, **(recording.told or {})}

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from attn_cli.call import Call
 from attn_cli.cli.kit.options.hiding import HiddenNotes
-from attn_cli.cli.kit.run.kept_run import MOST_BYTES, MOST_TOKENS
+from attn_cli.cli.kit.run.kept_run import MOST_BYTES
 from attn_cli.cli.kit.run.plan import CommandPlan, PickedRows
 from attn_cli.cli.kit.run.read_text import ReadText
 from attn_cli.cli.kit.run.told_text import deciding_reducers
@@ -19,7 +19,7 @@ from attn_cli.summaries.calls.hidden_keys import HiddenKeys
 from attn_cli.summaries.calls.in_words import InWords, has_words
 from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.reduce import Reducer, Summary, reduce, reduce_texts
-from attn_cli.summaries.reducers.record import MemoryBudget, Record, Recorded
+from attn_cli.summaries.reducers.record import MemoryBudget, Record, Recorded, operand_bytes
 from attn_cli.summaries.told.story import Story, deciding_rows
 from attn_cli.token_syntax import rows_of_stream
 
@@ -50,7 +50,7 @@ class TextsVisit(PackedVisit):
     """Collects what is seen of the texts that one pass reads, layer by layer.
 
     records  whether each call is recorded, for a view that shows recordings
-    keeps    whether calls of texts short enough are recorded beside the answer, to be kept
+    keeps    whether calls of runs small enough are recorded beside the answer, to be kept
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class TextsVisit(PackedVisit):
             if plan.tells:
                 reducers += deciding_reducers(call, result.text.prompt, result.deciding)
         reducers += (plan.record(),) if self.records else ()
-        is_kept = self.keeps and len(result.text.prompt.tokens) <= MOST_TOKENS
+        is_kept = self.keeps and self._fits(call)
         record: tuple[Reducer, ...] = (Record(self.budget),) if is_kept else ()
         if not reducers:
             return _Seen(call, (), record)
@@ -104,6 +104,10 @@ class TextsVisit(PackedVisit):
         if measured is own:  # one walk for both
             reducers, record = reducers + record, ()
         return _Seen(measured, reducers, record)
+
+    def _fits(self, call: Call) -> bool:
+        """True if a run of such calls is small enough to be kept."""
+        return isinstance(call, RecordedLayer) or operand_bytes(call) * self.progress.layers <= MOST_BYTES
 
     def _take(self, call: Call, seen: "_Seen", summary: Summary | None = None) -> None:
         """Keep what was seen of a text; its summary, where that was made with those of other texts."""

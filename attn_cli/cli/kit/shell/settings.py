@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from attn_cli.cli.kit.run.sizes import bytes_of
 from attn_cli.errors import InputError, reason
 from attn_cli.kept.folder import DEFAULT_BYTES, KeptFolder, cache_folder
+from attn_cli.kept.unpacked import UnpackedModels
 from attn_cli.views.shell_words import command_words
 
 # The options that may be set, by their names in the file; the variable of `color_scale` is ATTN_COLOR_SCALE, and
@@ -71,11 +72,22 @@ def settings(note: Note = lambda text: None) -> dict[str, Setting]:
 
 def kept_folder() -> KeptFolder | None:
     """The folder of runs that are kept, by the settings `cache` and `cache_size`; None where none is kept."""
+    path, size = _cache()
+    return None if path is None or not size else KeptFolder(path / "runs", size)
+
+
+def unpacked_models() -> UnpackedModels | None:
+    """The models of .gguf files that are kept unpacked, by the same settings; None where none is kept."""
+    path, size = _cache()
+    return None if path is None or not size else UnpackedModels(path / "models", size)
+
+
+def _cache() -> tuple[Path | None, int]:
+    """The cache's folder, and the bytes that runs may take in it, and models."""
     given = settings()
     path = cache_folder(str(given["cache"].value) if "cache" in given else os.environ.get("ATTN_CACHE"))
     most = given.get("cache_size")
-    size = DEFAULT_BYTES if most is None else bytes_of(str(most.value), most.origin)
-    return None if path is None or not size else KeptFolder(path / "runs", size)
+    return path, DEFAULT_BYTES if most is None else bytes_of(str(most.value), most.origin)
 
 
 def defaults_for(command: str, parameters: Iterable[str], note: Note) -> dict[str, Any]:

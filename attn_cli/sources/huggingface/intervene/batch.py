@@ -172,5 +172,6 @@ class GatedRows(InterventionBatch):
 
     def gate(self, layer: int, stream: str, output: torch.Tensor) -> torch.Tensor:
         """The numbers of the heads of a layer whose output is `[1, h, n, e]`."""
-        shape, like = (1, output.shape[1], 1, 1), {"dtype": output.dtype, "device": output.device}
-        return self.gates.setdefault((layer, stream), torch.full(shape, _GATE, requires_grad=True, **like))
+        shape = (1, output.shape[1], 1, 1)
+        gates = torch.full(shape, _GATE, dtype=output.dtype, device=output.device, requires_grad=True)
+        return self.gates.setdefault((layer, stream), gates)

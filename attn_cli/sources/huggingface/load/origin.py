@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from attn_cli.errors import InputError, LoadError
+from attn_cli.kept.unpacked import UnpackedModels
 from attn_cli.selection import ALL, Selection
 from attn_cli.sources.adapter_files import ADAPTER_FILE, base_of, is_adapter
 from attn_cli.sources.devices import check_names
@@ -47,6 +48,7 @@ class OriginOptions:
     predicts           whether a model that has a language-model head is loaded with it
     known_texts        texts that will be read, as far as they are known
     chosen             the layers and heads that will be looked at
+    unpacked           where models of .gguf files are kept unpacked; None where they are not
     """
 
     revision: str | None = None
@@ -59,6 +61,7 @@ class OriginOptions:
     predicts: bool = False
     known_texts: Sequence[str] = ()
     chosen: Selection = ALL
+    unpacked: UnpackedModels | None = None
 
 
 @dataclass(frozen=True)
