@@ -105,7 +105,8 @@ def _answer(generated: Generated) -> str:
 def _about(report: Report, width: int) -> Iterator[str]:
     """The source, and the numbers of layers, heads and tokens."""
     source, summaries = report.source, report.summaries
-    yield fit_path(str(source["model"]), width)
+    what = " (word vectors)" if source["type"] == "table" else ""
+    yield fit_path(str(source["model"]), width - len(what)) + what
     if "projections" in source:
         yield f"projections {visible(str(source['projections']))}"
     if report.other not in (None, source):

@@ -26,8 +26,8 @@ def test_llamas_cache_and_matrix_by_hand() -> None:
     found = cost("-n", "8192", *LLAMA_3_8B)
     kept = {variant["variant"]: variant for variant in found["variants"]}
     # 2 (k and v) * 32 layers * 8 heads * 128 * 8192 tokens * 2 bytes = 1 GiB; with 32 key heads four times that
-    assert kept["grouped, 8 key heads"]["cache_bytes"] == 2**30
-    assert kept["grouped, 8 key heads"]["requested"]
+    assert kept["grouped-query, 8 key heads"]["cache_bytes"] == 2**30
+    assert kept["grouped-query, 8 key heads"]["requested"]
     assert kept["multi-head"]["cache_bytes"] == 4 * 2**30
     assert kept["multi-query"]["cache_bytes"] == 2**27
     # 32 heads * 8192 * 8192 * 4 bytes = 8 GiB a layer

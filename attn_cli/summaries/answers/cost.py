@@ -127,6 +127,10 @@ def cost_of(
     )  # fmt: skip
 
 
+def _grouped(key_heads: int) -> str:
+    return f"grouped-query, {key_heads} key heads"
+
+
 def _variants(
     layer: LayerSizes, layers: int, windowed: int, n: int, batch: int, causal: bool, itemsize: int
 ) -> Iterator[Variant]:
@@ -141,13 +145,13 @@ def _variants(
     narrow = replace(base, window=layer.window or _WINDOW)
     names = {
         "multi-head": plain,
-        f"grouped, {middle} key heads": grouped,
+        _grouped(middle): grouped,
         "multi-query": replace(plain, kv_heads=1),
         f"latent, {rank} + {shared}": latent,
         f"window of {narrow.window:,}": narrow,
     }
     if h <= middle or middle == 1:
-        names.pop(f"grouped, {middle} key heads")
+        names.pop(_grouped(middle))
     if h == 1:
         names.pop("multi-query")
     for name, other in names.items():

@@ -81,7 +81,7 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
 
 
 _LEAST_PULL, _LEAST_SHOWN = 0.05, 0.005
-_PULL = ("pull: a token's share of the word's attention output,", "along it; sums to 1")
+_PULL = ("pull: a token's share of the word's attention output,", "along it; sums to 1; below 0: against it")
 _NO_PULL = ("weights, not pulls:", "this model's values can't be seen")
 
 

@@ -12,6 +12,7 @@ from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
 from attn_cli.views.invocation import Invocation
 
+_WIDTH = 73  # columns of the wide table
 _WIDE = ("KV cache alternatives", "cache", "scores, mixing", "next token")
 _NARROW = ("keys", "cache", "q kᵀ, wv", "next")
 
@@ -37,8 +38,8 @@ def draw(cost: Cost, report: Report, screen: Screen) -> Iterator[Text | str]:
         share = f"{number / total:>7.1%}" if total and name != "total" else ""
         yield Text(f"  {name:<12}{magnitude(number):>10}{share}")
     yield ""
-    wide = screen.width >= 60
-    name_width, widths = (24, (12, 16, 13)) if wide else (12, (10, 9, 8))
+    wide = screen.width >= _WIDTH
+    name_width, widths = (30, (12, 16, 13)) if wide else (12, (10, 9, 8))
     first, *others = _WIDE if wide else _NARROW
     yield Text(fit(first, name_width) + "".join(f"{word:>{x}}" for word, x in zip(others, widths, strict=True)), BOLD)
     for variant in cost.variants:

@@ -48,9 +48,11 @@ def _outstanding(report: Report, screen: Screen) -> Iterator[Text]:
                                      "much that is no sink"], screen.width)), BOLD)  # fmt: skip
         return
     count = min(_MOST, len(found))
-    yield Text(
-        f"{len(found)} of {heads} heads stand out" + (f", the first {count}" if count < len(found) else ""), BOLD
+    said = (
+        f"{len(found)} of {heads} heads stand out: a kind names them, or one token a row gets half of what sinks leave"
     )
+    said += f"; the first {count}" if count < len(found) else ""
+    yield Text("\n".join(packed([said], screen.width)), BOLD)
     for out in found[:count]:
         summary = report.summaries[out.call]
         line = Text(f"  {head_name(summary, out.at):<6}{sentence(out)}")

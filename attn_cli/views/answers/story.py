@@ -27,7 +27,7 @@ def draw(story: Story, screen: Screen) -> Iterator[Text]:
     yield Text()
     if story.target.generated:
         text = excerpt(story.answer.strip(), _LONGEST)
-        yield from _named("it wrote", [f"{visible(text)} (p {story.target.probability:.2g})"], screen)
+        yield from _named("it wrote", [f"{visible(text)} (probability {story.target.probability:.2g})"], screen)
     else:
         yield from _named("next", _likeliest(story.likeliest), screen)
     if story.obstacle:
