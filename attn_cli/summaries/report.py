@@ -22,7 +22,7 @@ class Answer(ABC, Displayed):
     name           selects the file in `views/answers` that draws it
     several_texts  whether it can be about several texts, so that JSON has `inputs` in place of `input`
     fields         of the `result` of the JSON object, where they are declared
-    table          the name of the one whose rows are the flat ones
+    table          the name of the one whose rows are the flat ones; "" for none
     """
 
     name: ClassVar[str]
@@ -31,7 +31,10 @@ class Answer(ABC, Displayed):
     table: ClassVar[str] = ""
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Flat rows, for csv, tsv and jsonl."""
+        """Flat rows, for csv, tsv and jsonl; one row of all fields where none is the table."""
+        if not self.table:
+            yield self.document()
+            return
         table = next(field for field in self.fields if isinstance(field.type, Rows) and field.name == self.table)
         assert isinstance(table.type, Rows)
         yield from (made(table.type.fields, row) for row in table.read(self))

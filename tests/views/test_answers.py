@@ -14,6 +14,7 @@ from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Place
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Prompt, Token
+from attn_cli.summaries.answers.nearest import Neighbours
 from attn_cli.summaries.reduce import Part, Reducer, Summary, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.overall import OverallKeys
@@ -22,12 +23,14 @@ from attn_cli.summaries.reducers.top import TopKeys
 from attn_cli.summaries.report import Answer, Report
 from attn_cli.views.answers import drawer
 from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.invocation import Invocation
 from attn_cli.views.screens import render
 
 for room in (attn_cli.summaries.against, attn_cli.summaries.answers, attn_cli.summaries.reducers):
     for module in iter_modules(room.__path__):
         import_module(f"{room.__name__}.{module.name}")
 
+NEIGHBOURS = Neighbours(("shore",), (3,), np.array([0.5]), (1,), np.ones(2))
 NEVER_DRAWN = {"pulls", "unit_reads", "part_shares", "head_sinks", "recorded"}  # what others are made of
 
 
@@ -40,6 +43,21 @@ def test_a_part_has_a_drawer_of_its_name(kind: type[Part]) -> None:
 @pytest.mark.parametrize("kind", Answer.__subclasses__(), ids=lambda kind: kind.name)
 def test_an_answer_has_a_drawer_of_its_name(kind: type[Answer]) -> None:
     assert list(signature(drawer(kind.name)).parameters)[1:] == ["report", "screen"]
+
+
+def test_an_answer_without_a_table_is_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Neighbours, "table", "")
+    assert list(NEIGHBOURS.records()) == [NEIGHBOURS.document()]
+    assert NEIGHBOURS.document()["signs"] == (1,)
+
+
+def test_a_screen_need_not_say_what_to_ask_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = Report("nearest", {"model": "it", "type": "table"}, answer=NEIGHBOURS)
+    screen = Screen(80, "none")
+    invocation = Invocation(())
+    assert "next:" in render(report, screen, invocation)
+    monkeypatch.delattr("attn_cli.views.answers.nearest.next_words")
+    assert "next:" not in render(report, screen, invocation)
 
 
 def test_no_name_is_given_twice() -> None:

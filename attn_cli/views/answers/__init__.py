@@ -2,7 +2,7 @@
 
 draw(part, summary, report, screen)   a part of one attention call; with `part.together`, of all calls at once
 draw(answer, report, screen)          an answer that is not one part per attention call
-next_words(report, invocation)        the words of the command to ask next; None where there is none
+next_words(report, invocation)        the words of the command to ask next; None where there is none, or no function
 said_before_table(answer)             lines before the answer's table in a document, where it has any
 """
 
@@ -79,7 +79,8 @@ def _next_words(report: Report, invocation: Invocation) -> list[str] | None:
     if report.index is not None or (report.answer is None and not parts):
         return None
     name = report.answer.name if report.answer else "overview" if report.is_overview else parts[0].name
-    words: list[str] | None = _file(name).next_words(report, invocation)
+    next_words = getattr(_file(name), "next_words", None)
+    words: list[str] | None = None if next_words is None else next_words(report, invocation)
     return words
 
 
