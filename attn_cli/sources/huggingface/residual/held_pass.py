@@ -23,8 +23,18 @@ _TOGETHER = 48  # vectors that are multiplied at once
 
 Gradients = Sequence[torch.Tensor | None]
 """Of a number, for each leaf; None for leaves that it doesn't depend on."""
-Split = Callable[[torch.Tensor], torch.Tensor]
-"""The parts of what a module wrote in some rows, `[k, rows, width]`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """The parts of what a module wrote.
+
+    count  how many they are, k
+    write  puts them, in some rows, into an array `[k, rows, width]`
+    """
+
+    count: int
+    write: Callable[[torch.Tensor, torch.Tensor], None]
 
 
 @dataclass(eq=False)
@@ -143,7 +153,7 @@ class HeldPass:
     def parts(self, vector: torch.Tensor, split: Sequence[Split | None]) -> Parts:
         """The parts of `vector` `[d]`, computed in the pass, that the leaves added.
 
-        split  for each leaf a function of rows that gives its parts in them `[k, rows, width]`; None for one part
+        split  for each leaf its parts; None for one part
         """
         gradients_of, size = self._gradients_of(vector)
         step, parts, constants = max(1, _BYTES // max(1, size)), [], []
@@ -177,8 +187,10 @@ class HeldPass:
                 stack = stack.reshape(len(stack), -1, written.shape[-1])
                 if stack.shape[1] != n:
                     return None
-                writes, rows = split[at], torch.arange(n, device=stack.device)
-                own = written.reshape(1, n, -1) if writes is None else writes(rows)  # [k, n, width]
+                own, parts_of = written.reshape(1, n, -1), split[at]
+                if parts_of is not None:
+                    own = torch.empty((parts_of.count, n, own.shape[-1]), dtype=own.dtype, device=own.device)
+                    parts_of.write(torch.arange(n, device=own.device), own)  # [k, n, width]
                 products = own.transpose(0, 1) @ stack.permute(1, 2, 0)  # [n, k, width] @ [n, width, numbers]
                 parts[at].append(products.transpose(0, 1).double().cpu())
         return [torch.cat(columns, dim=2) for columns in parts]
@@ -211,26 +223,41 @@ class HeldPass:
         """The contribution of each leaf's parts to the numbers of these gradients: `[k, numbers]`, 0 without any."""
         products = [torch.zeros(1, len(gradients), dtype=torch.float64) for _ in self.leaves]
         alike: dict[tuple[int, ...], list[int]] = {}  # leaves that have the same gradients
-        for at, of_leaf in enumerate(zip(*gradients, strict=True)):
-            if any(x is not None for x in of_leaf):
-                alike.setdefault(tuple(0 if x is None else x.data_ptr() for x in of_leaf), []).append(at)
+        for at, of_leaf_each in enumerate(zip(*gradients, strict=True)):
+            if any(x is not None for x in of_leaf_each):
+                alike.setdefault(tuple(0 if x is None else x.data_ptr() for x in of_leaf_each), []).append(at)
         for places in alike.values():
             known = [of_each[places[0]] for of_each in gradients]
             like = next(x for x in known if x is not None)
             stack = torch.stack([torch.zeros_like(like) if x is None else x for x in known])
             gradient, rows = _rows(stack)
-            waiting: list[tuple[int, torch.Tensor]] = []
+            room = max(_TOGETHER, *(1 if (x := split[at]) is None else x.count for at in places))
+            parts = torch.empty((room, len(rows), like.shape[-1]), dtype=like.dtype, device=like.device)
+            waiting: list[tuple[int, slice]] = []
             for at in places:
-                writes, written = split[at], self.leaves[at].written.detach()
-                part = written.reshape(-1, written.shape[-1])[rows][None] if writes is None else writes(rows)
-                waiting.append((at, part.reshape(len(part), -1)))
-                if sum(len(part) for _, part in waiting) >= _TOGETHER or at == places[-1]:
-                    together = torch.cat([part for _, part in waiting]) @ gradient.T
-                    products_of = torch.split(together.double().cpu(), [len(part) for _, part in waiting])
-                    for (place, _), product in zip(waiting, products_of, strict=True):
-                        products[place] = product
-                    waiting.clear()
+                of_leaf, filled = split[at], waiting[-1][1].stop if waiting else 0
+                own = slice(filled, filled + (1 if of_leaf is None else of_leaf.count))
+                if own.stop > room:
+                    _put_products(products, waiting, parts, gradient)
+                    waiting, own = [], slice(0, own.stop - own.start)
+                if of_leaf is None:
+                    written = self.leaves[at].written.detach()
+                    torch.index_select(written.reshape(-1, written.shape[-1]), 0, rows, out=parts[own.start])
+                else:
+                    of_leaf.write(rows, parts[own])
+                waiting.append((at, own))
+            _put_products(products, waiting, parts, gradient)
         return products
+
+
+def _put_products(
+    products: list[torch.Tensor], waiting: Sequence[tuple[int, slice]], parts: torch.Tensor, gradient: torch.Tensor
+) -> None:
+    """Multiply the parts of the leaves that wait, by their places in `parts`, by the gradients at once."""
+    filled = parts[: waiting[-1][1].stop]
+    together = (filled.reshape(len(filled), -1) @ gradient.T).double().cpu()
+    for at, own in waiting:
+        products[at] = together[own]
 
 
 def _rows(gradient: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
 from attn_cli.sources.huggingface.capture.ledger import Ledger, SelectionDone
 from attn_cli.sources.huggingface.capture.observed import ObservedAttention
 from attn_cli.sources.huggingface.capture.session import attending
-from attn_cli.sources.huggingface.residual.held_pass import HeldPass, Leaf
+from attn_cli.sources.huggingface.residual.held_pass import HeldPass, Leaf, Split
 from attn_cli.sources.huggingface.residual.output_projection import OutputProjection, Projections
 
 TOLERANCE = 1e-3  # tolerance: of the sum of all parts, relative to the largest number of a query or key
@@ -199,7 +200,7 @@ class _WrittenPass:
 
         like  a vector whose size says what is rounding
         """
-        parts = self.graph.parts(vector, [split.writes for split in self.splits])
+        parts = self.graph.parts(vector, [split.parts for split in self.splits])
         total = np.zeros((len(self.writers), len(vector)))
         for of_leaf, split in zip(parts.of_leaves, self.splits, strict=True):
             for writer, part in zip(split.writers, of_leaf.numpy(), strict=False):
@@ -211,7 +212,7 @@ class _WrittenPass:
     def _by_row(self, matrix: torch.Tensor) -> np.ndarray | None:
         """The contribution of each writer to every row of a matrix `[m, W, d]`; None where they miss the mean row."""
         mean = self._summed(matrix.mean(0), matrix.mean(0))
-        found = self.graph.parts_by_row(matrix, [split.writes for split in self.splits])
+        found = self.graph.parts_by_row(matrix, [split.parts for split in self.splits])
         if mean is None or found is None:
             return None
         total = np.zeros((len(self.writers), *matrix.shape))
@@ -236,7 +237,7 @@ class _Split:
 
     def __init__(self, read: ReadModel, leaf: Leaf) -> None:
         self.leaf, self.read = leaf, read
-        self.writes: Callable[[torch.Tensor], torch.Tensor] | None = None
+        self.parts: Split | None = None
         place = next(iter(read.places.of(leaf.module)), None)
         projection = next(
             ((path, x) for path, x in read.projections.found.items() if x.module is leaf.module), None
@@ -248,7 +249,7 @@ class _Split:
             self.writers = tuple(Writer("head", at.layer, head, at.stream) for head in range(w_o.heads))
             bias = w_o.constant(leaf.given[0].shape[-1])
             self.writers += (BIASES,) * bool(bias.any())
-            self.writes = lambda rows: _of_heads(w_o, leaf, rows, bias)
+            self.parts = Split(len(self.writers), _HeadParts(w_o, leaf, bias))
 
     def _writer(self, place: ModulePlace | None) -> Writer:
         """The writer of a leaf whose heads are not told apart."""
@@ -275,11 +276,23 @@ def _counts(given: torch.Tensor) -> bool:
     return bool((flat[1:] - flat[:-1] == 1).all())
 
 
-def _of_heads(w_o: OutputProjection, leaf: Leaf, rows: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-    """The output after W_O of each head in these rows, and W_O's bias unless it is 0: `[h or h + 1, rows, width]`."""
-    given = leaf.given[0].reshape(-1, leaf.given[0].shape[-1])[rows].to(leaf.written.dtype)
-    z = given.reshape(len(given), w_o.heads, -1)  # [rows, h, e]
-    with torch.no_grad():
-        matrix = w_o.matrix(range(w_o.heads), w_o.heads, z.shape[-1]).to(z.dtype)
-    written = z.transpose(0, 1) @ matrix.reshape(w_o.heads, z.shape[-1], -1)  # [h, rows, e] @ [h, e, width]
-    return torch.cat([written, bias.to(z.dtype).expand(1, len(given), -1)]) if bool(bias.any()) else written
+class _HeadParts:
+    """The output after W_O of each head of a layer, and W_O's bias unless it is 0."""
+
+    def __init__(self, w_o: OutputProjection, leaf: Leaf, bias: torch.Tensor) -> None:
+        self.w_o, self.leaf, self.bias = w_o, leaf, bias
+        (self.given, *_) = leaf.given
+
+    @cached_property
+    def matrix(self) -> torch.Tensor:
+        """W_O head by head `[h, e, width]`."""
+        h, e = self.w_o.heads, self.given.shape[-1] // self.w_o.heads
+        with torch.no_grad():
+            return self.w_o.matrix(range(h), h, e).to(self.leaf.written.dtype).reshape(h, e, -1)
+
+    def __call__(self, rows: torch.Tensor, out: torch.Tensor) -> None:
+        """Put the parts in these rows into `[h or h + 1, rows, width]`."""
+        z = self.given.reshape(-1, self.given.shape[-1])[rows].to(out.dtype)
+        z = z.reshape(len(z), len(self.matrix), -1).transpose(0, 1)
+        torch.matmul(z, self.matrix, out=out[: len(z)])  # [h, rows, e] @ [h, e, width]
+        out[len(z) :] = self.bias.to(out.dtype)
