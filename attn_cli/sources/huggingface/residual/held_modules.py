@@ -15,12 +15,17 @@ Function = Callable[[torch.Tensor], torch.Tensor]
 
 @dataclass
 class Constants:
-    """The contribution of constants, such as the biases of norms, to the number whose gradient is being found."""
+    """The contribution of constants, such as the biases of norms, to the number whose gradient is being found.
+
+    are_added  whether there were any so far
+    """
 
     total: float = 0.0
+    are_added: bool = False
 
     def add(self, gradient: torch.Tensor, constant: torch.Tensor) -> None:
         """Add a constant's part."""
+        self.are_added = True
         self.total += float((gradient * constant).sum())
 
 

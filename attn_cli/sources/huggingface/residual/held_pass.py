@@ -5,6 +5,7 @@ these were given. Norms between them are held, with the statistics of this pass.
 additions, constant factors and rotations, is the model's own code. No module is looked up by its name.
 """
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,37 +18,13 @@ from attn_cli.sources.huggingface.anatomy.forward_arguments import first_float_i
 from attn_cli.sources.huggingface.anatomy.hooks import block_hooks
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace, ModulePlaces
 from attn_cli.sources.huggingface.residual.held_modules import BiasHook, Constants, Held, of_tensor
+from attn_cli.sources.huggingface.residual.written_products import Leaf, Split, products
 
 _BYTES = 2**26  # of gradients that are held at once
-_TOGETHER = 48  # vectors that are multiplied at once
+_AT_ONCE = 2**24  # of those that one pass back finds: larger arrays leave the processor's cache
 
-Gradients = Sequence[torch.Tensor | None]
-"""Of a number, for each leaf; None for leaves that it doesn't depend on."""
-
-
-@dataclass(frozen=True, eq=False)
-class Split:
-    """The parts of what a module wrote.
-
-    count  how many they are, k
-    write  puts them, in some rows, into an array `[k, rows, width]`
-    """
-
-    count: int
-    write: Callable[[torch.Tensor, torch.Tensor], None]
-
-
-@dataclass(eq=False)
-class Leaf:
-    """The output of one module in one call of it.
-
-    written  the module's output, a leaf of the graph
-    given    the tensors that the module was given: ids of an embedding, the heads' outputs of W_O
-    """
-
-    module: nn.Module
-    written: torch.Tensor
-    given: tuple[torch.Tensor, ...]
+Gradients = tuple[Sequence[torch.Tensor | None], list[float]]
+"""Those of numbers, an array for each leaf, None for leaves that none depends on; and what constants add to each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +52,7 @@ class HeldPass:
         self.width = 0  # of the residual stream, once a block was given it
         self.first: torch.Tensor | None = None
         self.stream: torch.Tensor | None = None  # what the target's block was given
+        self._goes_back_at_once = True
 
     def hooks(self) -> list[RemovableHandle]:
         """The hooks that make the graph while the model runs with gradients."""
@@ -158,12 +136,10 @@ class HeldPass:
         gradients_of, size = self._gradients_of(vector)
         step, parts, constants = max(1, _BYTES // max(1, size)), [], []
         for start in range(0, len(vector), step):
-            gradients = []
-            for number in vector[start : start + step]:
-                self.constants.total = 0.0
-                gradients.append(gradients_of(number))
-                constants.append(self.constants.total)
-            parts.append(self._products(gradients, split))
+            numbers = vector[start : start + step]
+            gradients, added = gradients_of(numbers)
+            constants += added
+            parts.append(products(self.leaves, gradients, split, len(numbers)))
         of_leaves = [torch.cat(columns, dim=1) for columns in zip(*parts, strict=True)]
         return Parts(of_leaves, torch.tensor(constants, dtype=torch.float64))
 
@@ -177,14 +153,13 @@ class HeldPass:
         step = max(1, _BYTES // max(1, size))
         parts: list[list[torch.Tensor]] = [[] for _ in self.leaves]
         for start in range(0, matrix.shape[1], step):
-            gradients = [gradients_of(number) for number in matrix.sum(0)[start : start + step]]
-            for at, of_leaf in enumerate(zip(*gradients, strict=True)):
+            numbers = matrix.sum(0)[start : start + step]
+            for at, of_leaf in enumerate(gradients_of(numbers)[0]):
                 written = self.leaves[at].written.detach()
-                if all(x is None for x in of_leaf):
-                    parts[at].append(torch.zeros(1, n, len(of_leaf), dtype=torch.float64))
+                if of_leaf is None:
+                    parts[at].append(torch.zeros(1, n, len(numbers), dtype=torch.float64))
                     continue
-                stack = torch.stack([torch.zeros_like(written) if x is None else x for x in of_leaf])
-                stack = stack.reshape(len(stack), -1, written.shape[-1])
+                stack = of_leaf.reshape(len(of_leaf), -1, written.shape[-1])
                 if stack.shape[1] != n:
                     return None
                 own, parts_of = written.reshape(1, n, -1), split[at]
@@ -196,77 +171,66 @@ class HeldPass:
         return [torch.cat(columns, dim=2) for columns in parts]
 
     def _gradients_of(self, vector: torch.Tensor) -> tuple[Callable[[torch.Tensor], Gradients], int]:
-        """A function that gives the gradients of a number of `vector` for each leaf, and their size in bytes.
+        """A function that gives the gradients of numbers of `vector`, and the size of those of one number in bytes.
 
         Where what the target's block is given is the plain sum of all leaves, one gradient is that of each.
         """
-        leaves, stream = [leaf.written for leaf in self.leaves], self.stream
+        leaves = [leaf.written for leaf in self.leaves]
+        self.constants.total, self.constants.are_added = 0.0, False
+        (first,) = self._each(vector[:1], leaves)
+        stream = [] if self.stream is None or not self.stream.requires_grad else [self.stream]
+        of_sum = self._each(vector[:1], stream)[0][0] if stream else None
+        if of_sum is None or not all(x is None or torch.equal(x, of_sum) for x in first):
+            size = sum({x.data_ptr(): x.nbytes for x in first if x is not None}.values())
+            return lambda numbers: self._stacked(numbers, leaves), size
 
-        def of_leaves(number: torch.Tensor) -> Gradients:
-            return torch.autograd.grad(number, leaves, retain_graph=True, allow_unused=True)
+        def of_each(numbers: torch.Tensor) -> Gradients:
+            is_small = len(numbers) * of_sum.nbytes <= _AT_ONCE
+            found = self._together(numbers, stream) if is_small else None
+            (gradient,), constants = found or self._stacked(numbers, stream)
+            return tuple(None if x is None else gradient for x in first), constants
 
-        def of_stream(number: torch.Tensor) -> torch.Tensor | None:
-            if stream is None or not stream.requires_grad:
-                return None
-            return torch.autograd.grad(number, stream, retain_graph=True, allow_unused=True)[0]
+        return of_each, of_sum.nbytes
 
-        def of_each(number: torch.Tensor) -> Gradients:
-            gradient = of_stream(number)
-            return tuple(None if x is None else gradient for x in first)
+    def _each(self, numbers: torch.Tensor, of: Sequence[torch.Tensor]) -> list[tuple[torch.Tensor | None, ...]]:
+        """The gradients of each number for each tensor, None for those that it doesn't depend on."""
+        return [torch.autograd.grad(number, of, retain_graph=True, allow_unused=True) for number in numbers]
 
-        first, of_sum = of_leaves(vector[0]), of_stream(vector[0])
-        if of_sum is not None and all(x is None or torch.equal(x, of_sum) for x in first):
-            return of_each, of_sum.nbytes
-        return of_leaves, sum({x.data_ptr(): x.nbytes for x in first if x is not None}.values())
+    def _together(self, numbers: torch.Tensor, of: Sequence[torch.Tensor]) -> Gradients | None:
+        """The gradients from one pass back; None where constants are added up on the way, or it can't be."""
+        if self.constants.are_added or not self._goes_back_at_once:
+            return None
+        units = torch.eye(len(numbers), dtype=numbers.dtype, device=numbers.device)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # of operations that then run one by one
+                found = torch.autograd.grad(
+                    numbers, of, units, retain_graph=True, allow_unused=True, is_grads_batched=True
+                )
+        except RuntimeError:  # an operation that takes no batch
+            self._goes_back_at_once = False
+            return None
+        return found, [0.0] * len(numbers)
 
-    def _products(self, gradients: Sequence[Gradients], split: Sequence[Split | None]) -> list[torch.Tensor]:
-        """The contribution of each leaf's parts to the numbers of these gradients: `[k, numbers]`, 0 without any."""
-        products = [torch.zeros(1, len(gradients), dtype=torch.float64) for _ in self.leaves]
-        alike: dict[tuple[int, ...], list[int]] = {}  # leaves that have the same gradients
-        for at, of_leaf_each in enumerate(zip(*gradients, strict=True)):
-            if any(x is not None for x in of_leaf_each):
-                alike.setdefault(tuple(0 if x is None else x.data_ptr() for x in of_leaf_each), []).append(at)
-        for places in alike.values():
-            known = [of_each[places[0]] for of_each in gradients]
-            like = next(x for x in known if x is not None)
-            stack = torch.stack([torch.zeros_like(like) if x is None else x for x in known])
-            gradient, rows = _rows(stack)
-            room = max(_TOGETHER, *(1 if (x := split[at]) is None else x.count for at in places))
-            parts = torch.empty((room, len(rows), like.shape[-1]), dtype=like.dtype, device=like.device)
-            waiting: list[tuple[int, slice]] = []
-            for at in places:
-                of_leaf, filled = split[at], waiting[-1][1].stop if waiting else 0
-                own = slice(filled, filled + (1 if of_leaf is None else of_leaf.count))
-                if own.stop > room:
-                    _put_products(products, waiting, parts, gradient)
-                    waiting, own = [], slice(0, own.stop - own.start)
-                if of_leaf is None:
-                    written = self.leaves[at].written.detach()
-                    torch.index_select(written.reshape(-1, written.shape[-1]), 0, rows, out=parts[own.start])
-                else:
-                    of_leaf.write(rows, parts[own])
-                waiting.append((at, own))
-            _put_products(products, waiting, parts, gradient)
-        return products
-
-
-def _put_products(
-    products: list[torch.Tensor], waiting: Sequence[tuple[int, slice]], parts: torch.Tensor, gradient: torch.Tensor
-) -> None:
-    """Multiply the parts of the leaves that wait, by their places in `parts`, by the gradients at once."""
-    filled = parts[: waiting[-1][1].stop]
-    together = (filled.reshape(len(filled), -1) @ gradient.T).double().cpu()
-    for at, own in waiting:
-        products[at] = together[own]
-
-
-def _rows(gradient: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Gradients `[numbers, ..., width]` in the rows where any is not 0, `[numbers, rows * width]`, and these rows."""
-    flat = gradient.detach().reshape(len(gradient), -1, gradient.shape[-1])
-    is_used = (flat != 0).any(-1).any(0)
-    rows = is_used.nonzero()[:, 0]
-    flat = flat if bool(is_used.all()) else flat[:, rows]
-    return flat.reshape(len(gradient), -1), rows
+    def _stacked(self, numbers: torch.Tensor, of: Sequence[torch.Tensor]) -> Gradients:
+        """The gradients from a pass back for each number; tensors that have the same share one array."""
+        gradients, constants = [], []
+        for at in range(len(numbers)):
+            self.constants.total = 0.0
+            gradients += self._each(numbers[at : at + 1], of)
+            constants.append(self.constants.total)
+        stacks: dict[tuple[int, ...], torch.Tensor] = {}
+        found: list[torch.Tensor | None] = []
+        for of_one in zip(*gradients, strict=True):
+            like = next((x for x in of_one if x is not None), None)
+            if like is None:
+                found.append(None)
+                continue
+            key = tuple(0 if x is None else x.data_ptr() for x in of_one)
+            if key not in stacks:
+                stacks[key] = torch.stack([torch.zeros_like(like) if x is None else x for x in of_one])
+            found.append(stacks[key])
+        return found, constants
 
 
 def is_matrix(module: nn.Module) -> bool:

@@ -23,8 +23,9 @@ from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
 from attn_cli.sources.huggingface.capture.ledger import Ledger, SelectionDone
 from attn_cli.sources.huggingface.capture.observed import ObservedAttention
 from attn_cli.sources.huggingface.capture.session import attending
-from attn_cli.sources.huggingface.residual.held_pass import HeldPass, Leaf, Split
+from attn_cli.sources.huggingface.residual.held_pass import HeldPass
 from attn_cli.sources.huggingface.residual.output_projection import OutputProjection, Projections
+from attn_cli.sources.huggingface.residual.written_products import Leaf, Split
 
 TOLERANCE = 1e-3  # tolerance: of the sum of all parts, relative to the largest number of a query or key
 _HINT = "without writers, --why explains a score by content and position"
