@@ -38,11 +38,12 @@ class OutputProjection:
     def matrix(self, heads: Sequence[int], h: int, e: int) -> torch.Tensor:
         """The rows `[len(heads) * e, width]` of W_O that belong to some of the h heads, in float32 at least.
 
-        Of a plain linear layer its weight. Of any other module W_O(x) - W_O(0) for unit vectors x: it is called, and no
-        weight of it is read, so that layout, quantisation and adapters don't matter.
+        Of a plain linear layer its weight, where that is in memory. Of any other module W_O(x) - W_O(0) for unit
+        vectors x: it is called, and no weight of it is read, so that layout, quantisation and adapters don't matter,
+        and weights that lie on disk are fetched.
         """
         assert self.module is not None and self.like is not None
-        if type(self.module) is nn.Linear:
+        if type(self.module) is nn.Linear and not self.module.weight.is_meta:
             if list(heads) == list(range(h)):
                 return at_least_float32(self.module.weight.detach().T)
             columns = self.module.weight.detach().reshape(-1, h, e)[:, list(heads)]
