@@ -119,3 +119,9 @@ def test_a_model_of_timm_reads_an_image_by_its_own_transform(tmp_path: Path, mon
     refused(attn("top", "-m", "timm:tiny", "--image", cat, "a cat"), ExitCode.USAGE, "timm:tiny reads no text beside")
     refused(attn("top", "-m", "timm:tiny", "a cat"), ExitCode.USAGE, "timm:tiny reads no text by itself")
     refused(attn("top", "-m", "timm:none", "--image", cat), ExitCode.LOAD, "timm:none can't be built: KeyError: 'none'")
+
+
+def test_what_needs_a_models_embeddings_says_so_of_a_module(nets: str) -> None:
+    np.savez("dump.npz", tokens=np.arange(6), hidden=np.zeros((6, 16), np.float32))
+    run = attn("bisect", "dump.npz", "-m", f"{nets}:build")
+    refused(run, ExitCode.LOAD, f"{nets}:build is not a model of transformers, and this needs its embeddings")
