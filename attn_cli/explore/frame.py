@@ -12,7 +12,8 @@ from attn_cli.explore.panes import drawing_of
 from attn_cli.explore.panes.help import draw_help, hints
 from attn_cli.explore.panes.legend import with_key, with_panes
 from attn_cli.explore.panes.lines import BOLD, DIM, PLAIN, REVERSED, Line, line, padded
-from attn_cli.explore.scene import Region, Scene
+from attn_cli.explore.regions import Region
+from attn_cli.explore.scene import Scene
 from attn_cli.explore.session import Session
 from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.text import ascii_visible, visible

@@ -3,13 +3,12 @@
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
 from attn_cli.explore.answers import Answers, Picture
 from attn_cli.explore.grids import Difference, Grid, HeadGrid, MeanGrid, ValueGrid, WithoutSinks, WordGrid, hidden_keys
-from attn_cli.explore.pane_table import on_side
+from attn_cli.explore.regions import Region, regions
 from attn_cli.explore.viewpoint import KINDS, Viewpoint
 from attn_cli.explore.window import CellForm, MatrixWindow, Space, forms, window_at
 from attn_cli.prompt import Token
@@ -23,25 +22,12 @@ from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.views.drawing.screen import Screen, label_columns
 from attn_cli.views.drawing.text_layout import TextLayout, layout_of
 
-WIDE = (140, 40)  # columns and lines from which heads, matrix and text are seen at once
-TALL = (80, 34)  # from which the text is seen below the pane that has the keys
-_HEADS_SHARE = 0.36  # of the columns of a wide screen
-_TEXT_SHARE = 0.36  # of its lines
 _MATRIX_LINES = 3  # title, ruler, status
 _TABLE_SHARE = 0.4  # of the lines of the text pane
 _BOLD_SHARE = 0.05  # tokens with so much are marked where there is no colour
 LONGEST_TABLE = 16
 _JUDGED_CELLS = 2**27  # of all heads, that are judged before the first picture
 _SEARCHED = 2**18  # cells of a block at most in which the heaviest is looked for
-
-
-class Region(NamedTuple):
-    """A part of the screen, in columns and lines."""
-
-    x: int
-    y: int
-    width: int
-    height: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,38 +54,12 @@ class Scene:
         """The lines of the screen, less the last."""
         return max((self.screen.height or 24) - 1, 4)
 
-    @property
-    def is_wide(self) -> bool:
-        """True where heads, matrix and text are seen at once."""
-        return self.screen.width >= WIDE[0] and self.lines + 1 >= WIDE[1]
-
-    @property
-    def is_tall(self) -> bool:
-        """True where the text is seen below another pane."""
-        return self.screen.width >= TALL[0] and self.lines + 1 >= TALL[1]
-
     def regions(self, view: Viewpoint) -> dict[str, Region]:
-        """Where the panes are that are seen: the one that has the keys, on a large screen others beside and below it.
-
-        Thumbnails of all heads take all of a large screen, too.
-        """
-        width, height, pane = self.screen.width, self.lines, view.pane
-        if not (self.is_wide or self.is_tall) or (pane == "heads" and view.thumbnails and not view.sorted):
-            return {pane: Region(0, 0, width, height)}
-        if not self.is_wide:
-            below = round(height * _TEXT_SHARE)
-            lower = on_side("bottom", pane)
-            upper = on_side("middle", pane) if pane == lower else pane
-            return {upper: Region(0, 0, width, height - below), lower: Region(0, height - below, width, below)}
-        left, bottom = round(width * _HEADS_SHARE), round(height * _TEXT_SHARE)
-        return {
-            on_side("left", pane): Region(0, 0, left, height - bottom),
-            on_side("middle", pane): Region(left + 2, 0, width - left - 2, height - bottom),
-            on_side("bottom", pane): Region(0, height - bottom, width, bottom),
-        }
+        """The regions of the panes that are seen from a viewpoint, by their names."""
+        return regions(self.screen.width, self.lines, view)
 
     def region(self, pane: str) -> Region:
-        """Where a pane would be if it had the keys."""
+        """The region that a pane would have if it had the keys."""
         return self.regions(Viewpoint(pane))[pane]
 
     def layer(self, view: Viewpoint) -> RecordedLayer:

@@ -4,7 +4,8 @@ from importlib import import_module
 from typing import Protocol, cast
 
 from attn_cli.explore.panes.lines import Line
-from attn_cli.explore.scene import Region, Scene
+from attn_cli.explore.regions import Region
+from attn_cli.explore.scene import Scene
 from attn_cli.explore.viewpoint import Viewpoint
 
 

@@ -7,7 +7,8 @@ from rich.segment import Segment
 
 from attn_cli.explore.panes.lines import BOLD, DIM, PLAIN, Line, line, parts_line
 from attn_cli.explore.panes.names import cell_line, head_name, short_label
-from attn_cli.explore.scene import Region, Scene
+from attn_cli.explore.regions import Region
+from attn_cli.explore.scene import Scene
 from attn_cli.explore.viewpoint import Viewpoint, written_place
 from attn_cli.recording import Terms
 from attn_cli.views.drawing.bars import bar_style, signed_bar

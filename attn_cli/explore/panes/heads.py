@@ -20,7 +20,8 @@ from attn_cli.explore.panes.legend import with_ramp
 from attn_cli.explore.panes.lines import BOLD, DIM, PLAIN, REVERSED, Line, full_line, line, padded, parts_line
 from attn_cli.explore.panes.names import head_name
 from attn_cli.explore.panes.thumbnails import thumbnail, thumbnail_size, thumbnails
-from attn_cli.explore.scene import Region, Scene
+from attn_cli.explore.regions import Region
+from attn_cli.explore.scene import Scene
 from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.summaries.reducers.heads.statistic import Statistic
 from attn_cli.text import counted, model_name, visible

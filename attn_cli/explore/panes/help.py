@@ -3,7 +3,8 @@
 from attn_cli.explore.commands import COMMANDS, Command
 from attn_cli.explore.pane_table import pane_named
 from attn_cli.explore.panes.lines import BOLD, DIM, Line, line
-from attn_cli.explore.scene import Region, Scene
+from attn_cli.explore.regions import Region
+from attn_cli.explore.scene import Scene
 
 _KEYS = 14  # columns of the keys
 _TWO = 110  # columns from which two commands share a line

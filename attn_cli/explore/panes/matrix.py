@@ -12,7 +12,8 @@ from attn_cli.explore.answers import Picture
 from attn_cli.explore.grids import Grid
 from attn_cli.explore.panes.lines import BOLD, CURSOR, DIM, MARKED, PLAIN, Line, line, padded, parts_line
 from attn_cli.explore.panes.names import against_name, cell_line, head_name, short_label
-from attn_cli.explore.scene import Region, Scene
+from attn_cli.explore.regions import Region
+from attn_cli.explore.scene import Scene
 from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.explore.window import CellForm, MatrixWindow
 from attn_cli.prompt import Token

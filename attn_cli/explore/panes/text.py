@@ -8,7 +8,8 @@ from rich.style import Style
 
 from attn_cli.explore.panes.lines import BOLD, CURSOR, DIM, PLAIN, Line, line, parts_line
 from attn_cli.explore.panes.names import against_name, cell_line, head_name, short_label
-from attn_cli.explore.scene import Region, Scene
+from attn_cli.explore.regions import Region
+from attn_cli.explore.scene import Scene
 from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.text import counted
 from attn_cli.views.drawing.bars import bar_style, signed_bar
