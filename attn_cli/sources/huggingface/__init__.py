@@ -2,7 +2,8 @@
 
 The packages are the phases of a run: `load` the model, `read` a text into tokens, `generate` more of it, `capture` the
 attention of a forward pass, `intervene` in it. `anatomy` finds the parts of a model, `known_types` says what its code
-doesn't. `source` joins the phases; `failures` words errors.
+doesn't. `passes` runs texts and shows their layers, `source` answers all else that a model is asked; `failures` words
+errors.
 """
 
 import logging
