@@ -119,10 +119,10 @@ class Port:
             x = self.keep("norm", self.norm(x, "final"))
         head = self.w["embed"] if self.has("head-tied") else self.w.get("head.w", self.w["embed"])
         logits = x @ head.T
-        if s.logit_softcap and not self.has("logit-softcap-missing"):
-            logits = np.tanh(logits / s.logit_softcap) * s.logit_softcap
         if self.has("logits-centred"):
             logits = logits - logits.mean(-1, keepdims=True)
+        if s.logit_softcap and not self.has("logit-softcap-missing"):
+            logits = np.tanh(logits / s.logit_softcap) * s.logit_softcap
         self.keep("lm_head", self.r(logits))
         return self.seen
 

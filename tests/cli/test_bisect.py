@@ -79,6 +79,17 @@ def test_a_header_of_a_terabyte_is_one_line(folder: str, tmp_path: Path) -> None
     refused(run, 2, "the header promises 1,099,511,627,776 bytes, 64 are there")
 
 
+def test_tokens_of_another_model_are_one_line(folder: str, tmp_path: Path) -> None:
+    dump = dumped(tmp_path / "d.npz", {"layers.0.mlp": np.ones((40, 32), np.float32)}, IDS + 60)
+    refused(attn("bisect", dump, "-m", folder), 2, "has the id", "and the model has 64 tokens")
+
+
+def test_embeddings_of_other_tokens_are_placed_by_their_name(model: Any, folder: str, tmp_path: Path) -> None:
+    seen = Port(*llama_port(model)).run(IDS)
+    result = found(dumped(tmp_path / "d.npz", seen, np.roll(IDS, 5)), folder)
+    assert result["first"]["name"] == "embed_tokens"
+
+
 def test_arrays_of_another_model_are_one_line(folder: str, tmp_path: Path) -> None:
     other = {"layers.0.self_attn.q_proj": np.ones((40, 96), np.float32)}
     refused(attn("bisect", dumped(tmp_path / "d.npz", other, IDS), "-m", folder), 2, "no array", "40 x 96")

@@ -11,6 +11,7 @@ LAYER = "{layer}"
 _ANCHORED = re.compile(r"(?:^|[^a-z])(?:layers?|blocks?|blk|h|l|resid|decoder|encoder)[._/\[\- ]*(\d+)", re.IGNORECASE)
 _LAST = re.compile(r"-(\d+)(?=$|[^\w])")
 _OTHER_MIXERS = re.compile(r"mamba|ssm|conv|linear_attn|rglru|rwkv", re.IGNORECASE)
+_OF_W_O = re.compile(r"(o_proj|out_proj|attn_output|wo)[._/](heads|in(put)?)$", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+")
 
 # The first that fits: what a name has in it, and the stations that it can mean, the likeliest first.
@@ -108,6 +109,8 @@ def hint_of(name: str) -> Hint:
     below = re.sub(r"^.*?(layers?|blocks?|blk)[._/\[\]\- ]+", "", rest, flags=re.IGNORECASE) or rest
     if _OTHER_MIXERS.search(name):
         return Hint(layer, (), template)
+    if _OF_W_O.search(below):
+        return Hint(layer, ("w_o_input", "heads"), template)
     parts = below.split(".")
     for text in dict.fromkeys((parts[-1], ".".join(parts[-2:]), below, rest)):
         for pattern, kinds in _COMPILED:

@@ -18,6 +18,7 @@ _CLEARLY = 0.3  # of the second best place's error, up to which the best is clea
 _SAMPLED = 16  # rows that tell whether a place is worth a closer look
 _EXACT = 1e-6  # relative error below which nothing tells places apart
 
+_EMBEDDINGS = (station("embedding"), station("residual_in", 0))
 _ROTATED = ("q_projected", "k_projected", "q", "k", "q_rotated", "k_rotated")
 
 
@@ -186,6 +187,9 @@ class Placing:
             own = own or [one for one in ranked if one.is_named]
             if own:
                 return own[0], "", "map" if hint.chosen else "name" if own[0].is_named else "numbers"
+        embeddings = [one for one in ranked if one.at in _EMBEDDINGS] if "embedding" in hint.kinds else []
+        if embeddings:
+            return embeddings[0], "", "map" if hint.chosen else "name"
         if not ranked[0].at.is_of_layer and hint.kinds:
             return ranked[0], "", "map" if hint.chosen else "name"
         best = _likeness(ranked[0].errors)

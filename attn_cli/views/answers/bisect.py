@@ -1,6 +1,7 @@
 """The verdict on a dump: what it holds, the first station that is wrong and where in it, and the likely cause."""
 
 from collections.abc import Iterator, Sequence
+from math import isfinite
 from textwrap import wrap
 
 from rich.style import Style
@@ -90,7 +91,7 @@ def _place(one: Compared) -> str:
 
 
 def _numbers(one: Compared) -> str:
-    return f"error {_short(one.error)}, noise {_short(one.noise)}"
+    return f"error {_short(one.error)}" + (f", noise {_short(one.noise)}" if isfinite(one.error) else "")
 
 
 def _short(number: float) -> str:

@@ -20,7 +20,8 @@ from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.text_rule import rule_of_text
 from attn_cli.sources.huggingface.rope.reader import RotationReader
 
-_ROWS = 256  # whose scores are held at once
+_MOST_SCORES = 2**21  # that are held at once
+_FEWEST_ROWS = 16
 _MASKED = -1e30  # the score of a blocked key is below it
 _ANGLE = 2.0**-23  # of an angle, that is rounded off
 
@@ -184,8 +185,9 @@ def turned(x: torch.Tensor, turning: Turning, *, back: bool = False) -> torch.Te
 def rounded_output(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, rule: Rule, rounding: Rounding) -> torch.Tensor:
     """The output `[h, n, e]` of one text with scores and weights rounded, some rows at a time."""
     outputs = []
-    for start in range(0, q.shape[1], _ROWS):
-        stop = min(start + _ROWS, q.shape[1])
+    rows = max(_FEWEST_ROWS, _MOST_SCORES // (q.shape[0] * k.shape[1]))
+    for start in range(0, q.shape[1], rows):
+        stop = min(start + rows, q.shape[1])
         part = rule_of_rows(rule, start, stop, k.shape[1])
         weights = rounding(softmax(_rounded_scores(scores(q[:, start:stop], k, part), rounding), part.sink))
         outputs.append(weights @ expand_groups(v, q.shape[0]).to(weights.dtype))

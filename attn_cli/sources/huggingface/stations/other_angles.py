@@ -53,10 +53,12 @@ def _of_settings(settings: Mapping[str, Any], pairs: int, d: int) -> Iterator[Ot
         if isinstance(factor, int | float) and kind == "linear":
             yield OtherAngles("rope-scaling-inverted", f"positions were multiplied by {factor:g}, not divided",
                               plain * factor)  # fmt: skip
+        size = float(settings.get("attention_factor") or _longrope_size(settings))
+        if kind == "longrope":
+            yield OtherAngles("rope-scaling-missing", f"{words}, its attention factor was", plain, size)
         for name in ("short_factor", "long_factor"):
             factors = settings.get(name)
             if isinstance(factors, list | tuple) and len(factors) == pairs:
-                size = float(settings.get("attention_factor") or _longrope_size(settings))
                 words = f"the {name} of longrope was chosen, by the wrong length"
                 yield OtherAngles(f"rope-{name.replace('_', '-')}", words, plain / np.array(factors), size)
     for other in _BASES:

@@ -59,7 +59,15 @@ class ModelReference:
         self._seen: dict[int, list[PlantedMistake]] = {}  # the mistakes in attention of every layer
 
     def shapes(self, ids: Sequence[int]) -> dict[Station, Shape]:
-        """Every station with its shape, by a pass over a few tokens."""
+        """Every station with its shape, by a pass over a few tokens.
+
+        Raises InputError for an id that is no token of the model.
+        """
+        words = self._words()
+        strange = next((at for at, number in enumerate(ids) if number >= words), None)
+        if strange is not None:
+            raise InputError(f"token {strange} has the id {ids[strange]}, and the model has {words:,} tokens",
+                             "is the dump of another model?")  # fmt: skip
         if not self._shapes:
             found: dict[Station, Shape] = {}
             counts: Counter[Station] = Counter()
@@ -72,6 +80,12 @@ class ModelReference:
             once = [at for at in found if counts[at] == 1]  # differential attention attends twice in a layer
             self._shapes = {at: found[at] for at in sorted(once, key=lambda at: at.order)}
         return self._shapes
+
+    def _words(self) -> int:
+        """How many tokens the model knows: as many as its embedding has rows, where that can be seen."""
+        weight = getattr(self.model.get_input_embeddings(), "weight", None)
+        known = self.model.config.get_text_config().vocab_size
+        return int(weight.shape[0]) if isinstance(weight, torch.Tensor) and weight.ndim == 2 else int(known)
 
     def logit_rows(self, tokens: int) -> np.ndarray:
         """All positions, or evenly spaced ones with the last."""

@@ -35,8 +35,10 @@ def rounding_to(precision: str, draw: int = 0) -> Rounded:
         return to_neighbour
 
     def jittered(x: torch.Tensor) -> torch.Tensor:
-        size = x.float().square().mean(-1, keepdim=True).sqrt()
-        return x + torch.randn(x.shape, generator=generator).to(x) * (size * _JITTER).to(x.dtype)
+        rows, columns = x.numel() // max(x.shape[-1], 1), x.shape[-1]
+        drawn = torch.randn(rows + columns, generator=generator).to(x)
+        noise = drawn.as_strided((rows, columns), (1, 1)).reshape(x.shape)  # each row's is that before it, moved by one
+        return torch.addcmul(x, noise, (torch.linalg.vector_norm(x, dim=-1, keepdim=True) * _JITTER / columns**0.5))
 
     return jittered
 
