@@ -125,3 +125,36 @@ def test_what_needs_a_models_embeddings_says_so_of_a_module(nets: str) -> None:
     np.savez("dump.npz", tokens=np.arange(6), hidden=np.zeros((6, 16), np.float32))
     run = attn("bisect", "dump.npz", "-m", f"{nets}:build")
     refused(run, ExitCode.LOAD, f"{nets}:build is not a model of transformers, and this needs its embeddings")
+
+
+def test_a_model_of_open_clip_is_never_one_of_random_weights(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    open_clip: Any = ModuleType("open_clip")
+
+    def create(name: str, pretrained: str | None, *, require_pretrained: bool) -> tuple[nn.Module, None, None]:
+        if name not in ("ViT", "Bare", "hf-hub:org/clip"):
+            raise RuntimeError(f"Model config for '{name}' not found")
+        if require_pretrained and pretrained != "openai" and ":" not in name:
+            raise RuntimeError(f"Pretrained value '{pretrained}' not found")
+        raise RuntimeError("weights found")
+
+    open_clip.create_model_and_transforms = create
+    open_clip.list_models = lambda: ["ViT", "Bare"]
+    open_clip.list_pretrained_tags_by_model = lambda name: {"ViT": ["openai", "laion2b"]}.get(name, [])
+    monkeypatch.setitem(sys.modules, "open_clip", open_clip)
+    cat = image_file(tmp_path / "cat.png", bright=(1, 2))
+    for wanted, code, line in (
+        (
+            "ViT", ExitCode.USAGE,
+            "open_clip:ViT names no weights\n      open_clip lists openai, laion2b: open_clip:ViT/openai",
+        ),
+        (
+            "Bare", ExitCode.USAGE,
+            "open_clip:Bare names no weights\n"
+            "      open_clip lists none for it; a file of them does: open_clip:Bare/FILE",
+        ),
+        ("ViT/typo", ExitCode.LOAD, "open_clip:ViT/typo can't be built: RuntimeError: Pretrained value 'typo' not found"),
+        ("Vit", ExitCode.LOAD, "open_clip:Vit can't be built: RuntimeError: Model config for 'Vit' not found"),
+        ("ViT/openai", ExitCode.LOAD, "open_clip:ViT/openai can't be built: RuntimeError: weights found"),
+        ("hf-hub:org/clip", ExitCode.LOAD, "open_clip:hf-hub:org/clip can't be built: RuntimeError: weights found"),
+    ):  # fmt: skip
+        refused(attn("heads", "-m", f"open_clip:{wanted}", "--image", cat), code, line)

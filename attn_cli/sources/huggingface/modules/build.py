@@ -37,11 +37,11 @@ class BuiltModule:
 def build(name: ModuleName, options: OriginOptions) -> BuiltModule:
     """The module of that name.
 
-    timm and open_clip are asked for pretrained weights; open_clip:NAME/TAG names these. A factory of a Python module is
-    called without arguments; a module that stands there is taken as it is.
+    timm and open_clip are asked for pretrained weights, and never give random ones; open_clip:NAME/TAG names these. A
+    factory of a Python module is called without arguments; a module that stands there is taken as it is.
 
     Raises LoadError for a package, model or weights that aren't there and for a factory that fails, InputError for a
-    name that stands for something else.
+    name that stands for something else, or for no weights.
     """
     title = f"{name.package}:{name.wanted}"
     makers = {"timm": _timm, "open_clip": _open_clip}
@@ -58,7 +58,7 @@ def build(name: ModuleName, options: OriginOptions) -> BuiltModule:
 
 def _timm(name: ModuleName, title: str) -> tuple[Any, dict[str, Any]]:
     timm = _imported("timm", title)
-    with _one_line(title, "timm.list_models() lists names; weights come from the hub, or its cache"):
+    with _one_line(title, "timm.list_pretrained() lists names with weights, which come from the hub, or its cache"):
         model = timm.create_model(name.wanted, pretrained=True)
         settings = timm.data.resolve_model_data_config(model)
         return model, {"transform": timm.data.create_transform(**settings, is_training=False)}
@@ -66,11 +66,26 @@ def _timm(name: ModuleName, title: str) -> tuple[Any, dict[str, Any]]:
 
 def _open_clip(name: ModuleName, title: str) -> tuple[Any, dict[str, Any]]:
     open_clip = _imported("open_clip", title)
-    model_name, _, tag = name.wanted.partition("/")
+    model_name, tag = _weights_of_open_clip(name.wanted, title, open_clip)
     with _one_line(title, "open_clip.list_pretrained() lists names and tags: open_clip:NAME/TAG"):
-        model, _, transform = open_clip.create_model_and_transforms(model_name, pretrained=tag or None)
+        model, _, transform = open_clip.create_model_and_transforms(model_name, pretrained=tag, require_pretrained=True)
         tokenizer = open_clip.get_tokenizer(model_name)
         return model, {"transform": transform, "tokenize": tokenizer, "token": _words(tokenizer)}
+
+
+def _weights_of_open_clip(wanted: str, title: str, open_clip: Any) -> tuple[str, str | None]:
+    """The name of a model and the tag or file of its weights; no tag for a repository or folder, which hold them.
+
+    Raises InputError for a name alone, for which open_clip makes random weights.
+    """
+    if wanted.startswith(("hf-hub:", "local-dir:")):
+        return wanted, None
+    model_name, _, tag = wanted.partition("/")
+    if tag or model_name not in open_clip.list_models():
+        return model_name, tag or None
+    tags = open_clip.list_pretrained_tags_by_model(model_name)
+    hint = f"open_clip lists {', '.join(tags)}" if tags else "open_clip lists none for it; a file of them does"
+    raise InputError(f"{title} names no weights", f"{hint}: open_clip:{model_name}/{tags[0] if tags else 'FILE'}")
 
 
 def _words(tokenizer: Any) -> Callable[[int], str] | None:
