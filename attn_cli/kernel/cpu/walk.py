@@ -9,6 +9,7 @@ import numpy as np
 
 from attn_cli.arrays import Array, at_least_float32, is_torch, itemsize, namespace, to_numpy
 from attn_cli.kernel.cpu.gaps import intervals_and_gaps
+from attn_cli.kernel.cpu.pages import zeros
 from attn_cli.kernel.definition.bias import Bias, GivenBias
 from attn_cli.kernel.definition.mask import intervals
 from attn_cli.kernel.definition.rule import Rule
@@ -117,7 +118,7 @@ def _allocated(wanted: OneWalk, h: int, n: int, m: int, output: np.ndarray | Non
     """Memory for what is asked of n rows that are noted."""
 
     def zeros_if(needed: bool, *shape: int, dtype: type = np.float32) -> np.ndarray | None:
-        return np.zeros(shape, dtype) if needed else None
+        return zeros(shape, dtype) if needed else None
 
     pool, ranked, edges = wanted.pool or Pool(1, 1), 1 if wanted.mean_heads else h, wanted.distance_edges
     moments = {name: zeros_if(wanted.moments, h, n) for name in NOTED_MOMENTS}
@@ -126,7 +127,7 @@ def _allocated(wanted: OneWalk, h: int, n: int, m: int, output: np.ndarray | Non
         **moments,
         key_sums=zeros_if(bool(wanted.key_sets), h, n, len(wanted.key_sets)),
         vector_sums=zeros_if(bool(wanted.vectors), h, n, len(wanted.vectors)),
-        distance_sums=None if edges is None else np.zeros((h, n, len(edges) - 1), np.float32),
+        distance_sums=None if edges is None else zeros((h, n, len(edges) - 1)),
         column_sums=zeros_if(wanted.column_sums, h, m, dtype=np.float64),
         top_weights=zeros_if(wanted.top > 0, ranked, n, wanted.top),
         top_scores=zeros_if(wanted.top > 0, ranked, n, wanted.top),

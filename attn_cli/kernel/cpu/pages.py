@@ -1,0 +1,22 @@
+"""Memory for numbers of rows in pages of its own, beside the heap that a model's layers take their arrays from.
+
+An array of some hundred kilobytes is cut out of a hole that a layer left. What stays of a call, a few numbers a head, is
+then laid into the rest of that hole, which is too small for the next layer's arrays from there on: the process would
+grow by an array a layer, for the numbers that a layer leaves are few and its holes are large.
+"""
+
+import math
+import mmap
+
+import numpy as np
+
+_LEAST = 2**16  # bytes; less fits between others anywhere
+
+
+def zeros(shape: tuple[int, ...], dtype: type = np.float32) -> np.ndarray:
+    """Zeros, which give their pages back as soon as the last view of them is gone."""
+    count = math.prod(shape)
+    size = count * np.dtype(dtype).itemsize
+    if size < _LEAST:
+        return np.zeros(shape, dtype)
+    return np.frombuffer(mmap.mmap(-1, size), dtype, count).reshape(shape)
