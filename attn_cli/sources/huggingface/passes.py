@@ -159,8 +159,14 @@ class ModelPasses:
             self._run(visit, arguments, ledger, rotations=rotations)
 
     def _run(self, visit: Visit, arguments: Mapping[str, Any], ledger: Ledger, **how: Any) -> None:
-        """Run a captured pass; LoadError where a selected layer is missing. `how`: options of `Capture`."""
+        """Run a captured pass; LoadError where a selected layer is missing. `how`: options of `Capture`.
+
+        Its output is thrown away: of a model with its head, which takes a row of the vocabulary for each token, one
+        token is asked for.
+        """
         model = self.loaded.model
+        if "logits_to_keep" in signature(model.forward).parameters:
+            arguments = {"logits_to_keep": 1} | dict(arguments)
         with Capture(model, visit, ledger, **how), torch.no_grad():
             model(**arguments)
         if failure := why_missing(model, ledger, ledger.selection, self.about["model"]):
@@ -258,8 +264,6 @@ class ModelPasses:
             ids = [token.id for token in decoder_tokens(self.loaded, None)]
             arguments["decoder_input_ids"] = torch.tensor([ids] * len(texts)).to(device_of_module(model))
         arguments = self._without_cache(arguments)
-        if "logits_to_keep" in signature(model.forward).parameters:
-            arguments["logits_to_keep"] = 1
         ledger = Ledger(model, selection, unlabelled(model), self.module_places)
         if self._usual_runs is not None:
             ledger.end_after_selection(self._usual_runs)

@@ -286,3 +286,17 @@ def test_a_device_map(minilm_folder: Path) -> None:
     assert layers == [5]
     with pytest.raises(InputError, match="--device-map"):
         find(str(minilm_folder), OriginOptions(device_map="auto", device="cpu"))
+
+
+def test_a_model_that_opens_with_its_head_makes_the_logits_of_one_token(tmp_path: Path) -> None:
+    from tests.architectures.tiny import tiny_model  # here: it loads transformers' models
+    from tests.media import tokenizer
+
+    tiny_model("llama", "tiny").save_pretrained(tmp_path)
+    tokenizer().save_pretrained(tmp_path)
+    # A checkpoint of more layers than the configuration says is opened as what it was saved from, with its head.
+    source = ModelSource(opened(edited_config(tmp_path, num_hidden_layers=1)))
+    rows: list[int] = []
+    source.loaded.model.lm_head.register_forward_hook(lambda _, x, logits: rows.append(logits.shape[1]))
+    source.each(source.read(["the cat sat"]), Selection(), lambda _: None)
+    assert rows == [1]
