@@ -75,6 +75,7 @@ CASES = (
     _timm("davit_tiny", 224),
     _timm("xcit_nano_12_p16_224", 224),
     _timm("coat_tiny", 224, "no softmax over keys"),
+    _timm("lambda_resnet26t", 256, "no softmax over keys"),
     _timm("efficientvit_b0", 224, "no attention was seen"),
     _timm("convnext_tiny", 224, "no matrices were multiplied"),
     Case("torchvision", "vit_b_16", lambda x: x.models.vit_b_16(), _images(224)),

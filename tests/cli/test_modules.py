@@ -152,7 +152,7 @@ def test_a_model_of_open_clip_is_never_one_of_random_weights(monkeypatch: pytest
             "open_clip:Bare names no weights\n"
             "      open_clip lists none for it; a file of them does: open_clip:Bare/FILE",
         ),
-        ("ViT/typo", ExitCode.LOAD, "open_clip:ViT/typo can't be built: RuntimeError: Pretrained value 'typo' not found"),
+        ("ViT/typo", ExitCode.LOAD, "open_clip:ViT/typo can't be built: RuntimeError: Pretrained value 'typo' not"),
         ("Vit", ExitCode.LOAD, "open_clip:Vit can't be built: RuntimeError: Model config for 'Vit' not found"),
         ("ViT/openai", ExitCode.LOAD, "open_clip:ViT/openai can't be built: RuntimeError: weights found"),
         ("hf-hub:org/clip", ExitCode.LOAD, "open_clip:hf-hub:org/clip can't be built: RuntimeError: weights found"),

@@ -1,8 +1,8 @@
 """Memory for numbers of rows in pages of its own, beside the heap that a model's layers take their arrays from.
 
-An array of some hundred kilobytes is cut out of a hole that a layer left. What stays of a call, a few numbers a head, is
-then laid into the rest of that hole, which is too small for the next layer's arrays from there on: the process would
-grow by an array a layer, for the numbers that a layer leaves are few and its holes are large.
+An array of some hundred kilobytes would be cut out of a hole that a layer's arrays left, and what stays of a call, some
+numbers a head, be laid into the rest of that hole: from then on it is too small for the next layer's arrays, and the
+process grows by one of these every layer.
 """
 
 import math

@@ -3,6 +3,7 @@
 import re
 
 from torch import nn
+from transformers import PreTrainedModel
 
 from attn_cli.sources.huggingface.anatomy.configuration import is_pair
 
@@ -20,6 +21,7 @@ _TOWERS = {
     "audio": re.compile(r"audio|speech|acoustic|codec", re.IGNORECASE),
     "text": re.compile(r"^text|language", re.IGNORECASE),
 }
+_IN_STACK = re.compile(r"(.*?)\.(\d+)(?:\.|$)")  # the path of a stack, and the number of a block in it
 # Streams whose queries and keys are tokens of the text, and those that have tokens of their own.
 TEXT_STREAMS = frozenset({"self", "text", "encoder"})
 OWN_STREAMS = frozenset({"decoder", "vision", "audio"})
@@ -49,7 +51,8 @@ class StreamNames:
     """Names the streams of one model by the paths of its attention modules.
 
     "self" in a model of one stack; "encoder", "decoder" and "cross" where there are an encoder and a decoder; "vision",
-    "audio", "text" and "resampler" in a multimodal model.
+    "audio", "text" and "resampler" in a multimodal model. In a model of another library, stacks that would number their
+    blocks alike in one stream are each a stream: the first keeps its name, others have that of their module.
     """
 
     def __init__(self, model: nn.Module, attention_paths: list[str]) -> None:
@@ -68,9 +71,31 @@ class StreamNames:
         self._pairs = {tower for tower, paths in groups.items() if _names_a_pair(paths)}
         names_a_pair = _names_a_pair(attention_paths)
         self._decoders = {tower for tower, paths in groups.items() if names_a_pair and not all(map(_is_decoder, paths))}
+        self._of_stacks = {} if isinstance(model, PreTrainedModel) else self._own_streams(attention_paths)
+
+    def _own_streams(self, paths: list[str]) -> dict[str, str]:
+        """The stream of each stack that numbers blocks like one before it in its stream, by the stack's path."""
+        numbers: dict[str, dict[str, set[str]]] = {}  # of blocks, by stream and stack
+        for path in paths:
+            if numbered := _IN_STACK.match(path):
+                of_stream = numbers.setdefault(self._by_name(path), {})
+                of_stream.setdefault(numbered[1], set()).add(numbered[2])
+        own: dict[str, str] = {}
+        for stacks in numbers.values():
+            first, *others = stacks
+            for stack in others:
+                if any(stacks[other] & stacks[stack] for other in stacks if other not in (stack, *own)):
+                    own[stack] = _apart(stack, first)
+        twice = {name for name in own.values() if list(own.values()).count(name) > 1 or name in numbers}
+        return {stack: stack if name in twice else name for stack, name in own.items()}
 
     def of(self, path: str) -> str:
         """The stream of the module at `path`."""
+        numbered = _IN_STACK.match(path)
+        return (self._of_stacks.get(numbered[1]) if numbered else None) or self._by_name(path)
+
+    def _by_name(self, path: str) -> str:
+        """The stream of the module at `path` by its names alone."""
         tower = self._own_tower(path)
         if tower in ("vision", "audio", "resampler"):
             return tower
@@ -91,6 +116,16 @@ class StreamNames:
         if len(above) == len(path.split(".")):  # no blocks: the last part is the attention itself
             above = above[:-1]
         return next((name for name, words in _TOWERS.items() if any(words.search(part) for part in above)), None)
+
+
+def _apart(stack: str, first: str) -> str:
+    """The first part of a stack's path that another's hasn't in its place; the whole path where it has all of them.
+
+    >>> _apart("blocks_token_only", "blocks"), _apart("cls.layers", "patch.layers"), _apart("layers", "layers.deep")
+    ('blocks_token_only', 'cls', 'layers')
+    """
+    parts, others = stack.split("."), first.split(".")
+    return next((part for at, part in enumerate(parts) if others[at : at + 1] != [part]), stack)
 
 
 def _names_a_pair(paths: list[str]) -> bool:

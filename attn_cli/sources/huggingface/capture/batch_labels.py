@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerBase
 from attn_cli.call import Place
 from attn_cli.prompt import Token
 from attn_cli.sources.huggingface.anatomy.forward_arguments import arguments_of
-from attn_cli.sources.huggingface.anatomy.streams import OWN_STREAMS, TEXT_STREAMS
+from attn_cli.sources.huggingface.anatomy.streams import OWN_STREAMS
 
 Labels = Sequence[Sequence[Token]]
 
@@ -188,7 +188,7 @@ class BatchLabels:
         """The sides whose tokens are a stream's queries and keys: "text", the stream itself, or None if unknown."""
         if stream == "cross":
             return ("decoder", "text") if self.encoder_decoder else ("text", None)
-        side = stream if stream in OWN_STREAMS else "text" if stream in TEXT_STREAMS else None
+        side = stream if stream in OWN_STREAMS else None if stream == "resampler" else "text"
         return side, side
 
     def _unpadded(self, side: str | None, text: int, count: int, past: int = 0) -> slice:

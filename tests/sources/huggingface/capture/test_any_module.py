@@ -131,6 +131,45 @@ def test_weights_of_own_classes(block: type[nn.Module]) -> None:
         np.testing.assert_allclose(seen, heads[call.place.layer].plain()[call.place.text], atol=1e-5)
 
 
+class TwoStacks(nn.Module):
+    """Patches attend in two blocks, then a class token attends to all in one, as CaiT's, which numbers both from 0."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList([CausalSelfAttention(), CausalSelfAttention()])
+        self.blocks_token_only = nn.ModuleList([CausalSelfAttention()])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in (*self.blocks, *self.blocks_token_only):
+            x = layer(x)
+        return x
+
+
+def test_stacks_that_number_their_blocks_alike_are_streams() -> None:
+    torch.manual_seed(0)
+    calls, *_ = _passed(TwoStacks(), torch.randn(1, 5, WIDTH))
+    places = [(call.place.stream, call.place.layer) for call in calls]
+    assert places == [("self", 0), ("self", 1), ("blocks_token_only", 0)]
+
+
+def test_models_side_by_side_are_streams() -> None:
+    torch.manual_seed(0)
+    model = nn.ModuleDict({name: TwoStacks() for name in ("left", "right")})
+    model.forward = lambda x: model["right"](model["left"](x))  # type: ignore[method-assign]
+    calls, *_ = _passed(model, torch.randn(1, 5, WIDTH))
+    streams = [call.place.stream for call in calls]
+    assert streams == ["self", "self", "blocks_token_only", "right.blocks", "right.blocks", "right.blocks_token_only"]
+
+
+def test_weights_of_learned_queries() -> None:
+    torch.manual_seed(0)
+    model = Stack(LearnedQueries)
+    calls, weights, _ = _passed(model, torch.randint(11, (2, 7)))
+    assert [(call.place.layer, call.place.text) for call in calls] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    for call, seen in zip(calls, weights, strict=True):
+        np.testing.assert_allclose(seen[0], model.layers[call.place.layer].plain()[call.place.text].detach(), atol=1e-5)
+
+
 def test_a_module_that_is_attention_itself() -> None:
     torch.manual_seed(0)
     module = CausalSelfAttention()
@@ -181,6 +220,30 @@ class ChannelAttention(Heads):
         return self.joined(((q @ k.mT).softmax(-1) @ v).mT)
 
 
+class LambdaAttention(Heads):
+    """Values summed by a softmax of the keys over tokens, channel by channel, before queries meet them."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = self.split(x)
+        return self.joined(q @ (k.mT.softmax(-1) @ v))
+
+
+class LearnedQueries(Heads):
+    """Attention of two queries that are the rows of a matrix of weights, with an output by another one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queries, self.matrix = nn.Linear(WIDTH, 2), nn.Parameter(torch.randn(WIDTH, WIDTH))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.given = x
+        return torch.matmul(self.plain() @ x, self.matrix).sum(1, keepdim=True) + x
+
+    def plain(self) -> torch.Tensor:
+        weights: torch.Tensor = self.queries(self.given).mT.softmax(-1)  # [b, 2, n]
+        return weights
+
+
 class ByHand(Heads):
     """A softmax that is written out, in a module that is called after nothing."""
 
@@ -223,6 +286,7 @@ def test_a_fused_kernel_among_layers_that_are_seen_is_named() -> None:
         (Flash, "Stack attended where it can't be seen: layers.0, layers.1"),
         (Flex, "Stack attended where it can't be seen: layers.0, layers.1"),
         (LinearAttention, "Stack: the attention of layers.0, layers.1 has no softmax over keys"),
+        (LambdaAttention, "Stack: the attention of layers.0, layers.1 has no softmax over keys"),
         (ChannelAttention, "Stack: the attention of layers.0, layers.1 has no softmax over keys"),
         (ByHand, "Stack: no attention was seen; batches of matrices were multiplied in layers.0, layers.1"),
         (nn.Identity, "Stack: no attention was seen, and no matrices were multiplied"),

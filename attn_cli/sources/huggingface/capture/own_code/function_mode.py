@@ -152,7 +152,7 @@ class AttentionMode(TorchFunctionMode):
             self.tally = Tally(self.tally.products + 1, self.tally.other_softmaxes)
             if isinstance(result, torch.Tensor) and result.ndim > 2:
                 self.ledger.multiplied[module] = None
-                self._take_weights(args)
+                self._take_weights(args, result)
         elif func in _SOFTMAX and isinstance(result, torch.Tensor):
             scores = args[0] if args else kwargs["input"]
             axis = kwargs.get("dim", args[1] if len(args) > 1 else None)
@@ -164,18 +164,27 @@ class AttentionMode(TorchFunctionMode):
 
     def _softmax(self, weights: torch.Tensor, scores: torch.Tensor) -> None:
         """Take in a softmax over the last axis: at once in an attention module, else when its result is multiplied."""
-        module, is_attention, *_, given = self.running[-1]
+        module, is_attention, *_ = self.running[-1]
         owner = self._owner(module)
         if is_attention:
             self.attend.of_softmax(owner, "softmax", weights, scores)
         else:
-            given = given if owner is module else self.running[-2].given
-            self.possible.add(PossibleWeights(weights, scores, owner, given))
+            of_owner = self.running[-1 if owner is module else -2]
+            of_product = self.tally.products > of_owner.tally.products
+            self.possible.add(PossibleWeights(weights, scores, owner, of_owner.given, of_product))
 
-    def _take_weights(self, args: tuple[Any, ...]) -> None:
-        """Pass on the softmax whose result is among the arguments of a product."""
+    def _take_weights(self, args: tuple[Any, ...], result: torch.Tensor) -> None:
+        """Pass on the softmax whose result is among the arguments of a product; one of no product waits for the next.
+
+        That next product tells whether it was a factor of attention without a softmax over keys.
+        """
+        factors = self.possible.factors_in(args)
+        self.tally = self.tally._replace(other_softmaxes=self.tally.other_softmaxes + factors)
         for possible in self.possible.taken_by(args):
-            self._accept(possible)
+            if possible.of_product:
+                self._accept(possible)
+            else:
+                self.possible.summed(possible, result)
 
     def _accept(self, possible: PossibleWeights) -> None:
         if possible.is_over_channels:
@@ -191,6 +200,8 @@ class AttentionMode(TorchFunctionMode):
         is one whose softmax can't be seen.
         """
         module = before.module
+        for possible in self.possible.sums_inside(module):
+            self._accept(possible)
         if before.calls == self.ledger.total and names_a_fused_kernel(module):
             self.ledger.record_unseen(module)
             return

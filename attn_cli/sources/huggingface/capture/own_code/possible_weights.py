@@ -9,19 +9,20 @@ from torch import nn
 class PossibleWeights(NamedTuple):
     """The result of a softmax over the last axis, which is attention if it is multiplied with values.
 
-    owner   the module that it belongs to
-    given   the shape of what this module was called with
+    owner       the module that it belongs to
+    given       the shape of what this module was called with
+    of_product  whether this module had multiplied matrices before: queries and keys
     """
 
     weights: torch.Tensor
     scores: torch.Tensor
     owner: nn.Module
     given: torch.Size | None
+    of_product: bool
 
     def is_in(self, args: tuple[Any, ...]) -> bool:
         """True if the weights, or a view of them, are among the arguments of a product."""
-        storage = self.weights.untyped_storage().data_ptr()
-        return any(isinstance(x, torch.Tensor) and x.untyped_storage().data_ptr() == storage for x in args)
+        return _is_in(self.weights, args)
 
     @property
     def is_over_channels(self) -> bool:
@@ -40,6 +41,7 @@ class PossibleSoftmaxes:
 
     def __init__(self) -> None:
         self._waiting: list[PossibleWeights] = []
+        self._summed: list[tuple[PossibleWeights, torch.Tensor]] = []
 
     def add(self, possible: PossibleWeights) -> None:
         """Keep one until it is multiplied, or the modules around it have run."""
@@ -51,6 +53,30 @@ class PossibleSoftmaxes:
         if multiplied:
             self._waiting = [x for x in self._waiting if not x.is_in(args)]
         return multiplied
+
+    def summed(self, possible: PossibleWeights, result: torch.Tensor) -> None:
+        """Keep one of no product whose result with values is this: it is attention unless queries come only then."""
+        self._summed.append((possible, result))
+
+    def factors_in(self, args: tuple[Any, ...]) -> int:
+        """How many of these are no attention: their results with values are multiplied with queries, in `args`.
+
+        Those of lambda layers and of linear attention with a softmax of the keys. Parameters are no queries.
+        """
+        if not self._summed or any(isinstance(x, nn.Parameter) for x in args):
+            return 0
+        left = [x for x in self._summed if not _is_in(x[1], args)]
+        count, self._summed = len(self._summed) - len(left), left
+        return count
+
+    def sums_inside(self, module: nn.Module) -> list[PossibleWeights]:
+        """Those of a module or of parts of it whose results with values met no queries; they wait no longer."""
+        if not self._summed:
+            return []
+        parts = set(module.modules())
+        inside = [possible for possible, _ in self._summed if possible.owner in parts]
+        self._summed = [x for x in self._summed if x[0].owner not in parts]
+        return inside
 
     def inside(self, module: nn.Module) -> list[PossibleWeights]:
         """Those of a module or of parts of it; they wait no longer."""
@@ -64,3 +90,10 @@ class PossibleSoftmaxes:
     def clear(self) -> None:
         """None of them waits any longer."""
         self._waiting.clear()
+        self._summed.clear()
+
+
+def _is_in(x: torch.Tensor, args: tuple[Any, ...]) -> bool:
+    """True if a tensor, or a view of it, is among some arguments."""
+    storage = x.untyped_storage().data_ptr()
+    return any(isinstance(other, torch.Tensor) and other.untyped_storage().data_ptr() == storage for other in args)
