@@ -13,11 +13,9 @@ from attn_cli.kernel.bands.band import Band
 from attn_cli.kernel.bands.bands import bands
 from attn_cli.kernel.bands.blocks import farthest, folded
 from attn_cli.kernel.bands.plan import plan_of, plan_of_weights
-from attn_cli.kernel.cpu import walk as cpu
 from attn_cli.kernel.definition.cells import Places, log_weights, numbers_of, scores_between, weights_of
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.stats.compiled import stats_of_walks
-from attn_cli.kernel.stats.one_walk import OneWalk, WalkStats
+from attn_cli.kernel.stats.compiled import numpy_stats
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.prompt import Token
 from attn_cli.recording.numbers import readable
@@ -124,17 +122,10 @@ class RecordedLayer(Call):
 
     def compiled_stats(self, wanted: Wanted) -> RowStats | None:
         """The statistics of its rows by compiled code; None where that doesn't suit."""
-        if self.q is None or self.k is None or self.like.dtype != np.float32 or not cpu.suits_rule(self.rule, self.m):
+        if self.q is None or self.k is None:
             return None
         q, k = readable(self.q), readable(self.k)
-        if 0 in (*q.shape, *k.shape):
-            return None
-        v = np.zeros((*k.shape[:2], 1), np.float32)
-
-        def notes(one: OneWalk, output: Array | None) -> WalkStats | None:
-            return cpu.row_stats(q, k, v, self.rule, one, output)
-
-        return stats_of_walks(notes, wanted, self.m, None)
+        return numpy_stats(q, k, np.zeros((*k.shape[:2], 1), np.float32), self.rule, wanted)
 
     def _seen_bands(self, rows: Sequence[int] | None, want_scores: bool) -> Iterator[Band]:
         self._require_kept()

@@ -1,7 +1,9 @@
 """A recording: the attention of one text in every layer that was looked at."""
 
 import os
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from attn_cli.display import Displayed, drawing
 from attn_cli.errors import InputError
@@ -10,6 +12,8 @@ from attn_cli.recording.document import RecordingContents
 from attn_cli.recording.head import RecordedHead
 from attn_cli.selection import ranges
 from attn_cli.text import counted
+
+_OF_ARRAYS = "attn_cli.summaries.answers.recorded_arrays"
 
 
 class Recording(RecordingContents, Displayed):
@@ -42,6 +46,26 @@ class Recording(RecordingContents, Displayed):
     def page(self, path: str | os.PathLike[str], size: int = 2_000_000) -> None:
         """Write the interactive page of all heads, of at most `size` bytes; LimitError where the text alone is more."""
         Path(path).write_bytes(drawing().page_html(self, size))
+
+    @classmethod
+    def of(
+        cls, q: Any, k: Any, v: Any = None, *, rule: Any = None, tokens: Any = None, model: str = "arrays"
+    ) -> "Recording":
+        """A recording of anybody's queries and keys: `Recording.of(q, k, tokens=["he", "sat"]).save("x.attn")`.
+
+        q, k, v  `[h, n, d]`, `[g, m, d]`, `[g, m, e]` of each layer, after rotary positions: by layer in a mapping,
+                 which is read a layer at a time, or in a list; arrays of one layer alone. NumPy's, torch's, or what
+                 NumPy reads; bfloat16 is kept. The queries are those of the last n of the m keys.
+        rule     a `Rule`, or a function that makes one of a layer's number; by default causal, at scale 1 / sqrt(d)
+        tokens   the text of each key, or its id; numbers by default
+        model    the name that headers show
+
+        The arrays are copied into a file without a name, so memory holds one layer. Raises InputError for arrays that
+        can't be those of one text.
+        """
+        # a name: no room below imports one above
+        made: Recording = import_module(_OF_ARRAYS).recording_of(q, k, v, rule=rule, tokens=tokens, model=model)
+        return made
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Recording":

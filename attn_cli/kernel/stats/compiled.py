@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from attn_cli.arrays import Array
+from attn_cli.kernel.cpu import walk as cpu
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.at_once import walked_at_once
 from attn_cli.kernel.stats.one_walk import MOST_TOP, OneWalk, WalkStats
@@ -29,6 +30,18 @@ def compiled_stats(q: Array, k: Array, v: Array, rule: Rule, wanted: Wanted, out
     output  `[h, n, e]`, is filled, if it isn't None
     """
     return stats_of_walks(partial(walked_at_once, q, k, v, rule), wanted, k.shape[1], output)
+
+
+def numpy_stats(q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule, wanted: Wanted) -> RowStats | None:
+    """The same of NumPy's arrays, which are left to bands unless they are known to be large; None for float64."""
+    shapes = (*q.shape, *k.shape, *v.shape)
+    if q.dtype == np.float64 or 0 in shapes or not cpu.suits_rule(rule, k.shape[1]):
+        return None
+
+    def notes(one: OneWalk, output: Array | None) -> WalkStats | None:
+        return cpu.row_stats(q, k, v, rule, one, output)
+
+    return stats_of_walks(notes, wanted, k.shape[1], None)
 
 
 def stats_of_walks(notes: Notes, wanted: Wanted, m: int, output: Array | None) -> RowStats | None:
