@@ -1,5 +1,6 @@
 """A recording of anybody's queries and keys: another engine's, or those of one's own loop, a layer at a time."""
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from tempfile import TemporaryFile
@@ -22,6 +23,7 @@ from attn_cli.text import counted, excerpt
 
 Layers = Mapping[int, Array] | Sequence[Array] | Array
 Label = str | int | Token
+_LOW = 0 if sys.byteorder == "little" else 1  # which half of a float32 bfloat16 lacks
 _FLOATS = ("bfloat16", "float16", "float32", "float64")
 
 
@@ -39,7 +41,7 @@ def recording_of(
     k: Layers,
     v: Layers | None = None,
     *,
-    rule: Rule | Callable[[int], Rule] | None = None,
+    rule: Rule | Callable[[int], Rule | None] | None = None,
     tokens: Sequence[Label] | None = None,
     model: str = "arrays",
 ) -> Recording:
@@ -54,7 +56,7 @@ def recording_of(
     dtype = ""
     with TemporaryFile() as file:
         for number in sorted(queries):
-            call = _call(number, queries[number], keys[number], values.get(number), rule, labels)
+            call = given_call(number, queries[number], keys[number], values.get(number), rule, labels)
             labels, dtype = call.keys, dtype or str(call.q.dtype).rpartition(".")[2]
             layer = recorded(call)
             norms = layer.value_norms if number in values else None
@@ -76,12 +78,12 @@ def _token(at: int, label: Label) -> Token:
     return Token(at, label) if isinstance(label, str) else Token(at, str(int(label)), int(label))
 
 
-def _call(
+def given_call(
     number: int,
     q: Array,
     k: Array,
     v: Array | None,
-    rule: Rule | Callable[[int], Rule] | None,
+    rule: Rule | Callable[[int], Rule | None] | None,
     labels: tuple[Token, ...] | None,
 ) -> _GivenCall:
     """The call of a layer, whose queries are the last of the keys; InputError for arrays that can't be one's."""
@@ -116,10 +118,15 @@ def _checked(q: Array, k: Array, v: Array | None) -> Iterator[tuple[str, str, Ar
 
 
 def _in_file(x: np.ndarray | None, file: IO[bytes]) -> np.ndarray | None:
-    """The array in a file without a name, mapped: of many layers memory holds what is looked at."""
+    """The array in a file without a name, mapped: of many layers memory holds what is looked at.
+
+    float32 that holds nothing but bfloat16 is kept as its bits.
+    """
     if x is None:
         return None
+    if x.dtype == np.float32 and not (x.view(np.uint16)[..., _LOW::2]).any():
+        x = x.view(np.uint16)[..., 1 - _LOW :: 2]
     start = file.seek(0, 2)
-    file.write(memoryview(np.ascontiguousarray(x)).cast("B"))
+    file.write(np.ascontiguousarray(x).data)
     file.flush()
     return np.memmap(file, x.dtype, "r", start, x.shape)

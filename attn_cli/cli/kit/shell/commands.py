@@ -26,7 +26,7 @@ from attn_cli.views.shell_words import beginning, command_words
 GROUPS = {  # of --help, in its order; a command that none names is of the last
     "Look": ("inspect", "explore", "matrix", "top", "heads", "layers"),
     "Explain": ("parts", "compare", "plane"),
-    "Change": ("knock", "budget", "compute", "bisect"),
+    "Change": ("knock", "budget", "compute", "bisect", "record"),
     "Corpus": ("scan", "scan show"),
     "Learn": ("learn", "nearest", "cost", "scale", "guide", "schema", "env"),
 }
