@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
@@ -156,21 +157,27 @@ def lines(file: Path | None = None, seconds: float = float("inf")) -> Iterator[s
 def summary(done: dict[str, Any]) -> Iterator[str]:
     """The figures with their bars, and every prompt in which another part came first."""
     right = tried = unused = longest = 0
+    distances: list[float] = []
     for case in cases():
         found, true = done.get(f"read {case.name}"), done.get(f"truth {case.name}")
         if found is None or true is None:
             continue
         bits = true["bits"][str(true["used"])]
-        unused += bits > -_USED
-        tried += 1
         longest = max(longest, found["tokens"])
+        if bits > -_USED:
+            unused += 1
+            yield f"{case.name}: {found['answer']!r} needs no part, first {found['first']} ({found['bits']:+.1f} bits)"
+            continue
+        tried += 1
         right += found["first"] == true["used"]
+        distances.append(abs(found["bits"] - true["bits"].get(str(found["first"]), 0.0)))
         if found["first"] != true["used"]:
             own = true["bits"].get(str(found["first"]), 0.0)
             yield (f"{case.name}: {found['answer']!r}, first {found['first']} ({found['bits']:+.1f} bits, left out "
                    f"{own:+.1f}), used {true['used']} ({bits:+.1f})")  # fmt: skip
-    yield (f"lookups: the used part first in {right} of {tried} to {longest:,} tokens, bar {LOOKUPS_BAR} of "
-           f"{len(cases())}; without a part that gives a bit {unused}")  # fmt: skip
+    if tried:
+        yield (f"lookups: the used part first in {right} of {tried} to {longest:,} tokens, bar {LOOKUPS_BAR} of 40; "
+               f"{unused} need no part; bits and without its text: median {median(distances):.1f} apart")  # fmt: skip
     yield from _of_claims(done)
     rows = {name: row for name, row in done.items() if "runs" in row}
     more = [row["runs"] - row["parts"] for row in rows.values()]

@@ -9,6 +9,7 @@ from tests.benchmarks.generated_texts import FACTS
 STYLES = ("notes", "documents", "messages")
 SIZES = [(150, 6), (400, 4), (1000, 2), (2000, 1)]  # tokens, and how many prompts of each style
 LONGEST = 6000  # tokens of one prompt
+MORE = (("notes", 400, 4), ("messages", 400, 4))  # in place of two whose answers need no part of the text
 _FACTS = 5
 Chat = Callable[[Sequence[dict[str, str]]], str]
 
@@ -53,9 +54,9 @@ class Claims(NamedTuple):
 
 
 def cases() -> list[Case]:
-    """Forty prompts, the shortest first."""
+    """Forty prompts whose answers need a part, and two that need none; the longest last."""
     found = [Case(style, tokens, at) for tokens, count in SIZES for at in range(count) for style in STYLES]
-    return [*found, Case("documents", LONGEST, 0)]
+    return [*found, *(Case(*more) for more in MORE), Case("documents", LONGEST, 0)]
 
 
 def traced_text(case: Case, chat: Chat) -> TracedText:

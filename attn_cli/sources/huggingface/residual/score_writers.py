@@ -254,14 +254,13 @@ class _Split:
 
     def _writer(self, place: ModulePlace | None) -> Writer:
         """The writer of a leaf whose heads are not told apart."""
-        if self.leaf.module is self.read.model or self.leaf.module is self.read.embedding or place is None:
+        module, embedding = self.leaf.module, self.read.embedding
+        shares = embedding is not None and getattr(module, "weight", None) is getattr(embedding, "weight", self)
+        if module is self.read.model or shares or place is None:
             return _EMBEDDING
         if not place.block_path:
-            return (
-                _POSITIONS
-                if any(map(_counts, self.leaf.given))
-                else Writer(place.path.rpartition(".")[2].replace("_", " "))
-            )
+            name = place.path.rpartition(".")[2].replace("_", " ")
+            return _POSITIONS if any(map(_counts, self.leaf.given)) else Writer(name)
         attention = [x for module in self.read.places.attention for x in self.read.places.of(module)]
         around = next((x for x in attention if place.path.startswith(f"{x.path}.")), None)
         if around is not None:

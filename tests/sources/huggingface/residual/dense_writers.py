@@ -117,7 +117,8 @@ class DenseWriters:
         def hook(_: nn.Module, args: Any, output: Any) -> None:
             out = output[0] if isinstance(output, tuple) else output
             given = args[0] if args else torch.zeros(1)
-            self.seen[name] = (given.double().reshape(-1, given.shape[-1]), out.double().reshape(-1, out.shape[-1]))
+            pair = given.double().reshape(-1, given.shape[-1]), out.double().reshape(-1, out.shape[-1])
+            self.seen.setdefault(name, pair)  # an encoder's, before its decoder's
 
         return hook
 

@@ -1,5 +1,6 @@
 """Scores as sums over writers, against dense matrices of float64 that are read from the modules by name."""
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +18,7 @@ from attn_cli.summaries.answers.writers import KeyPicks, WrittenCell, writers_of
 from tests.loaded import load_once
 from tests.sources.huggingface.intervene.oracle import prompt_of, speaking_source
 from tests.sources.huggingface.residual.dense_writers import DenseWriters
-from tests.sources.huggingface.residual.writers_families import FAMILIES
+from tests.sources.huggingface.residual.writers_families import FAMILIES, T5
 
 ROW, KEY, HEAD = 11, 4, 3
 
@@ -27,6 +28,7 @@ def doubled(kind: str) -> ModelSource:
     source = speaking_source(kind)
     assert source.loaded.generating is not None
     source.loaded.generating.double()
+    source.loaded.generating.config._experts_implementation = "eager"  # grouped products of experts take no float64
     if kind == "granite":  # its multipliers are 1 in a new model
         stack = source.loaded.model
         stack.embedding_multiplier = FAMILIES[kind].embedding_scale
@@ -126,6 +128,21 @@ def test_pairs_are_those_of_dense_matrices(kind: str) -> None:
     """Every pair, their sum, and the weight without each of the largest, against the mean key and against another."""
     found = distances(kind)
     assert found.of_pairs < 1e-6 and found.of_sum < 1e-5 and found.of_weights < 1e-5
+
+
+def test_those_of_an_encoder_with_a_bias_of_positions() -> None:
+    """T5: its scores have no scale, and their bias is no part of the pairs."""
+    source, prompt = doubled("t5"), prompt_of(decoder=(0, 5, 9))
+    assert source.loaded.generating is not None
+    picks = KeyPicks(1, lambda keys: [2])
+    cells = writers_of(source, prompt, Selection(pairs=((1, HEAD),)), lambda queries: [len(queries) - 1], picks).cells
+    cell = next(cell for cell in cells if cell.query.index == len(prompt.tokens) - 1)
+    dense = DenseWriters(source.loaded.generating, source.reader.arguments([prompt]), T5, 1)
+    expected = dense.pairs(HEAD, cell.query.index, cell.at, np.flatnonzero(cell.row.visible).tolist(), 1.0)
+    names = [writer.name.removeprefix("encoder ") for writer in cell.writers]
+    assert cell.pairs is not None and {(a, b) for a in names for b in names} == set(expected)
+    for (i, a), (j, b) in itertools.product(enumerate(names), repeat=2):
+        assert cell.pairs[i, j] == pytest.approx(expected[a, b], abs=1e-6)
 
 
 def test_those_of_a_real_model(smollm_file: Path) -> None:

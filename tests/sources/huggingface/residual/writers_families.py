@@ -1,4 +1,4 @@
-"""The names of twelve families of models, for the dense writers."""
+"""The names of families of models, for the dense writers."""
 
 from tests.sources.huggingface.residual.dense_writers import Family, conv1d, linear, of_rows
 
@@ -22,6 +22,7 @@ def _of_heads(at: int, heads: int = 4) -> object:
     return lambda x: x.reshape(heads, 3, -1, *x.shape[1:])[:, at].reshape(-1, *x.shape[1:])
 
 
+_T5 = "encoder.block.{}.layer."
 _GPT2, _NEOX, _BERT = "transformer.h.{}.", "gpt_neox.layers.{}.", "bert.encoder.layer.{}."
 _OPT = "model.decoder.layers.{}."
 FAMILIES = {
@@ -59,4 +60,10 @@ FAMILIES = {
         linear("self_attn.q_proj"), linear("self_attn.k_proj"), before=_OPT + "self_attn_layer_norm", centred=True,
         query_scale=8**-0.5,
     ),
+    "mixtral": _llama(),
+    "olmoe": _llama(q_norm=_LLAMA + "self_attn.q_norm", k_norm=_LLAMA + "self_attn.k_norm", whole=True),
 }  # fmt: skip
+T5 = Family(
+    {"embedding": "encoder.embed_tokens"}, _T5 + "0.SelfAttention.o", _T5 + "1.DenseReluDense",
+    linear("layer.0.SelfAttention.q"), linear("layer.0.SelfAttention.k"), before=_T5 + "0.layer_norm",
+)  # fmt: skip
