@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -12,6 +12,7 @@ from attn_cli.cli.kit.options.hiding import HidingOptions
 from attn_cli.cli.kit.options.output import OutputOptions
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.against import AgainstCommand, AgainstOptions
+from attn_cli.cli.kit.run.by_logit import run_by_logit
 from attn_cli.cli.kit.run.plan import CommandPlan, PickedRows, measure_of
 from attn_cli.cli.kit.run.text_run import run
 from attn_cli.cli.kit.shell.signature import takes_options
@@ -70,7 +71,12 @@ def matrix(
     ] = None,
     color_scale: o.ColorScale = "linear",
     words: o.Words = False,
-    by: o.By = "weight",
+    by: Annotated[
+        Literal["weight", "value", "output", "logit"],
+        typer.Option("--by", metavar="MEASURE",
+                     help="Measure by weight, value (weight x value norm), output (norm after W_O) or logit (written "
+                          "to that of the answer)."),
+    ] = "weight",
     mean: o.Mean = False,
     hiding: HidingOptions,
     against: AgainstOptions,
@@ -78,7 +84,8 @@ def matrix(
     """Draw attention weights or scores as heat maps, or save them.
 
     Screens show weights, or scores with --scores, pooled to fit. Files hold both, whole. --words has weights alone:
-    scores of subwords don't add up. --by value and --by output show each key's share of what a row reads or outputs.
+    scores of subwords don't add up. --by value and --by output show each key's share of what a row reads or outputs,
+    --by logit what each head writes from each key to the logit of the answer.
     --against and --against-model show the change of every weight: the other weight minus this one.
     Images are figures for a paper: maps of heads, or the text coloured by one query or key; --screen draws the screen.
     Attention of a --token query to an image is drawn on its grid of patches.
@@ -94,6 +101,11 @@ def matrix(
       attn matrix "a river bank" --against "a savings bank" -m ./my-model -H 5.1
       attn matrix -m google/vit-base-patch16-224 --image cat.jpg -t [CLS] --mean
     """
+    if by == "logit":
+        alone = {"--token": token is not None, "--key": key is not None, "--scores": scores, "--weights": weights,
+                 "--words": bool(words), "--mean": mean, "--pool mean": pool == "mean", "--against": against.any,
+                 "--width": width is not None, "--dpi": dpi is not None}  # fmt: skip
+        return run_by_logit(options, "--by logit", "matrix", None, alone | hiding.given)
     figure_width = _check_figure(width, dpi, options, screen=screen or (scores and weights))
     merges = options.merges(words, scores=scores)
     hiding.check_scores(scores=scores)

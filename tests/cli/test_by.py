@@ -84,11 +84,20 @@ def test_by_what_heads_write_to_the_logit(models: dict[str, Path], tmp_path: Pat
     assert attn("top", TEXT, "-m", models["llama"], "--by", "logit", "-o", tmp_path / "a.npz").code == 0
     with np.load(tmp_path / "a.npz") as arrays:
         assert arrays["direct_logit"].sum() == pytest.approx(result["heads_logit"], abs=1e-4)
+    matrix = attn("matrix", TEXT, "-m", models["llama"], "--by", "logit", "-f", "csv").lines
+    assert matrix[0] == "layer,head,key,key_token,direct_logit"
+    first = [float(line.rpartition(",")[2]) for line in matrix if line.startswith(f"{least['layer']},{least['head']},")]
+    assert sum(first) == pytest.approx(least["direct_logit"], abs=1e-6) and len(first) == len(result["keys"])
     for width in (40, 80, 200):
-        for ask in (["top", TEXT, "--by", "logit"], ["heads", TEXT, "--sort", "logit"]):
+        for ask in (
+            ["top", TEXT, "--by", "logit"],
+            ["heads", TEXT, "--sort", "logit"],
+            ["matrix", TEXT, "--by", "logit"],
+        ):
             screen = attn(*ask, "-m", models["llama"], terminal=True, env={"COLUMNS": str(width), "NO_COLOR": "1"})
             assert "later layers can undo it" in screen.text and screen.columns <= width
     refused(attn("top", TEXT, "-m", models["llama"], "--by", "logit", "--mean"), 2, "--by logit and --mean at once")
+    refused(attn("matrix", TEXT, "-m", models["llama"], "--by", "logit", "--mean"), 2, "--by logit and --mean at once")
     refused(attn("top", TEXT, "--by", "logit"), 2, "has no logits")
 
 

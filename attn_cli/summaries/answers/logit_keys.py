@@ -78,7 +78,7 @@ FIELDS = (
 class LogitKeys(Answer):
     """The contribution of each chosen head, from each key of a text, to the logit of an answer: `values` `[heads, m]`.
 
-    of     whether tables and screens list keys, or heads
+    of     whether tables and screens list keys, or heads, or show both as a matrix
     count  how many of them
     turned whether the smallest come first
     """
@@ -91,7 +91,7 @@ class LogitKeys(Answer):
     values: np.ndarray
     target: Target
     parts: LogitParts
-    of: Literal["keys", "heads"] = "keys"
+    of: Literal["keys", "heads", "matrix"] = "keys"
     count: int | None = None
     turned: bool = False
 
@@ -128,11 +128,16 @@ class LogitKeys(Answer):
     @property
     def listed(self) -> Sequence[KeyLogit | HeadLogit]:
         """The keys or heads that are listed."""
-        rows: Sequence[KeyLogit | HeadLogit] = self.by_key if self.of == "keys" else self.by_head
+        rows: Sequence[KeyLogit | HeadLogit] = self.by_head if self.of == "heads" else self.by_key
         return (rows[::-1] if self.turned else rows)[: self.count]
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One row per listed key, or per head."""
+        """One row per listed key, per head, or of a matrix per head and key."""
+        if self.of == "matrix":
+            for place, row in zip(self.heads, self.values.tolist(), strict=True):
+                head = {"layer": place.layer, "head": place.head}
+                yield from (head | made(_OF_KEY, KeyLogit(*pair, ())) for pair in zip(self.tokens, row, strict=True))
+            return
         fields = _OF_KEY if self.of == "keys" else _OF_HEAD
         yield from (made(fields, row) for row in self.listed)
 

@@ -2,17 +2,21 @@
 
 from collections.abc import Iterator
 
+import numpy as np
 from rich.cells import cell_len
+from rich.console import RenderableType
 from rich.text import Text
 
+from attn_cli.kernel.bands.blocks import farthest, folded
 from attn_cli.selection import ranges
 from attn_cli.summaries.answers.logit_keys import HeadLogit, KeyLogit, LogitKeys
 from attn_cli.summaries.report import Report
 from attn_cli.text import excerpt, visible
 from attn_cli.views.drawing.bars import signed_bar
 from attn_cli.views.drawing.cells import fit, packed, packed_text
-from attn_cli.views.drawing.labels import token_label
-from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.heatmap import HeatMap
+from attn_cli.views.drawing.labels import text_with_mark, token_label
+from attn_cli.views.drawing.screen import Screen, largest_map
 from attn_cli.views.drawing.styles import BOLD, DIM
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import on_same_input
@@ -20,11 +24,12 @@ from attn_cli.views.same_input import on_same_input
 _LABEL = 20  # columns of a key at most
 _BAR = 12
 _LONGEST = 40  # characters of a generated answer
+_MANY_ROWS = 24  # heads of a map
 _MANY = 12  # heads that a screen lists where no number was asked for
 
 
-def draw(answer: LogitKeys, report: Report, screen: Screen) -> Iterator[Text | str]:
-    """The answer and its logit as a sum, a line for each key or head, and what the numbers leave out."""
+def draw(answer: LogitKeys, report: Report, screen: Screen) -> Iterator[RenderableType]:
+    """The answer and its logit as a sum, a line for each key or head or a map, and what the numbers leave out."""
     word = visible(excerpt(answer.answer.strip(), _LONGEST)) or "␣"
     rest = f"rest {answer.parts.rest:+.2f}"
     yield ""
@@ -32,6 +37,38 @@ def draw(answer: LogitKeys, report: Report, screen: Screen) -> Iterator[Text | s
         [f"logit of {word}, minus the mean logit: {answer.parts.logit:+.2f}",
          f"all heads {answer.of_all_heads:+.2f}", rest], screen, BOLD,
     )  # fmt: skip
+    if answer.of == "matrix":
+        yield from _map(answer, screen)
+    else:
+        yield from _list(answer, screen)
+    rows = sorted(set(answer.target.rows))
+    where = f"row {rows[0]}" if len(rows) == 1 else f"rows {ranges(rows)}"
+    what = "by itself" if answer.of == "heads" else "from a key"
+    captions = [
+        f"what {len(answer.heads)} heads write {what} in {where}, the final norm held",
+        "later layers can undo it",
+    ]
+    yield Text("\n".join(packed(captions, screen.width)), DIM)
+
+
+def _map(answer: LogitKeys, screen: Screen) -> Iterator[HeatMap]:
+    """The heads that write most from any key, in the order of the model, by all keys; many keys pooled."""
+    most = min(largest_map(screen)[0], _MANY_ROWS)
+    chosen = np.sort(np.argsort(-np.abs(answer.values).max(axis=1), kind="stable")[:most])
+    values, step = answer.values[chosen], -(-answer.values.shape[1] // largest_map(screen)[1])
+    if step > 1:
+        values = farthest(folded(values, -1, 0, step), -folded(-values, -1, 0, step))
+    names = [f"{answer.heads[at].layer}.{answer.heads[at].head}" for at in chosen.tolist()]
+    of = f"{len(names)} of {len(answer.heads)} heads" if len(names) < len(answer.heads) else "heads"
+    columns = [visible(text_with_mark(token)) for token in answer.tokens]
+    yield HeatMap(
+        values, "change", f"logit · {of} by keys", names, columns, screen, block=(1, step), pooling="farthest from 0",
+        row_numbers=names, row_word="heads",
+    )  # fmt: skip
+
+
+def _list(answer: LogitKeys, screen: Screen) -> Iterator[Text]:
+    """A line for each key or head."""
     listed = answer.listed if answer.count is not None else answer.listed[:_MANY]
     labels = [_label(row) for row in listed]
     width = min(_LABEL, max(map(cell_len, labels), default=0))
@@ -44,14 +81,6 @@ def draw(answer: LogitKeys, report: Report, screen: Screen) -> Iterator[Text | s
                 break
             line += f"  {piece}"
         yield Text(line.rstrip())
-    rows = sorted(set(answer.target.rows))
-    where = f"row {rows[0]}" if len(rows) == 1 else f"rows {ranges(rows)}"
-    what = "from a key" if answer.of == "keys" else "by itself"
-    captions = [
-        f"what {len(answer.heads)} heads write {what} in {where}, the final norm held",
-        "later layers can undo it",
-    ]
-    yield Text("\n".join(packed(captions, screen.width)), DIM)
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:

@@ -207,7 +207,7 @@ class _Panel:
                 f'style="image-rendering:pixelated" href="data:image/png;base64,{data}"/>')  # fmt: skip
 
 
-def _names(labels: Sequence[str], block: int, numbers: Sequence[int] | None) -> list[str]:
+def _names(labels: Sequence[str], block: int, numbers: Sequence[int | str] | None) -> list[str]:
     """The names of rows or columns: their tokens, or the first number of each block."""
     if block == 1:
         return [cut(visible(label), _LONGEST) for label in labels]

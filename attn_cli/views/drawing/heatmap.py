@@ -42,7 +42,7 @@ class HeatMap:
     title    what the map shows, without size and range, which are added
     rows     labels, right of the map, where wide characters don't shift columns
     columns  labels over the cells where they fit, else numbers
-    row_numbers  the query index of every row where rows were picked; None means 0, 1, 2, ...
+    row_numbers  the query index of every row where rows were picked, or its name; None means 0, 1, 2, ...
     block    (rows, keys) that a cell stands for, with the `pooling` that made it
     ends     the smallest and the largest of all numbers that were pooled, where cells don't show both; else None
     column_word   the noun for columns, row_word that for rows
@@ -60,7 +60,7 @@ class HeatMap:
     block: tuple[int, int] = (1, 1)
     pooling: str = "max"
     ends: tuple[float, float] | None = None
-    row_numbers: Sequence[int] | None = None
+    row_numbers: Sequence[int | str] | None = None
     column_word: str = "keys"
     row_word: str = "queries"
     image: bool = False

@@ -1,4 +1,4 @@
-"""The run of commands that rank keys or heads by what they write to the logit of the answer."""
+"""The run of commands that show keys or heads by what they write to the logit of the answer."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,13 +17,13 @@ from attn_cli.views.view import View
 def run_by_logit(
     options: TextCommandOptions,
     command: str,
-    of: Literal["keys", "heads"],
+    of: Literal["keys", "heads", "matrix"],
     count: int | None,
     others: Mapping[str, bool],
     *,
     turned: bool = False,
 ) -> ExitCode:
-    """List keys or heads of each text.
+    """List keys or heads of each text, or show both as a matrix.
 
     command  the option that asks for it, as errors name it
     count    how many; None for all

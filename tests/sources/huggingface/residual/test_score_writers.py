@@ -13,6 +13,8 @@ from attn_cli.attention_call import AttentionCall
 from attn_cli.prompt import Token
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.load.origin import OriginOptions, find
+from attn_cli.sources.huggingface.read.input_files import ArrayPrompt
+from attn_cli.sources.huggingface.read.tokenize import labels
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.answers.writers import KeyPicks, WrittenCell, writers_of
 from tests.loaded import load_once
@@ -143,6 +145,31 @@ def test_those_of_an_encoder_with_a_bias_of_positions() -> None:
     assert cell.pairs is not None and {(a, b) for a in names for b in names} == set(expected)
     for (i, a), (j, b) in itertools.product(enumerate(names), repeat=2):
         assert cell.pairs[i, j] == pytest.approx(expected[a, b], abs=1e-6)
+
+
+def test_sums_in_an_encoder_of_audio_in_its_decoder_and_between_them() -> None:
+    """Whisper: pairs add up to the product of the query and the key less the mean key, as attention had them."""
+    source = speaking_source("whisper")
+    assert source.loaded.generating is not None
+    config = source.loaded.generating.config
+    frames, random = config.max_source_positions, torch.Generator().manual_seed(0)
+    sound = torch.randn((1, config.num_mel_bins, 2 * frames), generator=random)
+    decoder = torch.tensor([[1, 5, 9]])
+    prompt = ArrayPrompt("", labels(None, torch.arange(frames)[None]), others={"decoder": labels(None, decoder)},
+                         arrays={"input_features": sound, "decoder_input_ids": decoder})  # fmt: skip
+    selection, expected = Selection(pairs=((1, HEAD),)), []
+
+    def visit(call: AttentionCall) -> None:
+        visible = call.m if call.place.stream != "decoder" else call.n
+        q, k = call.q[0, -1].double() * call.rule.scale, call.k[0].double()
+        expected.append(float(q @ (k[0] - k[:visible].mean(0))))
+
+    source.each([prompt], selection, visit)  # type: ignore[arg-type]
+    cells = writers_of(
+        source, prompt, selection, lambda queries: [len(queries) - 1], KeyPicks(1, lambda keys: [0])
+    ).cells
+    assert [float(cell.pairs.sum()) for cell in cells if cell.pairs is not None] == pytest.approx(expected, abs=1e-5)
+    assert len(cells) == 3 and max(map(abs, expected)) > 0.1
 
 
 def test_those_of_a_real_model(smollm_file: Path) -> None:
