@@ -8,7 +8,7 @@ from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.hiding import HidingOptions
 from attn_cli.cli.kit.options.ranking import change_ranking, ranking_of
-from attn_cli.cli.kit.options.text_command import TextCommandOptions
+from attn_cli.cli.kit.options.text_command import KeptRunOptions, TextCommandOptions
 from attn_cli.cli.kit.run.against import AgainstCommand, AgainstOptions
 from attn_cli.cli.kit.run.by_logit import run_by_logit
 from attn_cli.cli.kit.run.plan import CommandPlan
@@ -28,7 +28,7 @@ from attn_cli.views.view import View
 
 @takes_options
 def heads(
-    options: TextCommandOptions,
+    options: KeptRunOptions,
     sort: Annotated[
         str | None,
         typer.Option("--sort", metavar="COLUMN",
@@ -99,7 +99,7 @@ def heads(
     return run(options, "heads", plan)
 
 
-def _kinds(options: TextCommandOptions, *, words: bool, seed: int | None) -> ExitCode:
+def _kinds(options: KeptRunOptions, *, words: bool, seed: int | None) -> ExitCode:
     """Name the heads on each text; without one on random tokens."""
     without_text = (options.text, options.file, options.lines) == (None, None, False)
     if not without_text or options.without_text or is_recording(options.model):

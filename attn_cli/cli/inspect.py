@@ -9,7 +9,7 @@ import typer
 from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.hiding import HidingOptions
-from attn_cli.cli.kit.options.text_command import TextCommandOptions
+from attn_cli.cli.kit.options.text_command import KeptRunOptions, TextCommandOptions
 from attn_cli.cli.kit.run.plan import CommandPlan, PickedRows, ReducersFor, measure_of
 from attn_cli.cli.kit.run.sizes import bytes_of
 from attn_cli.cli.kit.run.text_run import run
@@ -38,7 +38,7 @@ _LARGEST_IN_DATA = (64, 64)
 
 @takes_options
 def inspect(
-    options: TextCommandOptions,
+    options: KeptRunOptions,
     scores: o.Scores = False,
     steps: o.Steps = False,
     token: o.TokenPick = None,

@@ -10,7 +10,7 @@ from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.hiding import HidingOptions
 from attn_cli.cli.kit.options.output import OutputOptions
-from attn_cli.cli.kit.options.text_command import TextCommandOptions
+from attn_cli.cli.kit.options.text_command import KeptRunOptions, TextCommandOptions
 from attn_cli.cli.kit.run.against import AgainstCommand, AgainstOptions
 from attn_cli.cli.kit.run.by_logit import run_by_logit
 from attn_cli.cli.kit.run.plan import CommandPlan, PickedRows, measure_of
@@ -43,7 +43,7 @@ _WIDTH = 120.0  # of a figure, in millimetres, where none is given
 
 @takes_options
 def matrix(
-    options: TextCommandOptions,
+    options: KeptRunOptions,
     *,
     token: o.TokenPick = None,
     key: Annotated[

@@ -8,7 +8,7 @@ import typer
 
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.hiding import HidingOptions
-from attn_cli.cli.kit.options.text_command import TextCommandOptions
+from attn_cli.cli.kit.options.text_command import KeptRunOptions, TextCommandOptions
 from attn_cli.cli.kit.run.against import AgainstCommand, AgainstOptions
 from attn_cli.cli.kit.run.by_logit import run_by_logit
 from attn_cli.cli.kit.run.plan import CommandPlan, measure_of
@@ -113,7 +113,7 @@ class WhyOptions:
 
 @takes_options
 def top(
-    options: TextCommandOptions,
+    options: KeptRunOptions,
     *,
     k: Annotated[int, typer.Option("--top", "-k", help="Show K keys per query.", min=1, metavar="K")] = 5,
     token: o.TokenPick = None,

@@ -11,7 +11,7 @@ from attn_cli.cli.kit.run import text_answers, texts_visit
 from attn_cli.explore.session import Session
 from attn_cli.kept.folder import KeptFolder, cache_folder
 from attn_cli.kept.model_files import model_state
-from tests.program import Run, attn
+from tests.program import Run, attn, refused
 from tests.sources.huggingface.conftest import folder_of
 
 TEXT = "the bank of the river"
@@ -250,3 +250,8 @@ def test_a_run_is_kept_by_its_size(model: str, cache: dict[str, str], monkeypatc
         assert len(runs(cache)) == count
     no_model(monkeypatch)
     assert "from the run of" in attn("heads", long, "-m", model, terminal=True, env=cache).text
+
+
+@pytest.mark.parametrize("command", ["knock", "parts", "budget"])
+def test_a_command_that_runs_the_model_anyway_takes_no_fresh(command: str, model: str) -> None:
+    refused(attn(command, TEXT, "-m", model, "--fresh"), 2, "--fresh")

@@ -192,3 +192,15 @@ def test_wrong_use(tmp_path: Path) -> None:
         refused(attn("parts", FACTS, "--cut", tmp_path / "cut.csv"), code, *words)
     refused(attn("parts", FACTS, "--cut", "lnes"), 2, "'lnes'", "paragraphs")
     refused(attn("parts", FACTS, "--cut", "roles"), 2, "--chat")
+
+
+@pytest.mark.parametrize("more", [["--generate", "3"], []])
+def test_the_next_command_is_about_what_the_model_wrote(llama: Path, more: list[str]) -> None:
+    """attn knock ablates heads for the same tokens, and not for the first alone."""
+    arguments = ["parts", "the cat sat on a photo", "-m", llama, *more]
+    tokens = attn(*arguments, "--json").json["input"]["tokens"]
+    written = sum(bool(token.get("generated")) for token in tokens)
+    last = attn(*arguments, terminal=True, env={"COLUMNS": "900", "NO_COLOR": "1"}).lines[-1]
+    assert last.startswith("next: attn knock")
+    assert last.count("--generate") == (written > 0)
+    assert f"--generate {written}" in last or not written

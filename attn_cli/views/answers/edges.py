@@ -7,10 +7,9 @@ from rich.text import Text
 
 from attn_cli.summaries.answers.edges import Edge, Edges
 from attn_cli.summaries.report import Report
-from attn_cli.text import visible
 from attn_cli.views.drawing.bars import bar
 from attn_cli.views.drawing.cells import fit, packed_text
-from attn_cli.views.drawing.labels import token_label
+from attn_cli.views.drawing.labels import next_word, token_label
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
 from attn_cli.views.invocation import Invocation
@@ -25,7 +24,7 @@ _NARROW = 50
 def draw(edges: Edges, report: Report, screen: Screen) -> Iterator[Text | str]:
     """The head and what its output as a whole does, the edges that the answer needs most, and those against it."""
     place, target = edges.place, edges.target
-    word = visible(target.tokens[0].text.strip() or "␣")
+    word = next_word(target.tokens[0])
     yield ""
     yield packed_text(
         [

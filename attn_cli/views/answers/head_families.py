@@ -38,7 +38,7 @@ def draw(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
         if any_judged(of_stream):
             yield from family_lines(of_stream, screen)
         else:
-            few = f"too few tokens to name heads: a kind needs {LEAST_ROWS} queries with its target"
+            few = f"too few tokens to name heads by what they do: each kind is judged on {LEAST_ROWS} rows or more"
             yield packed_text([few], screen)
         yield from _sinks(of_stream, screen)
 

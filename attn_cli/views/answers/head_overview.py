@@ -34,7 +34,10 @@ def draw(report: Report, screen: Screen) -> Iterator[Text]:
     yield Text()
     yield from _histograms(head_rows(report.summaries), screen)
     yield packed_text(
-        ["means over all rows", f"above, of rows that see {LEAST_KEYS} keys or more"], screen, DIM, between="; "
+        ["these: means over all rows", f"weights above: over rows that see {LEAST_KEYS} keys or more"],
+        screen,
+        DIM,
+        between="; ",
     )
     yield packed_text(["--all lists every head", "--sort induction -k 8 the 8 largest by a number"], screen, DIM)
 

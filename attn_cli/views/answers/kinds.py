@@ -77,7 +77,7 @@ def _row(summary: Summary, part: HeadKinds, of_stream: Sequence[tuple[Summary, H
 def too_few(screen: Screen) -> Text:
     """Why no head is named, and what names them."""
     return packed_text([
-        "too few tokens to name heads", f"each kind needs {LEAST_ROWS} queries with a target",
+        "too few tokens to name heads", f"each kind is judged on {LEAST_ROWS} rows or more",
         "attn heads --kinds -m MODEL names them",
     ], screen, DIM)  # fmt: skip
 

@@ -14,7 +14,7 @@ from attn_cli.summaries.report import Report
 from attn_cli.text import counted, visible
 from attn_cli.views.drawing.bars import bar
 from attn_cli.views.drawing.cells import fit, packed, packed_text
-from attn_cli.views.drawing.labels import token_label
+from attn_cli.views.drawing.labels import next_word, token_label
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
 from attn_cli.views.invocation import Invocation
@@ -66,7 +66,7 @@ def _verdict(knock: Knock) -> str | None:
     target = knock.target
     if target is None or knock.together is not None or len(knock.heads) < _MOST_IN_VERDICT:
         return None
-    what = "the generated text" if target.generated else visible(target.tokens[0].text.strip() or "␣")
+    what = "the generated text" if target.generated else next_word(target.tokens[0])
     needed = [head for head in knock.heads[:_MOST_IN_VERDICT] if head.outcome.effect <= -_LEAST_IN_VERDICT]
     against = [head for head in knock.heads[:-3:-1] if head.outcome.effect >= _LEAST_IN_VERDICT]
     named = [f"{_label(head)} ({head.outcome.effect:+.2f}{'' if at else ' bits'})" for at, head in enumerate(needed)]
@@ -88,11 +88,9 @@ def _asked(knock: Knock) -> Iterator[str]:
         name = "mean vector" if knock.vector == "mean" else "first token's vector"
         yield f"cosine distance of the {name}"
     elif target.generated:
-        yield f"generated: {counted(len(target.tokens), 'token')}, p {_probability(target.probability)}"
+        yield f"generated: {counted(len(target.tokens), 'token')}, probability {_probability(target.probability)}"
     else:
-        yield f"likeliest next: {visible(target.tokens[0].text.strip() or target.tokens[0].text)} " + _probability(
-            target.probability
-        )
+        yield f"likeliest next: {next_word(target.tokens[0])} {_probability(target.probability)}"
     count = len(knock.heads)
     heads = f"{count} heads (layer.head) each" if count > 1 else "one head"
     ablated = "set to its mean" if knock.mean else "set to 0"
@@ -179,7 +177,7 @@ def _closing(knock: Knock, screen: Screen) -> Iterator[tuple[str, Style]]:
     floor = f"noise floor (untouched copy) {knock.noise_floor.effect:.4f}"
     yield f"{counted(count, 'head')} change{'s' * (count == 1)} it {moves} · {floor}", DIM
     if any(head.direct is not None for head in knock.heads) and knock.target is not None:
-        word = visible(knock.target.tokens[0].text.strip())
+        word = next_word(knock.target.tokens[0])
         yield f"direct: what the head itself adds to the logit of {word} over the mean token's", DIM
     if knock.no_direct_reason:
         yield f"no direct contributions: {visible(knock.no_direct_reason)}", DIM

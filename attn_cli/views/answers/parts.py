@@ -56,13 +56,20 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     assert isinstance(report.answer, PartsRead)
     answer, hidden = report.answer, report.answer.hidden
     if hidden is not None and hidden.target is not None:
-        return on_same_input(
-            "knock", report, invocation, *(invocation.words({"token"}) if answer.queries_from == "picked" else [])
-        )
+        picked = invocation.words({"token"}) if answer.queries_from == "picked" else []
+        return on_same_input("knock", report, invocation, *picked, *_same_answer(report, invocation))
     tokens = [read.part.tokens for read in answer.order if read.part.tokens]
     if not tokens or answer.read.stream != "self":
         return on_same_input("inspect", report, invocation)
     return on_same_input("top", report, invocation, "-t", str(tokens[0][-1]), "-l", "-1", "--mean")
+
+
+def _same_answer(report: Report, invocation: Invocation) -> list[str]:
+    """The words by which a command looks at what the model wrote here by itself, too."""
+    generated = report.prompts[0].generated
+    if generated is None or generated.given or not generated.tokens or invocation.has("generate"):
+        return []
+    return ["--generate", str(generated.tokens)]
 
 
 def _titles(answer: PartsRead) -> list[str]:

@@ -11,7 +11,7 @@ from attn_cli.prompt import Token
 from attn_cli.summaries.told.story import LEAST_BITS, Story, StoryHead, StoryWord
 from attn_cli.text import counted, excerpt, visible
 from attn_cli.views.drawing.cells import fit, packed
-from attn_cli.views.drawing.labels import text_with_mark, token_label
+from attn_cli.views.drawing.labels import next_word, token_label
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
 
@@ -33,7 +33,7 @@ def draw(story: Story, screen: Screen) -> Iterator[Text]:
     if story.obstacle:
         yield from _named("it rests on", [f"not measured: {visible(story.obstacle)}", "attn parts measures it"], screen)
         return
-    what = "them" if story.target.generated else visible(_word(story.target.tokens[0]))
+    what = "them" if story.target.generated else next_word(story.target.tokens[0])
     needed = story.needed
     if story.cut == "words":
         words = [_effect(_label(word), word.effect) for word in needed[:_MOST_WORDS]]
@@ -66,12 +66,7 @@ def draw(story: Story, screen: Screen) -> Iterator[Text]:
 def _likeliest(likeliest: Sequence[tuple[Token, float]]) -> list[str]:
     """`John 43%`, and the others that have a hundredth or more."""
     kept = [pair for at, pair in enumerate(likeliest) if not at or pair[1] >= _LEAST_PERCENT]
-    return [f"{visible(_word(token))} {_percent(p)}" for token, p in kept]
-
-
-def _word(token: Token) -> str:
-    """A token's text without the space before it; blanks alone are made visible."""
-    return text_with_mark(token).strip(" ")
+    return [f"{next_word(token)} {_percent(p)}" for token, p in kept]
 
 
 def _percent(p: float) -> str:
@@ -102,7 +97,8 @@ def _no_word(story: Story, what: str) -> str:
 
 def _no_head(story: Story, what: str) -> str:
     heads = counted(len(story.heads), "head")
-    return f"no single head: none of the {heads} that read these most costs {what} {LEAST_BITS} bits when ablated"
+    which = "tried" if story.estimated else "that read these most"
+    return f"no single head: none of the {heads} {which} costs {what} {LEAST_BITS} bits when ablated"
 
 
 def _parts(story: Story, needed: Sequence[StoryWord], what: str, screen: Screen) -> Iterator[Text]:

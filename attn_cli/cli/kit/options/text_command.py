@@ -53,7 +53,6 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
     """The options of every command on a text: those on a model, the text, and --verbose."""
 
     verbose: o.Verbose = False
-    fresh: o.Fresh = False
 
     @property
     def says_times(self) -> bool:
@@ -72,3 +71,10 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
         if steps:
             raise InputError("--steps and --words at once", "steps are per token; leave out --words")
         return True
+
+
+@dataclass(frozen=True)
+class KeptRunOptions(TextCommandOptions):
+    """The options of a command that answers from a run that is kept, unless it is told to run the model."""
+
+    fresh: o.Fresh = False

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from attn_cli.cli.kit.options.text_command import TextCommandOptions
+from attn_cli.cli.kit.options.text_command import KeptRunOptions, TextCommandOptions
 from attn_cli.cli.kit.run.kept_run import kept_run
 from attn_cli.cli.kit.run.loop import Answer, answer, answer_each
 from attn_cli.cli.kit.run.plan import CommandPlan
@@ -35,7 +35,7 @@ def texts_and_reading(options: TextCommandOptions) -> tuple[Iterator[str | Input
 
 
 def run(
-    options: TextCommandOptions,
+    options: KeptRunOptions,
     command: str,
     plan: Callable[[View, Source], CommandPlan],
     settings: ViewSettings = DEFAULTS,
