@@ -8,9 +8,9 @@ from unittest import mock
 import pytest
 from textual.pilot import Pilot
 
-from attn_cli.explore import frame
 from attn_cli.explore.app import Explorer
 from attn_cli.explore.frame import draw
+from attn_cli.explore.panes import matrix
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.session import Session
 from attn_cli.recording import RecordedLayer, Recording
@@ -172,7 +172,7 @@ def test_a_layer_that_memory_did_not_keep_is_read_again() -> None:
 
 def test_a_failure_in_a_pane_is_kept_for_the_caller() -> None:
     async def script(app: Explorer, pilot: Pilot[int]) -> None:
-        with mock.patch.dict(frame._DRAWN, matrix=mock.Mock(side_effect=ZeroDivisionError("planted"))):
+        with mock.patch.object(matrix, "draw", mock.Mock(side_effect=ZeroDivisionError("planted"))):
             await pilot.press("enter")
 
     app = Explorer(session())

@@ -18,9 +18,9 @@ ENTERED = b"\x1b[?1049h"  # a screen of its own
 LEFT = b"\x1b[?1049l"  # the screen as it was before
 PLANTED = """
 import sys
-import attn_cli.explore.frame as frame
+from attn_cli.explore.panes import matrix
 def broken(*arguments): raise ZeroDivisionError("planted")
-frame._DRAWN["matrix"] = broken
+matrix.draw = broken
 from attn_cli.cli import main
 sys.argv = ["attn", "explore", "he sat"]
 main()
