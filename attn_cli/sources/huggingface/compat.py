@@ -13,6 +13,7 @@ from typing import Any
 import torch
 import transformers
 from packaging.version import Version
+from torch.nn.attention import flex_attention
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 from transformers import PreTrainedConfig
@@ -27,6 +28,7 @@ from transformers.masking_utils import (
 __all__ = [
     "ATEN_SOFTMAX",
     "EAGER_PREFIX",
+    "FLEX_OPERATOR",
     "REGISTRY_NAMES",
     "TESTED_TRANSFORMERS",
     "TRANSFORMERS",
@@ -41,6 +43,8 @@ __all__ = [
     "eager_function",
     "eager_mask",
     "entries_of",
+    "flex_identity",
+    "flex_without_mask",
     "hidden_from_function_modes",
     "is_newer_than_tested",
     "is_quantised",
@@ -74,6 +78,21 @@ WITHOUT_TORCH_FUNCTION: Any = torch._C._disabled_torch_function_impl
 # The softmaxes inside of torch's own functions, as a dispatch mode sees them, and the mode itself. Another softmax
 # below multi-head attention: 14 types show weights without scores.
 ATEN_SOFTMAX = frozenset({torch.ops.aten._softmax.default, torch.ops.aten._safe_softmax.default})
+
+
+# The operator in which every call of FlexAttention ends, as a function mode sees it, and the two functions that stand
+# for no change of scores and for no mask. Gone: such modules are named as attending where it can't be seen.
+FLEX_OPERATOR: Any = getattr(torch.ops.higher_order, "flex_attention", None)
+
+
+def flex_identity(score_mod: Any) -> bool:
+    """True for FlexAttention's function that leaves scores as they are."""
+    return score_mod is getattr(flex_attention, "_identity", None)
+
+
+def flex_without_mask(mask_mod: Any) -> bool:
+    """True for FlexAttention's function that allows every cell."""
+    return mask_mod is getattr(flex_attention, "noop_mask", None)
 
 
 def wrapper_subclass(cls: Any, shape: tuple[int, ...], dtype: torch.dtype, device: Any) -> Any:

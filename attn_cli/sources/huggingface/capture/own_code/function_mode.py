@@ -21,11 +21,17 @@ from attn_cli.sources.huggingface.anatomy.forward_arguments import first_float_i
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import names_a_fused_kernel, names_a_softmax
 from attn_cli.sources.huggingface.anatomy.streams import looks_like_attention
 from attn_cli.sources.huggingface.capture.attend import Attend
+from attn_cli.sources.huggingface.capture.own_code.flex import FlexArguments, flex_output
 from attn_cli.sources.huggingface.capture.own_code.multi_head import is_plain, multi_head_output
 from attn_cli.sources.huggingface.capture.own_code.possible_weights import PossibleSoftmaxes, PossibleWeights
 from attn_cli.sources.huggingface.capture.own_code.returned_weights import request_weights, returns_weights
 from attn_cli.sources.huggingface.capture.own_code.sdpa import sdpa_output
-from attn_cli.sources.huggingface.compat import ATEN_SOFTMAX, TorchDispatchMode, hidden_from_function_modes
+from attn_cli.sources.huggingface.compat import (
+    ATEN_SOFTMAX,
+    FLEX_OPERATOR,
+    TorchDispatchMode,
+    hidden_from_function_modes,
+)
 
 _SOFTMAX = {functional.softmax, torch.softmax, torch.Tensor.softmax, torch.special.softmax}
 _MULTI_HEAD = inspect.signature(functional.multi_head_attention_forward)
@@ -147,6 +153,12 @@ class AttentionMode(TorchFunctionMode):
             return func(*args, **kwargs) if output is None else output
         if func is functional.multi_head_attention_forward:
             return self._multi_head(module, args, kwargs)
+        if func is FLEX_OPERATOR:
+            call = FlexArguments(*args[: len(FlexArguments._fields)])
+            with hidden_from_function_modes():
+                output = flex_output(self.attend, self._owner(module), call)
+            empty = call.query.new_empty(0)
+            return func(*args, **kwargs) if output is None else (output, empty, empty)
         result = func(*args, **kwargs)
         if func in _PRODUCTS:
             self.tally = Tally(self.tally.products + 1, self.tally.other_softmaxes)
