@@ -46,11 +46,11 @@ class HeadGrid:
         self.keys: Sequence[Token] = layer.keys
 
     def cells(self, rows: slice, keys: slice, *, scores: bool = False) -> np.ndarray:
-        """As recorded."""
+        """The weights, or scores, of these queries and keys as recorded."""
         return self.layer.pooled(self.head, rows, keys, (1, 1), scores=scores)
 
     def pooled(self, rows: slice, keys: slice, block: tuple[int, int], *, scores: bool = False) -> np.ndarray:
-        """As recorded."""
+        """The largest weight, or score, of each block of these queries and keys as recorded."""
         return self.layer.pooled(self.head, rows, keys, block, scores=scores)
 
     def coarse(self) -> tuple[np.ndarray, tuple[int, int]] | None:

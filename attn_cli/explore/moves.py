@@ -104,12 +104,12 @@ def _in_pane(scene: Scene, view: Viewpoint, pane: str) -> Viewpoint:
 
 
 def pane_opened(pane: str) -> Run:
-    """Into that pane."""
+    """A move into the pane of that name."""
     return lambda scene, view, words: _in_pane(scene, view, pane)
 
 
 def head_after(step: int) -> Run:
-    """The head so many further, over the ends of layers."""
+    """A move to the head so many further, over the ends of layers."""
 
     def run(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
         at, head = view.at, view.head + step

@@ -69,7 +69,7 @@ def records(report: Report) -> Iterator[dict[str, Any]]:
 
 
 def _rows(report: Report) -> Iterator[dict[str, Any]]:
-    """The rows in the order of the forward pass."""
+    """The flat rows of a report's answer or parts, in the order of the forward pass."""
     number: dict[str, Any] = {} if report.index is None else {"text": report.index}
     if report.answer is not None:
         yield from (number | row for row in report.answer.records())

@@ -71,7 +71,7 @@ def kept_call(call: Call) -> Call:
 
 
 def kept_bytes(call: Call) -> int:
-    """Bytes of a kept call."""
+    """The bytes that a call takes while it is kept: those of its queries and keys, or of its weights."""
     arrays = (call.q, call.k) if isinstance(call, AttentionCall) else (call.like,)
     return sum(int(np.prod(x.shape)) * int(x.itemsize) for x in arrays)
 

@@ -108,7 +108,7 @@ class Learning(Answer):
         return arrays
 
     def stage(self, step: int) -> dict[str, Any]:
-        """The loss and the weights in every text after some steps."""
+        """One row for step `step` of the training: the loss, and the weights of every text then."""
         texts = []
         for text, example in enumerate(self.examples):
             weights = self.weights(text, step)

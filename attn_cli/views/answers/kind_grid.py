@@ -113,7 +113,7 @@ class _Layout:
         return text[: self.width].ljust(self.width)
 
     def line(self, row: GridRow, screen: Screen) -> Text:
-        """A layer."""
+        """The line of one layer of the grid: its label, and the letter of each head in its column."""
         text = Text(row.label.rjust(self.label))
         cells = {head: (kind, number) for head, kind, number in zip(row.heads, row.kinds, row.numbers, strict=True)}
         for at, head in enumerate(self.heads):

@@ -53,12 +53,12 @@ class _Leak:
         self.open = scores(problem.q, problem.k, replace(problem.rule, mask=Open()))
 
     def set_to(self, number: float) -> Mistake:
-        """Masked scores set to a number."""
+        """The mistake of setting masked scores to a number in place of -inf."""
         words = f"masked scores were set to {_round(number)} instead of -inf: masked keys keep weight"
         return self._mixed("mask-set", words, np.where(self.masked, number, self.right))
 
     def lowered_by(self, number: float) -> Mistake:
-        """A number added to masked scores."""
+        """The mistake of adding a number to masked scores in place of -inf."""
         words = f"{_round(number)} was added to masked scores instead of -inf: masked keys keep weight"
         return self._mixed("mask-added", words, np.where(self.masked, self.open + number, self.right))
 
