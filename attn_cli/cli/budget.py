@@ -12,12 +12,11 @@ from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.errors import ExitCode, InputError
-from attn_cli.kv_cache import CACHE_FORMATS
 from attn_cli.source import Predicting, Source
 from attn_cli.sources import is_recording, is_table
+from attn_cli.summaries.budget.asked import DEFAULT_BITS, Asked
 from attn_cli.summaries.budget.engines import engine_files
-from attn_cli.summaries.budget.plan import BudgetTarget
-from attn_cli.summaries.budget.pricing import DEFAULT_BITS, Asked, begin_pricing
+from attn_cli.summaries.budget.pricing import begin_pricing
 from attn_cli.summaries.report import Report
 from attn_cli.views.engine_folder import check_folder, write_folder
 from attn_cli.views.view import View
@@ -88,18 +87,11 @@ def budget(
       attn budget --file sample.txt -m ./my-model --kv q8_0/q4_0 --json
     """
     _check(options)
-    if target is not None and memory is not None:
-        raise InputError("--target and --memory at once", "a plan is for bits or for a cache; leave out one of them")
     if no_plan and (target, memory, check, engines) != (None, None, None, None):
         raise InputError("--no-plan and an option of plans at once", "leave out --no-plan")
-    wanted = BudgetTarget(DEFAULT_BITS if target is None else target, None)
-    if memory is not None:
-        wanted = BudgetTarget(None, memory / _PERCENT)
-    keys, values = _formats(kv)
-    asked = Asked(
-        window, first, scored, top_keys, keys, values,
-        windows=window is not None or (top_keys is None and kv is None),
-        target=None if no_plan else wanted,
+    asked = Asked.of(
+        window=window, first=first, scored=scored, top_keys=top_keys, kv=kv, target=target, memory=memory,
+        plan=not no_plan,
     )  # fmt: skip
     if engines is not None:
         check_folder(engines, force=options.force)
@@ -138,20 +130,6 @@ def _check(options: TextCommandOptions) -> None:
         raise InputError("a cache is priced on a text", "leave out --inputs, --image and --audio")
     if options.lines:
         raise InputError("--lines: a line is too short to price a cache on", "give files: --file A --also B --also C")
-
-
-def _formats(kv: str | None) -> tuple[str, str]:
-    """The formats of keys and values; "" for none. InputError for one that isn't known."""
-    if kv is None:
-        return "", ""
-    keys, _, values = kv.partition("/")
-    names = ["" if name == "f16" else name for name in (keys, values or keys)]
-    for name in names:
-        if name and name not in CACHE_FORMATS:
-            raise InputError(f"no cache format is called {name!r}", f"one of f16, {', '.join(CACHE_FORMATS)}")
-    if not any(names):
-        raise InputError("--kv f16 rounds nothing", f"give one of {', '.join(CACHE_FORMATS)}")
-    return names[0], names[1]
 
 
 def _read(files: list[str] | None) -> dict[str, str]:

@@ -12,8 +12,9 @@ import torch
 
 from attn_cli.prompt import Prompt
 from attn_cli.source import Predicting
+from attn_cli.summaries.budget.asked import Asked
 from attn_cli.summaries.budget.plan import BESIDE, WITHIN, CachePlanner
-from attn_cli.summaries.budget.pricing import Asked, begin_pricing
+from attn_cli.summaries.budget.pricing import begin_pricing
 from tests.architectures.knock import speaking
 from tests.sources.huggingface.conftest import folder_of
 from tests.summaries.budget.planted import (

@@ -1,7 +1,7 @@
 """From texts that ran once to the answer: single losses, all layers rounded, a plan, and the plan on other texts."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from attn_cli.summaries.budget.answer import (
     RoundedAll,
     TextSizes,
 )
+from attn_cli.summaries.budget.asked import Asked
 from attn_cli.summaries.budget.plan import PILOTS, ROUNDS, BudgetTarget, CachePlan, CachePlanner
 from attn_cli.summaries.budget.sample import SampleTexts
 from attn_cli.summaries.budget.scored_text import FEWEST, ScoredText, scored_text
@@ -27,32 +28,7 @@ from attn_cli.summaries.budget.windows import FarWeights, KeptKeys, default_wind
 
 MOST_PASSES = 14
 """Baseline runs that single losses may take: fewer tokens are scored where there are more units."""
-DEFAULT_BITS = 0.01
-"""Bits a token that a plan may lose where nobody says."""
 _USUAL = ("q8_0", "q4_0")  # formats in which all layers are rounded unasked
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What is priced.
-
-    window   the last keys that a windowed head keeps; an eighth of the text, at most 256, where it is None
-    first    the first keys that it keeps besides
-    scored   how many of the last tokens of each text are scored; where it is None an eighth, at most 512
-    top      price the keys of the highest scores alone, so many; None for no
-    keys, values  formats in which keys and values of each layer are rounded; "" for no
-    windows  whether windows are priced
-    target   what a plan is made for; None for no plan
-    """
-
-    window: int | None = None
-    first: int = 4
-    scored: int | None = None
-    top: int | None = None
-    keys: str = ""
-    values: str = ""
-    windows: bool = True
-    target: BudgetTarget | None = field(default_factory=lambda: BudgetTarget(DEFAULT_BITS, None))
 
 
 @dataclass(eq=False)

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from attn_cli.errors import InputError
+from attn_cli.summaries.budget.asked import Asked
 from attn_cli.summaries.budget.plan import BudgetTarget
-from attn_cli.summaries.budget.pricing import Asked, begin_pricing
+from attn_cli.summaries.budget.pricing import begin_pricing
 from tests.architectures.knock import speaking
 from tests.architectures.tiny import tiny_model
 from tests.summaries.budget.planted import prompt_of_ids

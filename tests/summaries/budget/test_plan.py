@@ -10,8 +10,9 @@ from attn_cli.intervention import AttentionLayer
 from attn_cli.kv_cache import CacheChange, KeyHead
 from attn_cli.selection import ALL
 from attn_cli.summaries.budget.answer import Budget
+from attn_cli.summaries.budget.asked import Asked
 from attn_cli.summaries.budget.plan import BudgetTarget, CachePlanner
-from attn_cli.summaries.budget.pricing import Asked, Pricing, begin_pricing, budget
+from attn_cli.summaries.budget.pricing import Pricing, begin_pricing, budget
 from attn_cli.summaries.budget.sample import changes_of
 from attn_cli.summaries.budget.units import CachedHead, Unit, cached_heads, cached_share, rounded, windows
 from attn_cli.summaries.budget.windows import KeptKeys
