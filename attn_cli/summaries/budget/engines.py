@@ -3,10 +3,12 @@
 By their own documentation and code, read in November 2026:
 
 - DuoAttention, `load_attn_pattern` in duo_attn/utils.py: a folder with `full_attention_heads.tsv`, a row a layer and a
-  column a key head, numbers from 0 to 1 between tabs, and `config.json` with `sink_size` and `recent_size`; heads at or
-  above a threshold keep the whole cache.
-- kvpress, `DuoAttentionPress` in kvpress/presses/duo_attention_press.py: `head_scores` `[layers, key heads]`, of which
-  the lowest `head_compression_ratio` are windowed, beside `sink_size` and `recent_size`.
+  column a key head, numbers from 0 to 1 between tabs, and `config.json` with `sink_size` and `recent_size`. Of these
+  `sparsify_attention_heads` windows the lowest share, `sparsity`; it compares that number even where a threshold is
+  given, so a threshold alone is a TypeError.
+- kvpress 0.5, `DuoAttentionPress` in kvpress/presses/duo_attention_press.py: `load_attention_pattern(model)` returns
+  sink size, recent size and head scores `[layers, key heads]`, of which the lowest `head_compression_ratio` are
+  windowed. It knows six models and has no argument for a pattern, so it is replaced.
 - llama.cpp, tools/server/README.md: `--cache-type-k` and `--cache-type-v` take f32, f16, bf16, q8_0, q4_0, q4_1,
   iq4_nl, q5_0 and q5_1, one for all layers each; a quantised V needs flash attention.
 - vLLM, `CacheConfig` in vllm/config/cache.py: `kv_cache_dtype` (fp8_e4m3, fp8_e5m2 and others) for keys and values
@@ -24,6 +26,23 @@ from attn_cli.summaries.budget.answer import Budget
 
 _GGUF = ("q8_0", "q4_0", "q4_1", "q5_0", "q5_1")
 _FP8 = ("fp8_e4m3", "fp8_e5m2")
+_DUO_ATTENTION = (
+    "DuoAttention, in this folder:",
+    "  import json",
+    "  from duo_attn.utils import load_attn_pattern, sparsify_attention_heads",
+    '  heads, sink_size, recent_size = load_attn_pattern(".")',
+    '  share = json.load(open("config.json"))["windowed_share"]',
+    "  heads, share = sparsify_attention_heads(heads, sparsity=share)",
+)
+_KVPRESS = (
+    "kvpress, in this folder:",
+    "  import json, numpy",
+    "  from kvpress import DuoAttentionPress",
+    '  plan = json.load(open("kvpress.json"))',
+    '  pattern = plan["sink_size"], plan["recent_size"], numpy.array(plan["head_scores"])',
+    "  DuoAttentionPress.load_attention_pattern = staticmethod(lambda model: pattern)",
+    '  press = DuoAttentionPress(head_compression_ratio=plan["head_compression_ratio"])',
+)
 _KEPT = 0.5  # of head scores, from which on a head keeps its whole cache
 _DIGITS = 6
 
@@ -40,7 +59,7 @@ def engine_files(budget: Budget) -> dict[str, str]:
     rows = ("\t".join(f"{score:.{_DIGITS}f}" for score in row) for row in scores.tolist())
     return files | {
         "full_attention_heads.tsv": "".join(f"{row}\n" for row in rows),
-        "config.json": json.dumps(sizes) + "\n",
+        "config.json": json.dumps(sizes | {"windowed_share": ratio}) + "\n",
         "kvpress.json": json.dumps(press) + "\n",
     }
 
@@ -69,8 +88,7 @@ def _lines(budget: Budget) -> Iterator[str]:
     """Options to paste, and what can't be said in options."""
     if budget.of("window"):
         if head_scores(budget) is not None:
-            yield "DuoAttention: load_attn_pattern reads this folder; sparsify_attention_heads(heads, threshold=0.5)"
-            yield "kvpress: kvpress.json has head_scores, head_compression_ratio and sizes of a DuoAttentionPress"
+            yield from (*_DUO_ATTENTION, *_KVPRESS)
         else:
             yield "DuoAttention, kvpress: they window single key heads, as many in every layer; this plan has others"
         yield "llama.cpp, vLLM: no option windows single key heads; a sliding window is the model's own"

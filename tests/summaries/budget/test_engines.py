@@ -1,11 +1,16 @@
 """Plans as engines read them: read back as their own loaders do, and sentences where an engine can't."""
 
-import io
 import json
+import sys
 from collections.abc import Sequence
+from itertools import takewhile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
+from pytest import MonkeyPatch
 
 from attn_cli.kv_cache import CacheChange, KeyHead
 from attn_cli.summaries.budget.answer import Budget, PricedPlan, PricedUnit, TextSizes
@@ -37,28 +42,76 @@ def budget_of(kinds: Sequence[Taken], taken: Sequence[bool], keys: str = "", val
     )  # fmt: skip
 
 
-def test_duo_attention_reads_the_heads_that_keep_all() -> None:
-    taken = [True, False, True, True, False, True]
-    files = engine_files(budget_of(["window"], taken))
-    # as load_attn_pattern and sparsify_attention_heads of duo_attn/utils.py do
-    heads = np.clip(np.loadtxt(io.StringIO(files["full_attention_heads.tsv"]), dtype=float, delimiter="\t"), 0, 1)
-    assert heads.shape == (LAYERS, HEADS)
-    kept = ~np.array(taken).reshape(LAYERS, HEADS)
-    assert np.array_equal(heads >= 0.5, kept)
-    noisy = heads + np.random.default_rng(0).uniform(0, 1e-6, heads.shape)
-    assert np.array_equal(noisy >= np.quantile(noisy, np.mean(taken)), kept)
-    assert json.loads(files["config.json"]) == {"sink_size": 4, "recent_size": 256}
+def written(budget: Budget, folder: Path, engine: str) -> str:
+    """The lines of Python for an engine in `engines.txt`, after its files were written to a folder."""
+    files = engine_files(budget)
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    _, _, after = files["engines.txt"].partition(f"{engine}, in this folder:\n")
+    lines = after.splitlines()
+    return "\n".join(line.strip() for line in takewhile(lambda line: line.startswith("  "), lines))
 
 
-@pytest.mark.parametrize("taken", [[True, False, True, True, False, True], [True] * 6, [False] * 6])
-def test_kvpress_windows_the_lowest_scores(taken: list[bool]) -> None:
-    press = json.loads(engine_files(budget_of(["window"], taken))["kvpress.json"])
-    scores = np.array(press["head_scores"])
-    # as DuoAttentionPress does after it has read head scores
-    mask = np.zeros(scores.shape, dtype=bool)
-    lowest = np.argsort(scores, axis=None)[: round(scores.size * press["head_compression_ratio"])]
-    mask[np.unravel_index(lowest, scores.shape)] = True
-    assert mask.reshape(-1).tolist() == taken
+TAKEN = [[True, False, True, True, False, True], [True] * 6, [False] * 6]
+
+
+@pytest.mark.parametrize("taken", TAKEN)
+def test_duo_attention_windows_the_heads_of_the_plan(
+    taken: list[bool], tmp_path: Path, monkeypatch: MonkeyPatch
+) -> None:
+    lines = written(budget_of(["window"], taken), tmp_path, "DuoAttention")
+
+    def load_attn_pattern(folder: str) -> tuple[np.ndarray, int, int]:  # both as duo_attn/utils.py has them
+        heads = np.loadtxt(Path(folder, "full_attention_heads.tsv"), dtype=float, delimiter="\t")
+        config = json.loads(Path(folder, "config.json").read_text())
+        return np.clip(heads, 0, 1), config["sink_size"], config["recent_size"]
+
+    def sparsify_attention_heads(heads: np.ndarray, threshold: float = 0, sparsity: float | None = None) -> Any:
+        heads += np.random.default_rng(0).uniform(0, 1e-6, heads.shape)
+        if sparsity is not None:
+            threshold = float(np.quantile(heads, sparsity))
+        if sparsity >= 1:  # type: ignore[operator]
+            threshold = 2
+        if sparsity <= 0:  # type: ignore[operator]
+            threshold = -1
+        return (heads >= threshold).astype(float), 1 - np.mean(heads >= threshold)
+
+    stand_in = SimpleNamespace(load_attn_pattern=load_attn_pattern, sparsify_attention_heads=sparsify_attention_heads)
+    monkeypatch.setitem(sys.modules, "duo_attn", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "duo_attn.utils", stand_in)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(lines, names)
+    assert names["heads"].reshape(-1).tolist() == [0.0 if own else 1.0 for own in taken]
+    assert (names["sink_size"], names["recent_size"], names["share"]) == (4, 256, pytest.approx(np.mean(taken)))
+
+
+@pytest.mark.parametrize("taken", TAKEN)
+def test_kvpress_windows_the_heads_of_the_plan(taken: list[bool], tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
+    lines = written(budget_of(["window"], taken), tmp_path, "kvpress")
+
+    class DuoAttentionPress:  # as kvpress 0.5 chooses heads, by a pattern that it loads itself
+        def __init__(self, head_compression_ratio: float) -> None:
+            self.ratio = head_compression_ratio
+
+        @staticmethod
+        def load_attention_pattern(model: object) -> tuple[int, int, np.ndarray]:
+            raise AssertionError("a checkpoint that it doesn't know")
+
+        def windowed(self, model: object) -> tuple[np.ndarray, int, int]:
+            sink_size, recent_size, scores = self.load_attention_pattern(model)
+            mask = np.zeros(scores.shape, dtype=bool)
+            lowest = np.argsort(scores, axis=None)[: round(scores.size * self.ratio)]
+            mask[np.unravel_index(lowest, scores.shape)] = True
+            return mask, sink_size, recent_size
+
+    monkeypatch.setitem(sys.modules, "kvpress", SimpleNamespace(DuoAttentionPress=DuoAttentionPress))
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(lines, names)
+    mask, sink_size, recent_size = names["press"].windowed(None)
+    assert mask.shape == (LAYERS, HEADS) and mask.reshape(-1).tolist() == taken
+    assert (sink_size, recent_size) == (4, 256)
 
 
 def test_llama_cpp_rounds_all_layers_or_none() -> None:
