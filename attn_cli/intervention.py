@@ -110,6 +110,18 @@ class Outcome:
 
 
 @dataclass(frozen=True)
+class Slopes:
+    """A run in which windows are mixed in by shares.
+
+    bits      as of an `Outcome`
+    by_share  their derivative by each share
+    """
+
+    bits: float
+    by_share: tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class Target:
     """The answer: the token that the last chosen row finds likeliest, or the tokens that were generated.
 
@@ -193,6 +205,16 @@ class Experiment(Protocol):
         """For every head the bits that its ablation in the rows that run costs, to first order, by one derivative.
 
         Empty where the last rows can't run alone, or an operation has no derivative.
+        """
+
+    def slopes(self, windows: Sequence[CacheChange], shares: Sequence[float]) -> Slopes | None:
+        """The target with the output of windowed heads mixed from that without their window and that with it.
+
+        windows  changes of windows, no two of the same head
+        shares   of each the part that its window has: 1 is the window, 0 is none
+
+        None where the last rows can't run alone, where an operation has no derivative, and for texts so long that too
+        much would be held.
         """
 
     def likeliest(self, count: int) -> tuple[tuple[Token, float], ...]:

@@ -16,12 +16,12 @@ from attn_cli.sources.huggingface.capture.ledger import Ledger, LedgerEntry
 from attn_cli.sources.huggingface.capture.own_code.softmax_layouts import as_matrices
 from attn_cli.sources.huggingface.capture.text_rule import rule_of_text
 from attn_cli.sources.huggingface.intervene.baseline_run import BaselineRun, CachedAttention
-from attn_cli.sources.huggingface.intervene.batch import GatedRows, InterventionBatch
+from attn_cli.sources.huggingface.intervene.batch import InterventionBatch
 from attn_cli.sources.huggingface.intervene.block_calls import BlockCalls, CallNumber
 from attn_cli.sources.huggingface.intervene.changed_cache import ChangedCache
+from attn_cli.sources.huggingface.intervene.differentiated import DifferentiatedRows
 from attn_cli.sources.huggingface.intervene.rows_from_cache import (
     dense_cells,
-    differentiable_output,
     output_in_bands,
     output_side_by_side,
     walked_output,
@@ -76,11 +76,10 @@ class InterveningAttention:
         query, key, _ = qkv
         past = self.baseline.past.get(number) if self.batch.first else None
         (_, h, n, _), m = query.shape, key.shape[2] if past is None else past.keys.shape[1]
-        if isinstance(self.batch, GatedRows) and past is not None:
-            with torch.enable_grad():
-                output = differentiable_output(past, qkv, self.baseline.allowed(number, self.batch.first))
-                return output * self.batch.gate(layer, stream, output)
         at = self.baseline.layers[layer, stream]
+        if isinstance(self.batch, DifferentiatedRows) and past is not None:
+            with torch.enable_grad():
+                return self.batch.output(at, past, qkv, self.baseline.allowed(number, self.batch.first))
         hidden, changed = self.batch.masks(at, n, m), self.batch.changed(at, n, m)
         if past is None:
             output = _output(qkv, rule, sink_per_query, hidden, changed)

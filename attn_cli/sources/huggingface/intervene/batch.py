@@ -24,10 +24,7 @@ class InterventionBatch:
     texts      how many tokens the text has: those that can be hidden
     everywhere whether the rows are all rows: then tokens are hidden in an encoder, too, and not only from the decoder
     first      the number of the first row that runs; those before are kept from the baseline
-    differentiates  whether the run is one of which derivatives are taken
     """
-
-    differentiates = False
 
     def __init__(
         self, interventions: Sequence[Intervention], rows: Sequence[int] | None, texts: int, *, first: int = 0
@@ -151,27 +148,3 @@ def _of_layer(changes: Sequence[CacheChange], at: AttentionLayer) -> list[CacheC
 def _query_heads(change: CacheChange, at: AttentionLayer) -> list[int]:
     """The query heads that read the key heads of a change."""
     return [head for head, group in enumerate(at.groups) if change.key_heads is None or group in change.key_heads]
-
-
-_GATE = 0.9  # there the derivative foresees a bend on the way to 0: the heads chosen hold 2 % more of the effects
-
-
-class GatedRows(InterventionBatch):
-    """The baseline's last rows once more, with the output of every head times a number near 1.
-
-    The derivative of an answer by these numbers says what each head adds to it, to first order.
-
-    gates  for every layer and stream the numbers of its heads `[1, h, 1, 1]`, once it ran
-    """
-
-    differentiates = True
-
-    def __init__(self, texts: int, *, first: int) -> None:
-        super().__init__((Intervention(),), None, texts, first=first)
-        self.gates: dict[tuple[int, str], torch.Tensor] = {}
-
-    def gate(self, layer: int, stream: str, output: torch.Tensor) -> torch.Tensor:
-        """The numbers of the heads of a layer whose output is `[1, h, n, e]`."""
-        shape = (1, output.shape[1], 1, 1)
-        gates = torch.full(shape, _GATE, dtype=output.dtype, device=output.device, requires_grad=True)
-        return self.gates.setdefault((layer, stream), gates)

@@ -13,13 +13,15 @@ import torch
 
 from attn_cli.call import Look
 from attn_cli.errors import InputError, LoadError
-from attn_cli.intervention import AttentionLayer, HeadPlace, Intervention, NoiseFloor, Outcome, RunMode, Target
+from attn_cli.intervention import AttentionLayer, HeadPlace, Intervention, NoiseFloor, Outcome, RunMode, Slopes, Target
+from attn_cli.kv_cache import CacheChange
 from attn_cli.prompt import Prompt, Token
 from attn_cli.sources.huggingface.anatomy.configuration import number_of, text_configuration
 from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS, out_of_memory
 from attn_cli.sources.huggingface.generate.detokenize import detokenize
 from attn_cli.sources.huggingface.intervene.attention import MANY_ROWS
-from attn_cli.sources.huggingface.intervene.batch import GatedRows, InterventionBatch
+from attn_cli.sources.huggingface.intervene.batch import InterventionBatch
+from attn_cli.sources.huggingface.intervene.differentiated import DifferentiatedRows, GatedRows, PartlyWindowed
 from attn_cli.sources.huggingface.intervene.readout import (
     LogProbs,
     Readout,
@@ -38,6 +40,7 @@ _FEWEST_ROWS = 16  # of which a mean of heads is taken: one row then holds a six
 _MOST = 64  # interventions at once
 _MOST_ROWS = 512  # of all of them
 _BYTES = 1 << 29  # the most that the logits of one batch take
+_NUMBERS_OF_BLOCK = 16  # for each of its vector's numbers, about, that a block holds until derivatives are taken
 _SAME = 1e-3  # bits by which an untouched copy may differ where rounding in low precision is all that differs
 _SAME_FROM_MODELS_CACHE = 1e-4  # the same in float32 from a model's own cache, which may round more than its pass
 
@@ -180,22 +183,40 @@ class ModelExperiment:
 
     def estimated_effects(self) -> dict[HeadPlace, float]:
         """As for `Experiment`."""
-        if self._no_cache_reason or not self._runner.calls.past or not isinstance(self._baseline, LogProbs):
-            return {}
         batch = GatedRows(len(self.prompt.tokens), first=self._runner.first)
+        derived = self._derived(batch)
+        if derived is None:
+            return {}
+        return {
+            HeadPlace(layer, head, stream): -slope / log(2)
+            for (layer, stream), of_layer in zip(batch.gates, derived[1], strict=True)
+            for head, slope in enumerate(of_layer)
+        }
+
+    def slopes(self, windows: Sequence[CacheChange], shares: Sequence[float]) -> Slopes | None:
+        """As for `Experiment`."""
+        rows = None if self._everywhere else self.rows
+        batch = PartlyWindowed(windows, shares, rows, len(self.prompt.tokens), first=self._runner.first)
+        held = self._rows_that_run(self._runner.first) * self._runner.blocks * _NUMBERS_OF_BLOCK
+        width = number_of(text_configuration(self._runner.model.config), "hidden_size") or 0
+        derived = self._derived(batch) if 4 * held * width <= _BYTES and self.run_mode == "cache" else None
+        if derived is None or self.target is None:
+            return None
+        return Slopes(derived[0] / log(2) + self.target.bits, tuple(slope / log(2) for slope in derived[1][0]))
+
+    def _derived(self, batch: DifferentiatedRows) -> tuple[float, list[list[float]]] | None:
+        """Log p of the target in these rows, and its derivatives by each variable; None where there are none."""
+        if self._no_cache_reason or not self._runner.calls.past or not isinstance(self._baseline, LogProbs):
+            return None
         try:
             logits = self._runner.with_interventions(batch, "cache", 0, self._answers(False))["logits"]
-            read = read_logits(logits, self._readout, self._runner.first_row_of(logits), with_loss=False)
-            slopes = torch.autograd.grad(read.target.sum(), list(batch.gates.values()))
+            target = read_logits(logits, self._readout, self._runner.first_row_of(logits), with_loss=False).target.sum()
+            slopes = torch.autograd.grad(target, batch.variables)
         except (*INPUT_ERRORS, LoadError) as error:  # an operation without a derivative
             if out_of_memory(error):
                 raise MemoryError from error
-            return {}
-        return {
-            HeadPlace(layer, head, stream): -float(slope) / log(2)
-            for (layer, stream), of_layer in zip(batch.gates, slopes, strict=True)
-            for head, slope in enumerate(of_layer.flatten().tolist())
-        }
+            return None
+        return float(target.detach()), [of_variable.flatten().tolist() for of_variable in slopes]
 
     def likeliest(self, count: int) -> tuple[tuple[Token, float], ...]:
         """As for `Experiment`."""

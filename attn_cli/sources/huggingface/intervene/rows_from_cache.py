@@ -45,22 +45,6 @@ def output_side_by_side(
     return output
 
 
-def differentiable_output(past: CachedAttention, own: Products, allowed: torch.Tensor) -> torch.Tensor:
-    """The same `[1, h, r, e]` of one variant, by operations that have derivatives."""
-    query, key, value = (x[0].float() for x in own)
-    first, repeats = past.keys.shape[1] - query.shape[1], query.shape[0] // key.shape[0]
-    k = torch.cat([past.keys[:, :first].float(), key], dim=1).repeat_interleave(repeats, dim=0)  # [h, m, d]
-    v = torch.cat([past.values[:, :first].float(), value], dim=1).repeat_interleave(repeats, dim=0)
-    rule = past.rule_from(first)
-    scores = rule.capped((query * rule.scale) @ k.mT)  # [h, r, m]
-    bias = rule.bias_of(0, scores.shape[1], 0, scores.shape[2])
-    scores = scores if bias is None else scores + bias
-    scores = scores.masked_fill(~allowed, -torch.inf)
-    if rule.sink is not None:
-        scores = torch.cat([scores, rule.sink[:, None, None].expand(*scores.shape[:-1], 1)], dim=-1)
-    return (scores.softmax(-1)[..., : k.shape[1]] @ v)[None]
-
-
 class _Rows:
     """The last rows of a text, as many as `allowed` `[r, m]` or `[h, r, m]` has, from `first` on."""
 

@@ -32,6 +32,7 @@ from attn_cli.sources.huggingface.intervene.attention import InterveningAttentio
 from attn_cli.sources.huggingface.intervene.baseline_run import BaselineRun
 from attn_cli.sources.huggingface.intervene.batch import InterventionBatch
 from attn_cli.sources.huggingface.intervene.block_calls import OUTSIDE, BlockCalls, expand_batch, outermost_blocks
+from attn_cli.sources.huggingface.intervene.differentiated import DifferentiatedRows
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 
 
@@ -167,8 +168,11 @@ class Runner:
         visitor = None if look is None else BatchVisitor(look.visit, ledger)
         attention = InterveningAttention(ledger, self.calls, numbered, batch, visitor)
         reader = self.stack.register_forward_pre_hook(labels.read_arguments, with_kwargs=True)
-        differentiates = batch is not None and batch.differentiates
-        with hooked(reader), attending(self.model, attention), torch.set_grad_enabled(differentiates):
+        with (
+            hooked(reader),
+            attending(self.model, attention),
+            torch.set_grad_enabled(isinstance(batch, DifferentiatedRows)),
+        ):
             if visitor is None:
                 yield
             else:

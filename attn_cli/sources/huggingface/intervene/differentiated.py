@@ -1,0 +1,134 @@
+"""A text's last rows once more, with numbers in their attention of which an answer's derivatives are taken."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+import torch
+from torch.utils.checkpoint import checkpoint
+
+from attn_cli.intervention import AttentionLayer, Intervention
+from attn_cli.kv_cache import CacheChange
+from attn_cli.sources.huggingface.capture.attend import Products
+from attn_cli.sources.huggingface.intervene.baseline_run import CachedAttention
+from attn_cli.sources.huggingface.intervene.batch import InterventionBatch
+
+
+class DifferentiatedRows(InterventionBatch):
+    """One variant whose attention depends on numbers; an answer's derivatives by these are taken afterwards."""
+
+    @property
+    @abstractmethod
+    def variables(self) -> list[torch.Tensor]:
+        """The numbers, once all layers ran."""
+
+    @abstractmethod
+    def output(self, at: AttentionLayer, past: CachedAttention, own: Products, allowed: torch.Tensor) -> torch.Tensor:
+        """The output `[1, h, r, e]` of a layer; its rows may attend to the allowed keys, `[r, m]` or `[h, r, m]`."""
+
+
+_GATE = 0.9  # there the derivative foresees a bend on the way to 0: the heads chosen hold 2 % more of the effects
+
+
+class GatedRows(DifferentiatedRows):
+    """The output of every head times a number near 1: the derivative is what each head adds, to first order.
+
+    gates  for every layer and stream the numbers of its heads `[1, h, 1, 1]`, once it ran
+    """
+
+    def __init__(self, texts: int, *, first: int) -> None:
+        super().__init__((Intervention(),), None, texts, first=first)
+        self.gates: dict[tuple[int, str], torch.Tensor] = {}
+
+    @property
+    def variables(self) -> list[torch.Tensor]:
+        """The gates."""
+        return list(self.gates.values())
+
+    def output(self, at: AttentionLayer, past: CachedAttention, own: Products, allowed: torch.Tensor) -> torch.Tensor:
+        """The layer's own output through its gates."""
+        output = _attention(past, own, allowed)
+        shape = (1, output.shape[1], 1, 1)
+        gates = torch.full(shape, _GATE, dtype=output.dtype, device=output.device, requires_grad=True)
+        return output * self.gates.setdefault((at.layer, at.stream), gates)
+
+
+class PartlyWindowed(DifferentiatedRows):
+    """The output of heads as it is without a window and as it is with one, mixed by shares: 1 is the window.
+
+    windows  changes of windows, no two of the same head
+    shares   of each of these; numbers from 0 to 1
+    """
+
+    def __init__(
+        self, windows: Sequence[CacheChange], shares: Sequence[float], rows: Sequence[int] | None, texts: int, *,
+        first: int,
+    ) -> None:  # fmt: skip
+        super().__init__((Intervention(cache=tuple(windows)),), rows, texts, first=first)
+        self.windows = windows
+        self.shares = torch.tensor(shares, dtype=torch.float32, requires_grad=True)
+
+    @property
+    def variables(self) -> list[torch.Tensor]:
+        """The shares."""
+        return [self.shares]
+
+    def output(self, at: AttentionLayer, past: CachedAttention, own: Products, allowed: torch.Tensor) -> torch.Tensor:
+        """The mixed output."""
+        r, m = allowed.shape[-2:]
+        masks = self.masks(at, r, m)
+        window = None if masks is None else masks[0]
+        if window is None:
+            return _attention(past, own, allowed)
+        places = torch.arange(m, device=allowed.device)
+        narrow = allowed & window.allowed(places[:r, None], places[None])
+        shares = self._of_heads(at).to(own[0].device)[:, None, None]
+        return _attention(past, own, allowed, narrow, shares)
+
+    def _of_heads(self, at: AttentionLayer) -> torch.Tensor:
+        """The share of every query head of a layer, 0 where it has no window `[h]`."""
+        shares = [torch.zeros(())] * len(at.groups)
+        for share, change in zip(self.shares, self.windows, strict=True):
+            if (change.layer, change.stream) != (at.layer, at.stream):
+                continue
+            for head, group in enumerate(at.groups):
+                if change.key_heads is None or group in change.key_heads:
+                    shares[head] = share
+        return torch.stack(shares)
+
+
+def _attention(
+    past: CachedAttention,
+    own: Products,
+    allowed: torch.Tensor,
+    narrow: torch.Tensor | None = None,
+    shares: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """The output `[1, h, r, e]` of the last r rows, by operations that have derivatives.
+
+    narrow, shares  other cells that may be attended to, and by which share `[h, 1, 1]` the output with these is taken
+
+    Weights are computed again when derivatives are taken, layer by layer: those of all layers are never held at once.
+    """
+
+    def computed(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        (h, r, d), g = query.shape, key.shape[0]
+        first = past.keys.shape[1] - r
+        k = torch.cat([past.keys[:, :first].float(), key], dim=1)  # [g, m, d]
+        v = torch.cat([past.values[:, :first].float(), value], dim=1)
+        rule = past.rule_from(first)
+        scores = rule.capped(((query * rule.scale).reshape(g, h // g * r, d) @ k.mT).view(h, r, -1))
+        bias = rule.bias_of(0, r, 0, first + r)
+        scores = scores if bias is None else scores + bias
+
+        def output(cells: torch.Tensor) -> torch.Tensor:
+            seen = scores.masked_fill(~cells, -torch.inf)
+            if rule.sink is not None:
+                seen = torch.cat([seen, rule.sink[:, None, None].expand(h, r, 1)], dim=-1)
+            weights = seen.softmax(-1)[..., : first + r]
+            return (weights.reshape(g, h // g * r, -1) @ v).view(h, r, -1)
+
+        whole = output(allowed)
+        return whole if narrow is None or shares is None else torch.lerp(whole, output(narrow), shares)
+
+    query, key, value = (x[0].float() for x in own)
+    return checkpoint(computed, query, key, value, use_reentrant=False, preserve_rng_state=False)[None]  # type: ignore[no-any-return]
