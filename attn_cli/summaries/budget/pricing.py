@@ -20,9 +20,9 @@ from attn_cli.summaries.budget.answer import (
     TextSizes,
 )
 from attn_cli.summaries.budget.asked import Asked
-from attn_cli.summaries.budget.plan import PILOTS, ROUNDS, BudgetTarget, CachePlan, CachePlanner
+from attn_cli.summaries.budget.plan import PILOTS, ROUNDS, SLOPED, BudgetTarget, CachePlan, CachePlanner
 from attn_cli.summaries.budget.sample import SampleTexts
-from attn_cli.summaries.budget.scored_text import FEWEST, ScoredText, scored_text
+from attn_cli.summaries.budget.scored_text import FEWEST, RUNS_OF_SLOPES, ScoredText, scored_text
 from attn_cli.summaries.budget.units import CachedHead, Unit, cached_heads, rounded, top_keys, windows
 from attn_cli.summaries.budget.windows import FarWeights, KeptKeys, default_window
 
@@ -49,7 +49,7 @@ class Pricing:
     @property
     def runs(self) -> int:
         """How many runs follow, at most."""
-        plan = 0 if self._target is None else PILOTS + ROUNDS + 1
+        plan = 0 if self._target is None else PILOTS + round(SLOPED * RUNS_OF_SLOPES) + ROUNDS + 1
         return len(self.sample.texts) * (len(self.units) + 3 * len(self._formats) + plan)
 
     def answer(self, checks: Sequence[tuple[str, Prompt]] = (), step: Callable[[], None] = lambda: None) -> Budget:
@@ -83,7 +83,7 @@ class Pricing:
     def _formats(self) -> list[str]:
         """The formats in which all layers are rounded: those that were asked for, else the usual ones that fit."""
         asked = [name for name in (self.asked.keys, self.asked.values) if name]
-        if any(head.whole_layer for head in self.heads):
+        if any(head.whole_layer or not head.is_seen for head in self.heads):
             return []
         fits = [
             x for x in _USUAL if all(not size % CACHE_FORMATS[x].block for head in self.heads for size in head.sizes)

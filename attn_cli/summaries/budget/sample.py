@@ -7,7 +7,7 @@ import numpy as np
 
 from attn_cli.intervention import Intervention
 from attn_cli.kv_cache import CacheChange
-from attn_cli.summaries.budget.scored_text import ScoredText
+from attn_cli.summaries.budget.scored_text import RUNS_OF_SLOPES, ScoredText
 from attn_cli.summaries.budget.units import Unit
 
 
@@ -15,7 +15,7 @@ from attn_cli.summaries.budget.units import Unit
 class SampleTexts:
     """Texts, each with its baseline run.
 
-    step  called after each run of all texts
+    step  called after each run of a text, and as often for slopes as the runs that they take
     """
 
     texts: Sequence[ScoredText]
@@ -47,6 +47,23 @@ class SampleTexts:
         for text in self.texts:
             of_texts.append(text.losses([changes_of(plan) for plan in plans], self.step))
         return np.concatenate(of_texts, axis=1)
+
+    def slopes(self, units: Sequence[Unit], taken: np.ndarray) -> tuple[float, np.ndarray] | None:
+        """Bits a token lost with some windows, booleans `[n]`, and its derivatives by the share of each `[n]`.
+
+        None where units are no windows, or a text has no derivatives.
+        """
+        if any(unit.taken != "window" for unit in units):
+            return None
+        lost, slopes = 0.0, np.zeros(len(units))
+        for text in self.texts:
+            own = text.slopes([unit.change for unit in units], taken.astype(float).tolist())
+            if own is None:
+                return None
+            lost, slopes = lost - own.bits, slopes - np.array(own.by_share)
+            for _ in range(round(RUNS_OF_SLOPES)):
+                self.step()
+        return lost / self.scored, slopes / self.scored
 
     def by_text(self, losses: np.ndarray) -> list[float]:
         """The mean of each text's tokens, of bits of all tokens `[tokens]`."""

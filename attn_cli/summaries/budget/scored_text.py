@@ -7,7 +7,8 @@ import numpy as np
 
 from attn_cli.call import Look
 from attn_cli.errors import InputError
-from attn_cli.intervention import AttentionLayer, Experiment, Intervention
+from attn_cli.intervention import LOOKS_AHEAD, AttentionLayer, Experiment, Intervention, Slopes
+from attn_cli.kv_cache import CacheChange
 from attn_cli.prompt import Prompt
 from attn_cli.source import Predicting
 
@@ -41,6 +42,10 @@ def marked(prompt: Prompt, count: int) -> Prompt:
             f"give a text of {max(LEAST_TOKENS, 4 * count):,} tokens or more; --scored says how many are scored",
         )
     return replace(prompt, tokens=tuple(replace(x, generated=x.index >= n - count) for x in prompt.tokens))
+
+
+RUNS_OF_SLOPES = 3.3
+"""Runs that slopes take, by processor time: derivatives go all the way back."""
 
 
 @dataclass(eq=False)
@@ -94,6 +99,13 @@ class ScoredText:
             step()
         return np.array(losses).reshape(len(losses), self.scored)
 
+    def slopes(self, windows: Sequence[CacheChange], shares: Sequence[float]) -> Slopes | None:
+        """Windows mixed in by shares, as `Experiment.slopes` does it."""
+        slopes = self.experiment.slopes(windows, shares)
+        if slopes is not None:
+            self.passes += RUNS_OF_SLOPES * self.experiment.passes([Intervention(cache=tuple(windows))])
+        return slopes
+
 
 def scored_text(
     source: Predicting, prompt: Prompt, count: int | None = None, *, name: str = "", look: Look | None = None
@@ -109,4 +121,8 @@ def scored_text(
         raise InputError("an encoder-decoder caches what its encoder read, which no window of its decoder shortens",
                          "attn knock measures what its heads change")  # fmt: skip
     text = marked(prompt, scored_count(len(prompt.tokens)) if count is None else count)
-    return ScoredText(name, text, source.experiment(text, look=look))
+    scored = ScoredText(name, text, source.experiment(text, look=look))
+    if scored.experiment.no_cache_reason == LOOKS_AHEAD:
+        raise InputError(f"{LOOKS_AHEAD}: such a model keeps no cache, and there is nothing to price",
+                         "attn knock measures what its heads change")  # fmt: skip
+    return scored

@@ -27,6 +27,11 @@ class CachedHead:
     keys: int
     sizes: tuple[int, int]
 
+    @property
+    def is_seen(self) -> bool:
+        """True if its keys and values are seen, and not its weights alone, which the model's own code computes."""
+        return any(self.sizes)
+
 
 @dataclass(frozen=True)
 class Unit:
@@ -78,15 +83,21 @@ def windows(heads: Sequence[CachedHead], window: KeptKeys) -> list[Unit]:
 
 
 def top_keys(heads: Sequence[CachedHead], count: int) -> list[Unit]:
-    """The keys of the highest scores alone, for each head that sees more."""
+    """The keys of the highest scores alone, for each head that sees more.
+
+    Raises InputError where the model's own code computes weights.
+    """
+    _check_seen(heads, "--top-keys")
     return [Unit("top", head.place, _of_head(head, top=count)) for head in heads if head.keys > count]
 
 
 def rounded(heads: Sequence[CachedHead], keys: str, values: str) -> list[Unit]:
     """Keys and values of each layer rounded in these formats, "" for none.
 
-    Raises InputError for formats whose blocks no head holds, and where there are latent vectors instead.
+    Raises InputError for formats whose blocks no head holds, where there are latent vectors instead, and where the
+    model's own code computes weights.
     """
+    _check_seen(heads, "--kv")
     units: list[Unit] = []
     for at in dict.fromkeys((head.place.layer, head.place.stream) for head in heads):
         own = next(head for head in heads if (head.place.layer, head.place.stream) == at)
@@ -107,6 +118,15 @@ def rounded(heads: Sequence[CachedHead], keys: str, values: str) -> list[Unit]:
         if values:
             units.append(Unit("values", place, CacheChange(*at, values=values)))
     return units
+
+
+def _check_seen(heads: Sequence[CachedHead], option: str) -> None:
+    for head in heads:
+        if not head.is_seen:
+            raise InputError(
+                f"layer {head.place.layer} computes its attention in the model's own code, where its weights are seen "
+                "and no keys and values", f"leave out {option}: windows are priced",
+            )  # fmt: skip
 
 
 def cached_share(heads: Sequence[CachedHead], taken: Collection[Unit]) -> float:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from attn_cli.intervention import Experiment, Intervention, Outcome, RunMode, Target
+from attn_cli.intervention import LOOKS_AHEAD, Experiment, Intervention, Outcome, RunMode, Target
 from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
 from attn_cli.summaries.parts.text_parts import TextPart
@@ -101,7 +101,7 @@ def hide_parts(
     floor = experiment.noise_floor
     real = tuple(nothing if floor.is_rounding(outcome.effect) else outcome for outcome in outcomes)
     run_mode = experiment.run_mode_of([*interventions.values()])
-    no_cache = experiment.no_cache_reason or ("" if run_mode == "cache" else "rows see what comes after them")
+    no_cache = experiment.no_cache_reason or ("" if run_mode == "cache" else LOOKS_AHEAD)
     return HiddenParts(real, experiment.target, everywhere, floor.effect, run_mode, no_cache, together, alone)
 
 

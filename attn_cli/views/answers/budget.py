@@ -89,7 +89,7 @@ def _verdict(budget: Budget, priced: PricedPlan) -> str:
             name = budget.keys if taken == "keys" else budget.values
             words.append(f"{name} {taken}" + (f" but for layers {layers}" if kept else " of all layers"))
     plan = priced.plan
-    losses = f"predicted {plan.predicted:+.3f} · run {plan.bits:+.3f} bits a token"
+    losses = f"predicted {plan.predicted:+.3f} ± {plan.error:.3f} · run {plan.bits:+.3f} bits a token"
     said = f"{'; '.join(words)}: cache {plan.cache:.0%} · {losses}"
     if not priced.is_within:
         said = f"no plan within the target was found; the nearest is {said}"

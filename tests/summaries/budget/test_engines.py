@@ -35,7 +35,7 @@ def budget_of(kinds: Sequence[Taken], taken: Sequence[bool], keys: str = "", val
                 units.append(Unit(kind, KeyHead(layer, 0), CacheChange(layer, **{kind: "q8_0"})))  # type: ignore[arg-type]
     bits = np.random.default_rng(0).random(len(units))
     priced = tuple(PricedUnit(unit, float(own), (float(own),)) for unit, own in zip(units, bits, strict=True))
-    plan = PricedPlan(CachePlan(np.array(taken), 0.4, 0.0, 0.0, np.zeros(3)), BudgetTarget(0.1, None), (0.0,))
+    plan = PricedPlan(CachePlan(np.array(taken), 0.4, 0.0, 0.0, 0.0, np.zeros(3)), BudgetTarget(0.1, None), (0.0,))
     return Budget(
         (TextSizes("", 100, 10, 2.0),), LAYERS, LAYERS * HEADS, 2.0, KeptKeys(256, 4), None, keys, values, 0.0, 1.0,
         "cache", "", priced, (), plan,

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from attn_cli.summaries.budget.likeness import SHAPES, Likeness, Shape
 from attn_cli.summaries.budget.loss_model import LossModel
 from attn_cli.summaries.budget.plan import pilots
 
@@ -57,3 +58,41 @@ def test_pilots_are_all_units_once_and_of_every_size() -> None:
     assert np.array_equal(sets, pilots(np.linspace(0, 1, 40), 32))
     cheap = np.concatenate([own.nonzero()[0] for own in sets[2::2] if own.sum() < 30])
     assert cheap.mean() < 18  # by turns cheap ones first
+
+
+def test_slopes_say_what_units_add_beside_others() -> None:
+    draw = np.random.default_rng(3)
+    n = 24
+    singles = draw.exponential(0.05, (n, 60))
+    pairs = np.triu(draw.normal(0, 0.02, (n, n)), 1)
+
+    def truth(sets: np.ndarray) -> np.ndarray:
+        return sets @ singles.mean(1) + np.einsum("si,ij,sj->s", sets, pairs, sets)
+
+    def slopes(sets: np.ndarray) -> np.ndarray:
+        return singles.mean(1) + sets @ (pairs + pairs.T)
+
+    measured, unseen = sets_of(28, n, 1), sets_of(60, n, 2)
+    errors = []
+    for sloped in (0, 16):
+        model = LossModel(singles)
+        model.add(measured, truth(measured))
+        model.add_slopes(measured[:sloped], slopes(measured[:sloped]))
+        missed = model.predict(unseen) - truth(unseen)
+        errors.append(float(np.sqrt((missed**2).mean())))
+        assert 0.3 < model.error / errors[-1] < 3  # it says how far off it is
+    assert errors[1] < 0.35 * errors[0]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_likeness_of_slopes_is_the_derivative_of_that_of_sets(shape: Shape) -> None:
+    draw = np.random.default_rng(4)
+    likeness = Likeness(draw.normal(0.5, 1, (5, 30)))
+    a, b = draw.random((3, 5)), draw.random((2, 5))
+    step = 1e-4 * np.eye(5)
+    by_b = np.stack([likeness.of_sets(a, b + x, shape) - likeness.of_sets(a, b - x, shape) for x in step], -1) / 2e-4
+    assert likeness.of_slopes(a, b, shape) == pytest.approx(by_b, abs=1e-6)
+    both = np.concatenate([a, b])
+    by_both = np.stack([likeness.of_slopes(both + x, both, shape) - likeness.of_slopes(both - x, both, shape)
+                        for x in step], 1) / 2e-4  # fmt: skip
+    assert likeness.between_slopes(both, shape) == pytest.approx(by_both, abs=1e-6)

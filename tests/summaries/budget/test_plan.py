@@ -115,12 +115,25 @@ def test_windows_alike_are_one_change() -> None:
     assert change == CacheChange(0, key_heads=(0, 1, 2), window=4, first=1)
 
 
-def test_random_plans_are_predicted_better_than_by_their_sum(pricing: Pricing) -> None:
+def test_all_sets_of_few_units_are_run(pricing: Pricing) -> None:
     sample = pricing.sample
     planner = CachePlanner(sample, pricing.heads, pricing.units, sample.losses([[unit] for unit in pricing.units]))
     planner.learn()
-    sets = np.random.default_rng(5).random((20, len(pricing.units))) < 0.5
+    assert len({own.tobytes() for own in planner.model.measured}) == 2 ** len(pricing.units) - 1
+    sets = np.random.default_rng(5).random((9, len(pricing.units))) < 0.5
+    run = sample.losses([planner.chosen(own) for own in sets]).mean(1)
+    assert planner.model.predict(sets) == pytest.approx(run, abs=2e-3)
+
+
+def test_random_plans_are_predicted_better_than_by_their_sum() -> None:
+    ids = np.random.default_rng(0).integers(0, 61, LLAMA_TOKENS).tolist()
+    pricing = begin_pricing(speaking(small_llama(layers=5)), [("", prompt_of_ids(ids))], Asked(window=24))
+    sample = pricing.sample
+    planner = CachePlanner(sample, pricing.heads, pricing.units, sample.losses([[unit] for unit in pricing.units]))
+    planner.learn()
+    sets = np.random.default_rng(5).random((40, len(pricing.units))) < 0.5
     run = sample.losses([planner.chosen(own) for own in sets]).mean(1)
     predicted, summed = planner.model.predict(sets), sets @ planner.model.means
     missed, missed_by_sum = (float(((x - run) ** 2).mean()) for x in (predicted, summed))
-    assert missed < 0.3 * missed_by_sum
+    assert missed < 0.5 * missed_by_sum  # of random weights, where little is to be learned
+    assert 0.4 < planner.model.error / missed**0.5 < 2.5

@@ -7,7 +7,7 @@ import torch
 
 from attn_cli.call import Place
 from attn_cli.errors import LoadError
-from attn_cli.intervention import AttentionLayer
+from attn_cli.intervention import LOOKS_AHEAD, AttentionLayer
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.sources.huggingface.capture.attend import LayerRule
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
@@ -104,7 +104,7 @@ class BaselineRun:
         if any(count == 1 for _, count in self._shared):
             self.no_cache_reason = self.no_cache_reason or "layers make masks or biases of their own"
         if self.first and not self.no_cache_reason and not self.is_causal_before(self.first):
-            self.no_cache_reason = "rows see what comes after them"
+            self.no_cache_reason = LOOKS_AHEAD
         self._shared.clear()
         if self.no_cache_reason:
             self.forget_past()

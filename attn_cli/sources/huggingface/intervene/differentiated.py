@@ -131,4 +131,4 @@ def _attention(
         return whole if narrow is None or shares is None else torch.lerp(whole, output(narrow), shares)
 
     query, key, value = (x[0].float() for x in own)
-    return checkpoint(computed, query, key, value, use_reentrant=False, preserve_rng_state=False)[None]  # type: ignore[no-any-return]
+    return checkpoint(computed, query, key, value, use_reentrant=False, preserve_rng_state=False)[None]

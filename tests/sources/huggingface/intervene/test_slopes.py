@@ -25,7 +25,7 @@ def experiment_of(kind: str) -> Experiment:
 @pytest.mark.parametrize("kind", ["llama", "gemma2", "gpt2", "gpt_oss", "deepseek_v3"])
 def test_whole_shares_are_runs_and_slopes_their_differences(kind: str) -> None:
     experiment, windows = experiment_of(kind), OF_LAYERS if kind == "deepseek_v3" else WINDOWS
-    for taken in np.eye(len(windows), dtype=bool).tolist() + [[True] * len(windows), [False] * len(windows)]:
+    for taken in [*np.eye(len(windows), dtype=bool).tolist(), [True] * len(windows), [False] * len(windows)]:
         slopes = experiment.slopes(windows, [float(own) for own in taken])
         assert slopes is not None
         changes = tuple(change for change, own in zip(windows, taken, strict=True) if own)

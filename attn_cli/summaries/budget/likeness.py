@@ -1,0 +1,97 @@
+"""How alike two sets of units are in what they lose beside their sum: values, and slopes by the share of a unit.
+
+Sets are alike by the units that they share, each as important as its effect on single tokens, and by the sums of their
+units' effects token by token, of which large ones saturate.
+"""
+
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+
+_SATURATIONS = (0.5, 1.0, 2.0, 4.0, 8.0)  # bits of a token
+_LEAST_SUMS = 0.05  # of the sum of single effects: where nothing saturates, sums explain nothing
+_LINEAR = 0.3  # the part of what single units add beside their own loss
+_LEAST = 1e-3  # of the mean importance: units without an effect alone may have one beside others
+
+
+class Shape(NamedTuple):
+    """What measured sets choose.
+
+    sums    the part of saturated sums, beside the part 1 of shared units
+    slopes  whether slopes are believed: where losses bend much between no window and a window they mislead
+    """
+
+    sums: float
+    slopes: bool
+
+
+SHAPES = tuple(Shape(*each) for each in product((0.3, 1.0, 3.0, 10.0), (True, False)))
+
+
+class Likeness:
+    """The covariance of a process over shares of n units; `singles` are bits that each of t tokens lost `[n, t]`.
+
+    importance  of each unit, of all together 1 `[n]`
+    """
+
+    def __init__(self, singles: np.ndarray) -> None:
+        effects = np.sqrt((singles**2).mean(1))
+        effects = np.maximum(effects, _LEAST * max(float(effects.mean()), 1e-12))
+        self.importance = effects / effects.sum()
+        self._singles = singles
+        self._alone = [_saturated(singles, most) for most in _SATURATIONS]
+        self._scale = 1.0
+        together = np.linalg.norm(self._features(np.ones((1, len(singles)))))
+        apart = np.linalg.norm(np.concatenate([np.abs(own).sum(0) for own in self._alone]))
+        self._scale = max(float(together), _LEAST_SUMS * float(apart), 1e-9)
+
+    def of_sets(self, a: np.ndarray, b: np.ndarray, shape: Shape) -> np.ndarray:
+        """The covariance of what sets `[A, n]` and `[B, n]` lose: `[A, B]`."""
+        shared = (a * self.importance) @ b.T
+        sums = self._features(a) @ self._features(b).T
+        return np.asarray((np.expm1(shared) - shared) / _WHOLE + _LINEAR * shared + shape.sums * sums)
+
+    def of_slopes(self, a: np.ndarray, b: np.ndarray, shape: Shape) -> np.ndarray:
+        """The covariance of what sets `[A, n]` lose and of the slopes at sets `[B, n]`: `[A, B, n]`."""
+        shared = (a * self.importance) @ b.T
+        slopes = (np.expm1(shared) / _WHOLE + _LINEAR)[..., None] * (a * self.importance)[:, None]
+        if len(b):
+            slopes = slopes + shape.sums * np.einsum("af,bif->abi", self._features(a), self._derived(b))
+        return np.asarray(slopes)
+
+    def between_slopes(self, a: np.ndarray, shape: Shape) -> np.ndarray:
+        """The covariance of slopes at sets `[A, n]`: `[A, n, A, n]`."""
+        count, n = a.shape
+        shared, weighed = (a * self.importance) @ a.T, a * self.importance
+        slopes = np.einsum("ab,bi,aj->aibj", np.exp(shared) / _WHOLE, weighed, weighed)
+        units = np.arange(n)
+        same = np.expm1(shared) / _WHOLE + _LINEAR
+        slopes[:, units, :, units] += self.importance[:, None, None] * same
+        if count:
+            derived = self._derived(a).reshape(count * n, -1)
+            slopes = slopes + shape.sums * (derived @ derived.T).reshape(slopes.shape)
+        return np.asarray(slopes)
+
+    def _features(self, sets: np.ndarray) -> np.ndarray:
+        """Saturated sums of each token, less the saturated effects of single units `[S, t times saturations]`."""
+        sums = sets @ self._singles
+        parts = [_saturated(sums, most) - sets @ own for most, own in zip(_SATURATIONS, self._alone, strict=True)]
+        return np.concatenate(parts, axis=1) / self._scale
+
+    def _derived(self, sets: np.ndarray) -> np.ndarray:
+        """The derivatives of these by the share of each unit `[S, n, t times saturations]`."""
+        sums = sets @ self._singles
+        parts = [
+            (1 - np.tanh(sums / most) ** 2)[:, None] * self._singles - own
+            for most, own in zip(_SATURATIONS, self._alone, strict=True)
+        ]
+        return np.concatenate(parts, axis=2) / self._scale
+
+
+_WHOLE = float(np.e) - 2  # expm1(1) - 1, so that the set of all units has the variance 1
+
+
+def _saturated(bits: np.ndarray, most: float) -> np.ndarray:
+    """Bits that approach `most`, or its negative."""
+    return np.asarray(most * np.tanh(bits / most))
