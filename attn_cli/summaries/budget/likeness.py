@@ -15,7 +15,7 @@ _LINEAR = 0.3  # the part of what single units add beside their own loss
 _LEAST = 1e-3  # of the mean importance: units without an effect alone may have one beside others
 
 
-class Shape(NamedTuple):
+class LikenessShape(NamedTuple):
     """What measured sets choose.
 
     sums    the part of saturated sums, beside the part 1 of shared units
@@ -26,7 +26,7 @@ class Shape(NamedTuple):
     slopes: bool
 
 
-SHAPES = tuple(Shape(*each) for each in product((0.3, 1.0, 3.0, 10.0), (True, False)))
+SHAPES = tuple(LikenessShape(*each) for each in product((0.3, 1.0, 3.0, 10.0), (True, False)))
 
 
 class Likeness:
@@ -46,13 +46,13 @@ class Likeness:
         apart = np.linalg.norm(np.concatenate([np.abs(own).sum(0) for own in self._alone]))
         self._scale = max(float(together), _LEAST_SUMS * float(apart), 1e-9)
 
-    def of_sets(self, a: np.ndarray, b: np.ndarray, shape: Shape) -> np.ndarray:
+    def of_sets(self, a: np.ndarray, b: np.ndarray, shape: LikenessShape) -> np.ndarray:
         """The covariance of what sets `[A, n]` and `[B, n]` lose: `[A, B]`."""
         shared = (a * self.importance) @ b.T
         sums = self._features(a) @ self._features(b).T
         return np.asarray((np.expm1(shared) - shared) / _WHOLE + _LINEAR * shared + shape.sums * sums)
 
-    def of_slopes(self, a: np.ndarray, b: np.ndarray, shape: Shape) -> np.ndarray:
+    def of_slopes(self, a: np.ndarray, b: np.ndarray, shape: LikenessShape) -> np.ndarray:
         """The covariance of what sets `[A, n]` lose and of the slopes at sets `[B, n]`: `[A, B, n]`."""
         shared = (a * self.importance) @ b.T
         slopes = (np.expm1(shared) / _WHOLE + _LINEAR)[..., None] * (a * self.importance)[:, None]
@@ -60,7 +60,7 @@ class Likeness:
             slopes = slopes + shape.sums * np.einsum("af,bif->abi", self._features(a), self._derived(b))
         return np.asarray(slopes)
 
-    def between_slopes(self, a: np.ndarray, shape: Shape) -> np.ndarray:
+    def between_slopes(self, a: np.ndarray, shape: LikenessShape) -> np.ndarray:
         """The covariance of slopes at sets `[A, n]`: `[A, n, A, n]`."""
         count, n = a.shape
         shared, weighed = (a * self.importance) @ a.T, a * self.importance

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attn_cli.summaries.budget.likeness import SHAPES, Likeness, Shape
+from attn_cli.summaries.budget.likeness import SHAPES, Likeness, LikenessShape
 
 _NOISE, _SLOPE_NOISE = 1e-6, 3e-2  # of values, and of slopes, as parts of their variance
 _FEWEST = 3  # sets that are run before anything is learned from them
@@ -29,7 +29,7 @@ class LossModel:
         n = len(singles)
         self._sets, self._losses = np.eye(n), self.means.copy()  # single units among them
         self._sloped, self._slopes = np.empty((0, n)), np.empty((0, n))
-        self._shape: Shape | None = None
+        self._shape: LikenessShape | None = None
         self._weights: np.ndarray | None = None
         self._missed = 0.0
 
@@ -81,7 +81,7 @@ class LossModel:
         """Weights of what was measured; the shape is the one by which each set is predicted best from all else."""
         excess = np.concatenate([self._losses - self._sets @ self.means, (self._slopes - self.means).ravel()])
         judged = self._judged()
-        best: tuple[float, Shape, np.ndarray] | None = None
+        best: tuple[float, LikenessShape, np.ndarray] | None = None
         for shape in SHAPES if self._shape is None else (self._shape,):
             inverse = np.linalg.inv(self._gram(shape))
             weights = inverse @ excess[: len(inverse)]
@@ -98,7 +98,7 @@ class LossModel:
         places = range(len(self.means), len(self._losses))
         return np.array([at for at in places if self._sets[at].tobytes() not in sloped] or places)
 
-    def _alike(self, sets: np.ndarray, shape: Shape) -> np.ndarray:
+    def _alike(self, sets: np.ndarray, shape: LikenessShape) -> np.ndarray:
         """How alike these sets are to all that was measured, `[S, sets + n times slopes]`."""
         likeness = self._likeness
         if not shape.slopes:
@@ -106,7 +106,7 @@ class LossModel:
         slopes = likeness.of_slopes(sets, self._sloped, shape).reshape(len(sets), -1)
         return np.concatenate([likeness.of_sets(sets, self._sets, shape), slopes], axis=1)
 
-    def _gram(self, shape: Shape) -> np.ndarray:
+    def _gram(self, shape: LikenessShape) -> np.ndarray:
         """How alike all that was measured is to itself, with the noise of each."""
         of_sets = self._alike(self._sets, shape)
         if not shape.slopes:

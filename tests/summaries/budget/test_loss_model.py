@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attn_cli.summaries.budget.likeness import SHAPES, Likeness, Shape
+from attn_cli.summaries.budget.likeness import SHAPES, Likeness, LikenessShape
 from attn_cli.summaries.budget.loss_model import LossModel
 from attn_cli.summaries.budget.plan import pilots
 
@@ -85,7 +85,7 @@ def test_slopes_say_what_units_add_beside_others() -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_likeness_of_slopes_is_the_derivative_of_that_of_sets(shape: Shape) -> None:
+def test_likeness_of_slopes_is_the_derivative_of_that_of_sets(shape: LikenessShape) -> None:
     draw = np.random.default_rng(4)
     likeness = Likeness(draw.normal(0.5, 1, (5, 30)))
     a, b = draw.random((3, 5)), draw.random((2, 5))
