@@ -8,6 +8,7 @@ what is replaced while a .gguf file is read stands in `load/gguf_once.py`.
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
 import torch
@@ -44,6 +45,8 @@ __all__ = [
     "eager_mask",
     "entries_of",
     "flex_identity",
+    "flex_indexing",
+    "flex_outputs",
     "flex_without_mask",
     "hidden_from_function_modes",
     "is_newer_than_tested",
@@ -83,6 +86,22 @@ ATEN_SOFTMAX = frozenset({torch.ops.aten._softmax.default, torch.ops.aten._safe_
 # The operator in which every call of FlexAttention ends, as a function mode sees it, and the two functions that stand
 # for no change of scores and for no mask. Gone: such modules are named as attending where it can't be seen.
 FLEX_OPERATOR: Any = getattr(torch.ops.higher_order, "flex_attention", None)
+
+
+def flex_outputs(output: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """What the operator returns to who wants the output alone: empty sums of rows, and since torch 2.9 maxima."""
+    others = 2 if hasattr(flex_attention, "AuxOutput") else 1
+    return (output, *(output.new_empty(0) for _ in range(others)))
+
+
+def flex_indexing() -> AbstractContextManager[Any]:
+    """Context manager: FlexAttention's functions may look numbers up in tensors while they are mapped over cells."""
+    with suppress(ImportError):  # imported here: it brings torch's compiler, which FlexAttention has begun by now
+        from torch._dynamo import _trace_wrapped_higher_order_op as lookups
+
+        made: AbstractContextManager[Any] = getattr(lookups, "TransformGetItemToIndex", nullcontext)()
+        return made
+    return nullcontext()
 
 
 def flex_identity(score_mod: Any) -> bool:

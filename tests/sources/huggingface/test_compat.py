@@ -21,6 +21,7 @@ from attn_cli.sources.huggingface.compat import (
     TESTED_TRANSFORMERS,
     eager_function,
     flex_identity,
+    flex_outputs,
     flex_without_mask,
     is_newer_than_tested,
 )
@@ -75,9 +76,11 @@ def test_every_call_of_flex_attention_ends_in_its_operator_with_its_functions() 
 
     class Mode(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            outputs = func(*args, **(kwargs or {}))
             if func is FLEX_OPERATOR:
                 seen.append((args[3], args[4][-1]))
-            return func(*args, **(kwargs or {}))
+                assert len(flex_outputs(outputs[0])) == len(outputs)
+            return outputs
 
     q = torch.ones(1, 1, 2, 4)
     with torch.compiler.set_stance("force_eager"), Mode(), torch.no_grad():

@@ -295,6 +295,7 @@ class Flex(Heads):
 
 
 DOCUMENTS = torch.tensor([0, 0, 0, 1, 1, 1, 1])
+POINTS = torch.tensor([[0.0, 0.0], [0.0, 1.0], [3.0, 1.0], [1.0, 0.0], [1.0, 1.0], [2.0, 1.0], [0.0, 2.0]])
 
 
 @pytest.mark.parametrize("compiled", [False, True])
@@ -303,6 +304,7 @@ DOCUMENTS = torch.tensor([0, 0, 0, 1, 1, 1, 1])
     [
         (None, None, True),
         (lambda b, h, i, j: (i >= j) & (DOCUMENTS[i] == DOCUMENTS[j]), None, True),
+        (lambda b, h, i, j: (POINTS[i] - POINTS[j]).norm() < 1.5, None, True),
         (lambda b, h, i, j: (i >= j) & (i - j < 2 + h), None, False),
         (lambda b, h, i, j: i >= j, lambda s, b, h, i, j: torch.tanh(s) - (i - j) * 0.5 ** (h + 1), False),
     ],

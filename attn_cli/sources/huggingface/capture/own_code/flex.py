@@ -11,7 +11,7 @@ from torch import nn
 
 from attn_cli.sources.huggingface.capture.attend import Attend, LayerRule
 from attn_cli.sources.huggingface.capture.lazy_mask import lazy_mask
-from attn_cli.sources.huggingface.compat import flex_identity, flex_without_mask
+from attn_cli.sources.huggingface.compat import flex_identity, flex_indexing, flex_without_mask
 
 _ROWS = 64  # of a mask, which show whether heads share it
 
@@ -65,7 +65,7 @@ def flex_output(attend: Attend, module: nn.Module, call: FlexArguments) -> torch
     if flex_identity(call.score_mod) and _is_shared(call.mask_mod, at):
         open_to_all = flex_without_mask(call.mask_mod)
         mask = None if open_to_all else lazy_mask(
-            batch_size=b, q_length=n, kv_length=m, mask_function=call.mask_mod, device=call.query.device
+            batch_size=b, q_length=n, kv_length=m, mask_function=_over_places(call.mask_mod), device=call.query.device
         )  # fmt: skip
         output = attend.of_products(
             module, "flex", (call.query, call.key, call.value), LayerRule(call.scale, mask=mask)
@@ -92,4 +92,25 @@ def _over_cells(function: Callable[..., torch.Tensor], *, scores: bool = False) 
     lead = (0,) if scores else ()
     for axis in (3, 2, 1, 0):
         function = torch.vmap(function, in_dims=(*lead, *(0 if other == axis else None for other in range(4))))
-    return function
+    return _with_lookups(function)
+
+
+def _over_places(mask_mod: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """A function of one cell for arrays of places, as masks of models are asked: those that broadcast to `[r, c]`."""
+    mapped = _with_lookups(torch.vmap(mask_mod))
+
+    def allowed(*places: torch.Tensor) -> torch.Tensor:
+        shape = torch.broadcast_shapes(*(x.shape for x in places))  # type: ignore[no-untyped-call]
+        return mapped(*(x.expand(shape).reshape(-1) for x in places)).reshape(shape)
+
+    return allowed
+
+
+def _with_lookups(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """The same function, whose tensors may be indexed by places."""
+
+    def called(*arguments: torch.Tensor) -> torch.Tensor:
+        with flex_indexing():
+            return function(*arguments)
+
+    return called

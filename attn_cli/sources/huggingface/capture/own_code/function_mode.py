@@ -30,6 +30,7 @@ from attn_cli.sources.huggingface.compat import (
     ATEN_SOFTMAX,
     FLEX_OPERATOR,
     TorchDispatchMode,
+    flex_outputs,
     hidden_from_function_modes,
 )
 
@@ -155,10 +156,8 @@ class AttentionMode(TorchFunctionMode):
             return self._multi_head(module, args, kwargs)
         if func is FLEX_OPERATOR:
             call = FlexArguments(*args[: len(FlexArguments._fields)])
-            with hidden_from_function_modes():
-                output = flex_output(self.attend, self._owner(module), call)
-            empty = call.query.new_empty(0)
-            return func(*args, **kwargs) if output is None else (output, empty, empty)
+            output = flex_output(self.attend, self._owner(module), call)
+            return func(*args, **kwargs) if output is None else flex_outputs(output)
         result = func(*args, **kwargs)
         if func in _PRODUCTS:
             self.tally = Tally(self.tally.products + 1, self.tally.other_softmaxes)
