@@ -28,6 +28,7 @@ from tests.benchmarks import (
     scan_survival,
     startup,
     story,
+    traced,
     writers,
 )
 from tests.benchmarks.timing import HEADER
@@ -59,6 +60,7 @@ def main() -> None:
             "survival": lambda: scan_survival.lines(quick=options.quick),
             "modules": other_libraries.lines,
             "used": parts_used.lines,
+            "traced": traced.lines,
             "writers": lambda: writers.lines(options.repeats, quick=options.quick),
             "budget": lambda: budget.lines(quick=options.quick, keep=options.keep),
             **{

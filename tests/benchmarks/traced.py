@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from attn_cli.prompt import Prompt
+from attn_cli.sources.huggingface.capture.registry import all_named
 from attn_cli.sources.huggingface.intervene.runner import Runner
 from attn_cli.sources.huggingface.load.checkpoint import load
 from attn_cli.sources.huggingface.load.origin import OriginOptions, find
@@ -110,11 +111,11 @@ def counted_runs() -> Iterator[list[int]]:
 
 
 def plain_seconds(source: ModelSource, prompt: Prompt) -> float:
-    """Processor time of a plain pass that computes the last row's words alone."""
+    """Processor time of a plain pass, by torch's own attention, that computes the last row's words alone."""
     model, arguments = source.loaded.generating, source.reader.arguments([prompt])
     assert model is not None
     begin = time.process_time()
-    with torch.no_grad():
+    with torch.no_grad(), all_named(model, "sdpa"):
         model(**arguments, use_cache=False, logits_to_keep=1)
     return time.process_time() - begin
 

@@ -55,8 +55,9 @@ class Claims(NamedTuple):
 
 def cases() -> list[Case]:
     """Forty prompts whose answers need a part, and two that need none; the longest last."""
-    found = [Case(style, tokens, at) for tokens, count in SIZES for at in range(count) for style in STYLES]
-    return [*found, *(Case(*more) for more in MORE), Case("documents", LONGEST, 0)]
+    found = [Case(*more) for more in MORE]
+    found += [Case(style, tokens, at) for tokens, count in SIZES for at in range(count) for style in STYLES]
+    return [*sorted(found, key=lambda case: case.tokens), Case("documents", LONGEST, 0)]
 
 
 def traced_text(case: Case, chat: Chat) -> TracedText:

@@ -49,7 +49,9 @@ def draw(edges: Edges, report: Report, screen: Screen) -> Iterator[Text | str]:
         yield packed_text(["likelier if taken out:", *(_named(edges, edge) for edge in against)], screen, between="  ")
     floor = f"noise floor {edges.noise_floor.effect:.4f}"
     count = sum(abs(edge.outcome.effect) > _LEAST for edge in edges.edges)
-    yield packed_text([f"{count} of {len(edges.edges):,} change it by more than {_LEAST} bits", floor], screen, DIM)
+    yield packed_text(
+        [f"{count} of {len(edges.edges):,} edges change the answer by more than {_LEAST} bits", floor], screen, DIM
+    )
     yield packed_text(["taken out of what this head alone reads, norms held", "effects are not additive"], screen, DIM)
 
 
