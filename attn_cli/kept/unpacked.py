@@ -85,5 +85,5 @@ class UnpackedModels:
 
 
 def _name(file: Path) -> str:
-    asked = [__version__, library_state(), file_state(str(file))]
+    asked = [__version__, library_state(), file_state(str(file.resolve()))]
     return blake2b(json.dumps(asked).encode(), digest_size=16).hexdigest()

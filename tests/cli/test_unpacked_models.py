@@ -75,6 +75,9 @@ def test_a_second_command_loads_the_copy(packed: Path, cache: dict[str, str], mo
     again = attn("heads", TEXT, "-m", packed, "--json", "--fresh", env=cache)
     assert again.json == first.json
     assert attn("inspect", TEXT, "-m", packed, "--json", "--fresh", env=cache).json == story.json
+    link = packed.with_name("link.gguf")
+    link.symlink_to(packed)
+    assert attn("top", TEXT, "-m", link, env=cache).code == 0
     assert attn("top", TEXT, "-m", packed, "--generate", "2", "--json", "--fresh", env=cache).code == 0
     shown = attn("env", "--json", env=cache).json["result"]["kept"]
     assert shown["models"] == 1
