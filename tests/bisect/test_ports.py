@@ -27,6 +27,7 @@ def test_a_right_port_is_equal(family: str) -> None:
         ("mixtral", ("experts-next",), "bfloat16"),
         ("gpt2", ("tokens+1", "norm-kind"), "float32"),
         ("gpt2", ("mask-missing", "heads-joined-by-reshape"), "float32"),
+        ("gpt_neox", ("scale-of-width", "norm-kind"), "float32"),
     ],
 )
 def test_mistakes_are_placed_and_named(family: str, mistakes: tuple[str, ...], precision: str) -> None:

@@ -91,6 +91,11 @@ class HeldAgainst:
             if is_whole and placed.at.kind != "logits" and np.isfinite(errors.error).all():
                 self.given.setdefault(placed.at, placed.values)
 
+    @property
+    def tokens(self) -> int:
+        """How many the text has."""
+        return len(self.ids)
+
     def compared(self, step: Callable[[str], None]) -> list[Compared]:
         """All arrays, in the order of the pass; `step` is told what is being done."""
         step("the dump's numbers from station to station")

@@ -1,6 +1,6 @@
 """The search for the mistake behind one wrong station: each is made in its layer, then two at once."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
@@ -10,7 +10,8 @@ from attn_cli.summaries.bisect.comparison import Compared, HeldAgainst
 _NEARER = 0.5  # of the right numbers' distance from the dump's, up to which a mistake's is nearer
 _NOISY = 0.7  # likewise, up to which its own noise is worth a look
 _MOST_NOISY = 6  # mistakes of which that is looked at
-_MOST_PAIRS = 600
+_MOST_PAIRS, _PAIRED_TOKENS = 600, 256  # of so many tokens; fewer pairs of longer texts
+_OF_ALL_ROWS = ("q_rotated", "heads", "w_o_input")  # kinds of mistakes whose rows may hang on the length of the text
 _TOGETHER = (("q_projected", "k_projected", "v_projected"), ("q", "k"), ("q_rotated", "k_rotated"))
 
 _RANK = {kind: rank for rank, kind in enumerate(KINDS)}
@@ -81,18 +82,20 @@ class Search:
 
     def fits(self) -> list[Tried]:
         """The mistakes that give the dump's numbers: single ones, else pairs."""
-        found = self._singly(self.tokens)
-        if not found and self.tokens is not None:  # what rows look like may hang on the length of the text
-            self.tokens = None
-            found = self._singly(None)
+        singly = self._singly(self.possible)
+        self.nearest = sorted(singly, key=lambda one: one.typical)
+        found = self._fitting(singly)
+        if not found and self.tokens is not None:
+            short, self.tokens = self.tokens, None
+            found = self._fitting(self._singly([each for each in self.possible if each.kind in _OF_ALL_ROWS]))
+            self.tokens = short
         if found:
             return found
-        return self._fitting([tried for pair in self._pairs()[:_MOST_PAIRS] if (tried := self._made(pair)) is not None])
+        most = _MOST_PAIRS * _PAIRED_TOKENS // max(_PAIRED_TOKENS, self.tokens or self.comparison.tokens)
+        return self._fitting([tried for pair in self._pairs()[:most] if (tried := self._made(pair)) is not None])
 
-    def _singly(self, tokens: int | None) -> list[Tried]:
-        tried = [one for mistake in self.possible if (one := self._made((mistake,))) is not None]
-        self.nearest = sorted(tried, key=lambda one: one.typical)
-        return self._fitting(tried)
+    def _singly(self, possible: Sequence[PlantedMistake]) -> list[Tried]:
+        return [one for mistake in possible if (one := self._made((mistake,))) is not None]
 
     def _fitting(self, tried: list[Tried]) -> list[Tried]:
         """Those that explain the station, in their order; the nearest also where they make more of rounding."""

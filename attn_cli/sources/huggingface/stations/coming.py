@@ -50,7 +50,9 @@ class Coming:
         if at not in self.given:
             return x
         values = self.given[at]()[: len(x)]
-        return torch.from_numpy(np.ascontiguousarray(values)).to(x).reshape(x.shape) if len(values) == len(x) else x
+        if len(values) < len(x):
+            return x
+        return torch.from_numpy(np.array(values)).to(x).reshape(x.shape)  # a copy: models change tensors in place
 
     def of_heads(self, kind: str, layer: int, x: torch.Tensor) -> torch.Tensor:
         """Take in a station of heads `[h, n, d]`; what the pass goes on with."""
