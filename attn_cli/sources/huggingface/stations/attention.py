@@ -22,6 +22,7 @@ from attn_cli.sources.huggingface.rope.reader import RotationReader
 
 _MOST_SCORES = 2**21  # that are held at once
 _FEWEST_ROWS = 16
+_MOST_ROUNDED = 2048  # queries; of more, only what scores are made of is rounded
 _MASKED = -1e30  # the score of a blocked key is below it
 _ANGLE = 2.0**-23  # of an angle, that is rounded off
 
@@ -98,7 +99,7 @@ class StationAttention:
             self.note(place.layer, (query[0], key[0], value[0]), of_text, turning)
         q, k, v = self._products(place.layer, (query[0], key[0], value[0]), of_text, turning)
         output = self._wrong_output(place.layer, (q, k, v), of_text, turning) if self.wrong else None
-        if output is None and self.rounding is not None:
+        if output is None and self.rounding is not None and n <= _MOST_ROUNDED:
             output = rounded_output(q, k, v, of_text, self.rounding)
         if output is None:
             output = output_of_layer(rule, q[None], k[None], v[None])[0]
@@ -117,7 +118,7 @@ class StationAttention:
         outputs = [wrong.output(layer, qkv, rule, turning) for wrong in self.wrong]
         output = next((one for one in outputs if one is not None), None)
         if output is None and is_changed:
-            rounding = self.rounding
+            rounding = self.rounding if qkv[0].shape[1] <= _MOST_ROUNDED else None
             output = output_alone(*qkv, rule) if rounding is None else rounded_output(*qkv, rule, rounding)
         if output is not None:
             for after in afters:
