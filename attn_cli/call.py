@@ -165,7 +165,7 @@ class Call(ABC):
         return stats_of_bands(self, wanted) if stats is None else stats
 
     def compiled_stats(self, wanted: Wanted) -> RowStats | None:
-        """The same by compiled code; None where none suits, or q, k and v aren't at hand."""
+        """Row statistics by compiled code; None where none suits, or q, k and v aren't at hand."""
         if self.q is None or self.k is None or self.v is None:
             return None
         output = None if self.output is None else self.output.array

@@ -30,7 +30,7 @@ class Writer(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As screens and tables name it.
+        """The name on screens and in tables.
 
         >>> Writer("head", 19, 7, "self").name, Writer("mlp", 2, None, "encoder").name, Writer("embedding").name
         ('head 19.7', 'encoder MLP 2', 'embedding')

@@ -58,7 +58,7 @@ class Source(Protocol):
         visit: Callable[[Call], None],
         arrive: Callable[[BlockVectors], None],
     ) -> None:
-        """As `each` for one prompt; also call `arrive` with the vectors of `rows` around each chosen block."""
+        """Visit the calls of one prompt, and call `arrive` with the vectors of `rows` around each chosen block."""
 
 
 @runtime_checkable

@@ -29,7 +29,7 @@ def visible(text: str) -> str:
 
 
 def ascii_visible(text: str) -> str:
-    r"""The same for screens that know ASCII alone: everything else becomes its escape.
+    r"""The text as a screen of ASCII shows it: every other character becomes its escape.
 
     >>> ascii_visible("a\u4e2d\n")
     'a\\u4e2d\\n'

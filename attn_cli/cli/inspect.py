@@ -168,7 +168,7 @@ def _check_token(options: TextCommandOptions, changes: Mapping[str, bool]) -> No
 
 
 def _read_by_token(report: Report) -> Report:
-    """The same; InputError where the picked token is none of the text that the model reads in both directions."""
+    """The report of what one token reads; InputError for a token of a stream that is not read in both directions."""
     if next(report.parts_of(DecidingRows), None) is None:
         raise InputError("--token picks a token of the text that is read", "attn top takes those of other streams")
     return report

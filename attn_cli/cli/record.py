@@ -68,7 +68,7 @@ class RuleOptions:
         )
 
     def rule(self, operands: DumpedOperands, layer: int) -> Rule:
-        """That of one layer."""
+        """The rule of one layer."""
         width = operands.read("q", layer).shape[2] if self.scale is None else 0
         scale = width**-0.5 if self.scale is None else self.scale
         return Rule(scale, softcap=self.softcap or None, mask=Causal() if self.mask == "causal" else Open())

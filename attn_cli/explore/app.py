@@ -118,7 +118,7 @@ class Explorer(App[int], inherit_bindings=False):
         session.scene.answers.changed = self._from_thread(self.redraw)
 
     def compose(self) -> ComposeResult:
-        """One widget."""
+        """The one widget, which draws the whole screen."""
         yield self.canvas
 
     def on_mount(self) -> None:

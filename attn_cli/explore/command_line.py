@@ -21,7 +21,7 @@ class LineOrigin:
     options: tuple[str, ...] = ()
 
     def with_text(self, text: str) -> "LineOrigin":
-        """The same with another text."""
+        """The command line with another text in place of its own."""
         words = ("--", text) if text.startswith("-") else (text,)
         return replace(self, text=words)
 

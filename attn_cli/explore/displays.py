@@ -58,7 +58,7 @@ def sorted_heads(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 
 
 def turned(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """The same token from the other side, where queries are keys; else the same cell."""
+    """The viewpoint from the cell's key as query, where queries are keys; else the same viewpoint."""
     turned = replace(view, by_column=not view.by_column)
     if scene.same_tokens(view):
         turned = replace(turned, query=view.key, key=view.query)

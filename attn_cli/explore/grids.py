@@ -54,7 +54,7 @@ class HeadGrid:
         return self.layer.pooled(self.head, rows, keys, block, scores=scores)
 
     def coarse(self) -> tuple[np.ndarray, tuple[int, int]] | None:
-        """The thumbnail."""
+        """The recorded thumbnail `[<= 64, <= 64]`, the largest weight of each block, and the block's rows and keys."""
         return thumbnail_weights(self.layer.thumbnail[self.head]), self.layer.thumbnail_block
 
 

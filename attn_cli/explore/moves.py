@@ -124,7 +124,10 @@ def head_after(step: int) -> Run:
 
 
 def layer_after(step: int) -> Run:
-    """The same head, so many layers further."""
+    """A move to the head of the same number `step` layers further, the last one of a layer with fewer heads.
+
+    Beyond the first and the last layer it stays there.
+    """
     return lambda scene, view, words: _same_place(scene, view, view.at + step, view.head)
 
 

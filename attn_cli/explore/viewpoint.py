@@ -74,11 +74,11 @@ class Viewpoint:
         return self.query if self.by_column else self.key
 
     def with_subject(self, place: int) -> "Viewpoint":
-        """The same with another token whose weights are shown."""
+        """The viewpoint with another token whose weights are shown."""
         return replace(self, key=place) if self.by_column else replace(self, query=place)
 
     def with_partner(self, place: int) -> "Viewpoint":
-        """The same with another one at the other end of the cell."""
+        """The viewpoint with another token at the other end of the cell."""
         return replace(self, query=place) if self.by_column else replace(self, key=place)
 
 

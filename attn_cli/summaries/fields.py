@@ -21,7 +21,7 @@ NESTED: Schema = {"$ref": "#/$defs/nested"}  # an array as nested lists
 
 
 def or_none(schema: Schema) -> Schema:
-    """The same, or null."""
+    """A JSON Schema that also allows null."""
     return {**schema, "type": [schema["type"], "null"]}
 
 
@@ -111,7 +111,7 @@ STREAM = Field(  # first in rows of a call, to which a report adds it where a mo
 
 
 def made(fields: Sequence[Field], thing: object) -> dict[str, Any]:
-    """The object of these fields, read from a thing."""
+    """A JSON object: the value of each field, read from `thing`, by the field's name; an optional None is left out."""
     document: dict[str, Any] = {}
     for one in fields:
         value = one.read(thing)
@@ -122,7 +122,7 @@ def made(fields: Sequence[Field], thing: object) -> dict[str, Any]:
 
 
 def within(path: str, fields: Sequence[Field]) -> tuple[Field, ...]:
-    """The same fields of what stands at the path of an attribute of a thing."""
+    """The fields, read from the attribute at `path` of a thing in place of the thing itself."""
     inner = attrgetter(path)
 
     def read(one: Field) -> Callable[[Any], Any]:

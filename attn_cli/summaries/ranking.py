@@ -35,5 +35,5 @@ class Ranking:
         return sorted(rows, key=lambda row: (isnan(x := number(row)), 0.0 if isnan(x) else sign * x))[: self.count]
 
     def of_records(self, records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The same for flat rows."""
+        """The flat rows in the order and number that were asked for."""
         return self.of(records, lambda row: row[self.column])

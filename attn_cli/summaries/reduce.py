@@ -33,12 +33,12 @@ class Part(ABC):
         """Flat rows with labels, for csv, tsv, jsonl and json."""
 
     def documents(self, summary: "Summary") -> Iterator[dict[str, Any]]:
-        """The same as JSON objects: the flat rows, or whole matrices where rows would be wasteful."""
+        """The numbers as JSON objects: the flat rows, or whole matrices where rows would be wasteful."""
         return self.records(summary)
 
     @abstractmethod
     def arrays(self) -> dict[str, np.ndarray]:
-        """The same as named arrays whose first axis is heads."""
+        """The numbers as named arrays whose first axis is heads."""
 
     def labels(self) -> dict[str, np.ndarray]:
         """Labels of the other axes of the arrays, where these are not all queries and all keys."""
@@ -127,7 +127,7 @@ class Summary(Displayed):
         return next((part for part in self.parts if isinstance(part, kind)), None)
 
     def without(self, kind: type[Part]) -> "Summary":
-        """The same without the part of that class."""
+        """The summary without the part of that class."""
         return replace(self, parts=tuple(part for part in self.parts if not isinstance(part, kind)))
 
     def head_names(self, averaged: int) -> list[int | str]:

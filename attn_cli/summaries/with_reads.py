@@ -15,7 +15,7 @@ def reads_each_token(call: Call) -> bool:
 
 
 def with_word_reads(report: Report) -> Report:
-    """The same with what its words read, in the first stream that reads the text; without their parts."""
+    """The report with what its words read, in the first stream that reads the text; without their parts."""
     tokens = report.prompts[0].tokens
     own = [summary for summary in report.summaries if summary.part(UnitReads) and summary.queries == tokens]
     own = [summary for summary in own if summary.place.stream == own[0].place.stream]

@@ -220,7 +220,7 @@ def _layer_name(summary: Summary, summaries: Sequence[Summary]) -> str:
 
 
 def _labels(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
-    """Labels of the axes of the stacked arrays of one stream."""
+    """Named arrays that label the axes of one stream's stacked arrays: layers, heads, queries and keys."""
     first = summaries[0]
     places = [summary.place for summary in summaries]
     labels = {"layers": np.array([place.layer for place in places])}
@@ -246,9 +246,9 @@ def _labels(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
 
 
 def _tokens(prefix: str, tokens: Sequence[Token]) -> dict[str, np.ndarray]:
-    """Texts and ids (-1 for none); where tokens are patches of an image, their rows, columns and pieces likewise.
+    """Named arrays with one entry a token: its text and its id, -1 for none.
 
-    Where some were generated, which ones.
+    Patches of an image add row, column and piece, -1 for other tokens; generated tokens add a flag each.
     """
     ids = [-1 if token.id is None else token.id for token in tokens]
     arrays = {f"{prefix}tokens": np.array([token.text for token in tokens]), f"{prefix}token_ids": np.array(ids)}

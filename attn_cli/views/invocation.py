@@ -34,7 +34,7 @@ class Invocation:
         return [word for given in self.given if given.name in names for word in given.words]
 
     def without(self, names: Collection[str]) -> "Invocation":
-        """The same without these."""
+        """The invocation without these options."""
         return Invocation(tuple(given for given in self.given if given.name not in names))
 
     def words_without(self, names: Collection[str]) -> list[str]:

@@ -18,7 +18,7 @@ def command_line(words: Sequence[str]) -> str:
 
 
 def command_words(words: Sequence[str]) -> str:
-    """The same for an error message: long words are cut.
+    """A command line for an error message: long words are cut.
 
     >>> print(command_words(["inspect", "river bank", "-q"]))
     attn inspect "river bank" -q

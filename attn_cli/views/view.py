@@ -66,7 +66,7 @@ class View:
         return False
 
     def show_recorded(self, report: "Report", recording: "Recording") -> None:
-        """As `show`, with what the model read."""
+        """Show a report beside what the model read, which a recording needs."""
         raise NotImplementedError
 
     def close(self) -> None:

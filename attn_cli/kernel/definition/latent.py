@@ -51,7 +51,10 @@ class Latent:
         return Operands(q, k, v)
 
     def absorbed(self, q: Array) -> Operands:
-        """The same scores from one key head, r + p wide; mixing it gives w c, which `raise_output` completes."""
+        """Queries and one key head, r + p wide, whose products are the scores of all heads.
+
+        Mixing that key head gives w c, which `raise_output` completes.
+        """
         xp = namespace(self.c)
         d = self.up_k.shape[-1]
         inner = q[..., :d] @ xp.matrix_transpose(self.up_k)  # [..., h, n, d] @ [h, d, r]

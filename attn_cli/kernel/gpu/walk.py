@@ -43,7 +43,7 @@ def suits(q: Array, k: Array, v: Array, rule: Rule) -> bool:
 
 
 def can_walk(q: Array, k: Array, v: Array, rule: Rule) -> bool:
-    """The same for tensors on any device, which Triton's interpreter walks."""
+    """True if the kernels can walk a call of tensors on any device, as Triton's interpreter does."""
     return (
         {str(x.dtype) for x in (q, k, v)} <= {str(q.dtype)}
         and str(q.dtype) in _TYPES
@@ -168,7 +168,7 @@ class _Walk:
         return received
 
     def of_rows(self, rows: Sequence[int] | None) -> "_Walk":
-        """The same call, in which no other row than these may attend to anything; itself for None."""
+        """A call in which no other row than these may attend to anything; the call itself for None."""
         if rows is None:
             return self
         first, last = np.zeros_like(self.span.first), np.zeros_like(self.span.last)
@@ -247,7 +247,7 @@ class _Walk:
         return sums
 
     def _within(self, first: np.ndarray, last: np.ndarray) -> "_Walk":
-        """The same call, where row i may attend to keys first[i] .. last[i] - 1."""
+        """A call in which row i may attend to keys first[i] .. last[i] - 1 alone."""
         return replace(self, span=Intervals(first, last))
 
     def top(self, count: int, logsumexp: Array) -> dict[str, np.ndarray]:

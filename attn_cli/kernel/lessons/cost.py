@@ -59,7 +59,7 @@ class LayerSizes:
         return self.heads * cells * self.d
 
     def mix_multiplications(self, cells: int) -> int:
-        """Multiplications of weights times v for all heads, likewise."""
+        """Multiplications of weights times v for all heads, if so many cells of each head's matrix are computed."""
         return self.heads * cells * self.e
 
     @property

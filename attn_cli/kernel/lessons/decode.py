@@ -48,7 +48,7 @@ class DecodingCache:
         self.length += new
 
     def rows(self) -> tuple[Array, ...]:
-        """The arrays `[..., tokens, numbers]` of the tokens so far."""
+        """The cached arrays (keys and values, or latents) of the tokens so far, `[..., tokens, numbers]` each."""
         return tuple(array[..., : self.length, :] for array in self.arrays)
 
     @property

@@ -15,7 +15,7 @@ from attn_cli.arrays import Array
 from attn_cli.kernel.cpu import walk as cpu
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.at_once import walked_at_once
-from attn_cli.kernel.stats.one_walk import MOST_TOP, OneWalk, WalkStats
+from attn_cli.kernel.stats.one_walk import MOST_TOP, NOTED_MOMENTS, OneWalk, WalkStats
 from attn_cli.kernel.stats.wanted import ColumnSums, Pool, RankedKeys, Rows, RowStats, TopK, Wanted
 
 # The fields of `Wanted` that one walk can note; whatever else is wanted is left to bands.
@@ -33,7 +33,7 @@ def compiled_stats(q: Array, k: Array, v: Array, rule: Rule, wanted: Wanted, out
 
 
 def numpy_stats(q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule, wanted: Wanted) -> RowStats | None:
-    """The same of NumPy's arrays, which are left to bands unless they are known to be large; None for float64."""
+    """The wanted statistics of NumPy's arrays; None for float64 and for sizes that bands are as quick with."""
     shapes = (*q.shape, *k.shape, *v.shape)
     if q.dtype == np.float64 or 0 in shapes or not cpu.suits_rule(rule, k.shape[1]):
         return None
@@ -45,7 +45,7 @@ def numpy_stats(q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule, wanted:
 
 
 def stats_of_walks(notes: Notes, wanted: Wanted, m: int, output: Array | None) -> RowStats | None:
-    """The same of m keys, by code that `notes` what one walk does; None where it can't."""
+    """The wanted statistics of m keys, by code that `notes` what one walk does; None where it can't."""
     if not _is_of_weights(wanted):
         return None
     stats = RowStats(wanted)
@@ -61,6 +61,7 @@ def _is_of_weights(wanted: Wanted) -> bool:
     """True if compiled code knows all that is wanted: sums of weights, and the few largest with their scores."""
     return (
         not any(getattr(wanted, x.name) for x in fields(wanted) if x.name not in _KNOWN)
+        and {*wanted.moments} <= {"masked", *NOTED_MOMENTS}
         and all(x.by == "weight" and x.count <= MOST_TOP for x in wanted.tops)
         and all(x.by == "weight" for x in wanted.column_sums)
         and all(_is_plain(pool) for pool in wanted.pools)

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attn_cli.kernel.stats.wanted import MOMENTS, Pool
+from attn_cli.kernel.stats.wanted import Pool
 
-NOTED_MOMENTS = MOMENTS[1:]  # which rows are masked, the largest score says
+# The moments that a walk notes, in the order of the compiled code's arrays; which rows are masked, the maximum says.
+NOTED_MOMENTS = ("maximum", "logsumexp", "weight_sum", "entropy_nats", "distance")
 MOST_TOP = 64  # largest weights of a row
 
 

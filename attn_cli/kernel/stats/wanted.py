@@ -114,7 +114,7 @@ class Wanted:
         return Wanted(rows if self.notes_rows else other.rows, seen=self.seen or other.seen, **both)
 
     def of_rows(self, rows: tuple[int, ...]) -> "Wanted":
-        """The same of these rows, where it is of all rows; without pools."""
+        """The request for these rows where it was for all rows; without pools."""
         columns = tuple(replace(x, rows=rows) if x.rows is None else x for x in self.column_sums)
         return replace(self, rows=rows if self.rows is None else self.rows, column_sums=columns)
 

@@ -129,13 +129,15 @@ _FARTHEST = max(REACH, *(abs(kind.back or 0) for kind in PLACED)) + 1  # as far 
 def _membership_bits(keys: np.ndarray, targets: BatchTargets) -> np.ndarray:
     """Of which kinds each row's key is a target `[h, R]`, one bit each in the order of EXAMPLE_KINDS."""
     rows, own = targets.rows, np.arange(len(targets.rows.real))
-    of_keys = _bits({ANY: ~targets.sinks, WINDOW.name: ~targets.sinks, FIRST.name: own == rows.begin,
-                     DELIMITER.name: rows.delimiters, INDUCTION.name: own > rows.begin}, len(own))  # fmt: skip
+    kinds_of_keys = {ANY: ~targets.sinks, WINDOW.name: ~targets.sinks, FIRST.name: own == rows.begin,
+                     DELIMITER.name: rows.delimiters, INDUCTION.name: own > rows.begin}  # fmt: skip
+    of_keys = _bits(kinds_of_keys, len(own))
     back = np.arange(-_FARTHEST, _FARTHEST + 1)
     near = (back <= REACH) & (back >= -targets.ahead)
     placed = {kind.name: back == kind.back for kind in PLACED}
     others = {WINDOW.name: near, DUPLICATE.name: back != 0, INDUCTION.name: back >= 0}
     of_distances = _bits(placed | others, len(back))
+    assert {*kinds_of_keys, *placed, *others} == {*EXAMPLE_KINDS}, "a kind without a rule would take every row"
     bits: np.ndarray = of_keys[keys] & of_distances[np.clip(own - keys, -_FARTHEST, _FARTHEST) + _FARTHEST]
     bits &= np.where(rows.names[keys] == rows.names, _ALL, _ALL - _BIT[DUPLICATE.name])
     bits &= np.where(rows.names[np.maximum(keys - 1, 0)] == rows.names, _ALL, _ALL - _BIT[INDUCTION.name])

@@ -53,7 +53,12 @@ class RowCounts:
         return self.by_text(counted).sum(axis=-1, dtype=np.float64)
 
     def _count(self, kind: Kind, seen: np.ndarray, on_sinks: np.ndarray | int = 0, *, more: int = 0) -> CountedRows:
-        """Note and return which rows count for a kind of which each row sees so many targets; as `counted_rows`."""
+        """Note and return which rows count for a kind.
+
+        seen      how many targets each row sees `[R]`
+        on_sinks  how many of them are expected sinks
+        more      keys that a row sees beside those of the text, such as a learned sink
+        """
         rows = counted_rows(seen, on_sinks, self.targets.seen, more=more)
         self._note(kind, rows)
         return rows

@@ -32,7 +32,7 @@ def strongest_rows(
 def rows_by_sorting(
     weights: np.ndarray, bits: np.ndarray, least: np.ndarray, order: np.ndarray, most: int
 ) -> np.ndarray:
-    """The same where there is no compiled code."""
+    """The strongest rows by sorting all, where there is no compiled code."""
     (heads, kinds), n = least.shape, weights.shape[1] // len(order)
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
@@ -53,7 +53,7 @@ def rows_by_sorting(
 def _by_compiled_code(
     weights: np.ndarray, bits: np.ndarray, least: np.ndarray, order: np.ndarray, most: int
 ) -> np.ndarray:
-    """The same of float32, uint32, float32 and int64, each contiguous."""
+    """The strongest rows by compiled code, of contiguous float32, uint32, float32 and int64."""
     code, (h, kinds), texts = library(), least.shape, len(order)
     assert code is not None
     rows = np.full((h, kinds, most), -1, np.int64)

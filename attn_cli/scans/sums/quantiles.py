@@ -51,7 +51,7 @@ class Quantiles:
         return Quantiles([_merged(mine, theirs) for mine, theirs in pairs])
 
     def checked(self) -> "Quantiles":
-        """The same; the library's error for digests that it didn't write."""
+        """The digests, each opened once; the library's error for one that it didn't write."""
         for digest in self.digests:
             _read(digest)
         return self

@@ -35,7 +35,10 @@ class StrongestWeights:
             self._of_modules[key] = np.sort(both, axis=-1)[..., -MOST:]
 
     def least_after(self, module: ModuleKey) -> np.ndarray | float:
-        """The weight that an example of a later document needs `[h, kinds]`: more than any of these, which win ties."""
+        """The least weight `[h, kinds]` with which an example of a later document is among the strongest.
+
+        Of equal weights the earlier document's wins.
+        """
         weights = self._of_modules.get(module)
         return 0.0 if weights is None else np.nextafter(weights[..., 0], np.float32(2))
 

@@ -31,7 +31,7 @@ class Moments:
         return cls(count, mean, (apart * apart).sum(axis=-1))
 
     def __or__(self, other: "Moments") -> "Moments":
-        """Of both."""
+        """The sums of both."""
         count = self.count + other.count
         share = other.count / np.maximum(count, 1)
         apart = other.mean - self.mean
@@ -124,7 +124,7 @@ class Ranges:
     even: np.ndarray
 
     def __or__(self, other: "Ranges") -> "Ranges":
-        """Of both."""
+        """The sums of both."""
         return Ranges(self.weight + other.weight, self.even + other.even)
 
 

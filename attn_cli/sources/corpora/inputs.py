@@ -42,7 +42,7 @@ class CorpusFile:
 
     @property
     def path(self) -> Path:
-        """Its path."""
+        """The path of the file."""
         return expanded(self.name)
 
     @property

@@ -69,7 +69,7 @@ class ChangedKeys(Part):
             yield cell | {one.name: number for one, number in zip(_NUMBERS, numbers, strict=True)}
 
     def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """The same, each with the other query and the change of the whole row."""
+        """One object per row: its keys, the other query, and the change of the whole row."""
         places = np.ndindex(*self.keys.shape)
         for (at, row, _), record in zip(places, self.records(summary), strict=True):
             other = int(self.other_rows[row])

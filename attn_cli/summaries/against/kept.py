@@ -36,7 +36,7 @@ class KeptRows(Call):
 
     @property
     def like(self) -> np.ndarray:
-        """The weights."""
+        """The weights, whose device and library others follow."""
         return self.weights
 
     @property

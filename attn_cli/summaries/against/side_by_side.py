@@ -35,7 +35,7 @@ class RowBlock:
 
 @dataclass(frozen=True, eq=False)
 class SideBySide:
-    """A call, and the one of the same layer in another text or model.
+    """A call beside the call of the same layer in another text or model.
 
     rows  its queries and those of the other side by side
     keys  likewise
@@ -54,7 +54,7 @@ class SideBySide:
             )
 
     def paired(self, picked: Sequence[int] | None = None) -> np.ndarray:
-        """The rows that have a partner `[r]`; of `picked` ones only those."""
+        """The query rows `[r]` that have a partner in the other text; of `picked` rows those alone."""
         if picked is None:
             return self.rows.first
         return self.rows.first[np.isin(self.rows.first, list(picked))]

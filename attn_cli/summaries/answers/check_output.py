@@ -34,7 +34,7 @@ class CheckOutput:
         return self.arrays[what].precision.tolerance if self.own_tolerance is None else self.own_tolerance
 
     def wanted(self, call: Call) -> Wanted:
-        """No statistics."""
+        """No row statistics: it needs the output alone."""
         return Wanted()
 
     def part(self, call: Call, stats: RowStats) -> Check:

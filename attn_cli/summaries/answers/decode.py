@@ -134,7 +134,7 @@ class WalkDecoding:
     """Decodes a call from a cache, by its q, k and v."""
 
     def wanted(self, call: Call) -> Wanted:
-        """No statistics."""
+        """No row statistics: it needs queries, keys and values."""
         return Wanted()
 
     def part(self, call: Call, stats: RowStats) -> Decoding:
@@ -191,7 +191,7 @@ class WalkDecoding:
 
 
 def _variants(layer: LayerSizes) -> tuple[tuple[str, LayerSizes], ...]:
-    """The same heads with other keys, the largest cache first."""
+    """The caches of other sorts of attention with as many heads, the largest first."""
     h = layer.heads
     plain = replace(layer, kv_heads=h, rank=0, shared=0)
     variants = [("multi-head", plain)]

@@ -199,7 +199,7 @@ class CollectedKinds:
 
 
 def _together(one: Summary, other: Summary) -> Summary:
-    """The same heads on the texts of both; sinks and tokens are those of the first."""
+    """The summary of a layer's heads on the texts of both; its tokens and sinks are those of the first."""
     first, second = one.part(HeadKinds), other.part(HeadKinds)
     assert first is not None and second is not None
     return replace(one, parts=(replace(first, texts=first.texts + second.texts),))

@@ -127,7 +127,7 @@ class LogitKeys(Answer):
 
     @property
     def listed(self) -> Sequence[KeyLogit | HeadLogit]:
-        """The keys or heads that are listed."""
+        """The first `count` keys, or heads, by what they add to the logit of the answer; smallest first if `turned`."""
         rows: Sequence[KeyLogit | HeadLogit] = self.by_head if self.of == "heads" else self.by_key
         return (rows[::-1] if self.turned else rows)[: self.count]
 

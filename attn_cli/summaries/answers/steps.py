@@ -152,7 +152,7 @@ class WalkSteps:
         self.picked_rows = rows
 
     def wanted(self, call: Call) -> Wanted:
-        """No statistics."""
+        """No row statistics: it needs queries, keys and values."""
         return Wanted()
 
     def part(self, call: Call, stats: RowStats) -> Steps:

@@ -18,7 +18,12 @@ _SAME = 16.0  # times the noise that a model's numbers differ by at most where l
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """One array's errors, and these in units of what is allowed `[p, heads]`: above 1 is wrong."""
+    """The errors of one of a dump's arrays against the model's, at p positions.
+
+    placed  the array and where in the model it stands
+    errors  at each position and head
+    over    the same as multiples of the error that rounding explains `[p, heads]`: above 1 is wrong
+    """
 
     placed: Placed
     errors: Errors
@@ -58,7 +63,7 @@ class Compared:
 
     @property
     def noise(self) -> float:
-        """The honest difference there, relative likewise."""
+        """The difference that rounding explains there, relative to the same size."""
         over = float(self.over[self.at_worst])
         return self.error / over / 4 if over > 0 and np.isfinite(over) else 0.0
 

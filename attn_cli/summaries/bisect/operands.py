@@ -25,7 +25,7 @@ class HeadCounts:
     keys: int | None = None
 
     def of(self, side: str) -> int | None:
-        """That of q, k or v."""
+        """The number for q, k or v."""
         return self.queries if side == "q" else self.keys
 
 

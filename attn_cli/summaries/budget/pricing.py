@@ -1,4 +1,4 @@
-"""From texts that ran once to the answer: single losses, all layers rounded, a plan, and the plan on other texts."""
+"""The cost of a smaller cache in bits a token: single windows and roundings, a plan of many, and it on other texts."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

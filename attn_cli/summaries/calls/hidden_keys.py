@@ -1,7 +1,7 @@
 """A call with some keys hidden: an attention sink, special tokens, or what a reader doesn't want to see."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from attn_cli.summaries.calls.derived import DerivedCall
 
 _MOST_CELLS = 32  # hidden keys whose weights are noted for every row
 _LEAST_LEFT = 1e-3  # of a head's weight
+# The wishes that are answered by subtraction, and the moments that are sums over keys; bands answer all others.
+_SUBTRACTED = {"moments", "key_sets", "column_sums"}
+_SUMS = {"masked", "weight_sum", "entropy_nats", "distance"}
 
 
 @dataclass
@@ -31,7 +34,7 @@ class HiddenWeight:
 
 
 class HiddenKeys(DerivedCall):
-    """The same call without some of its keys, under the same numbers.
+    """A call without some of its keys; those left keep their numbers.
 
     hidden  the keys, ascending
     weight  counts the weight that is hidden
@@ -118,10 +121,10 @@ class HiddenKeys(DerivedCall):
 
 
 def _is_simple(wanted: Wanted) -> bool:
-    """True if only sums over keys of all rows are wanted: neither the largest, nor the terms of the sum."""
-    others = (wanted.rows is not None, wanted.vectors, wanted.distance_edges, wanted.seen, wanted.tops, wanted.pools)
-    of_all_keys = {"maximum", "logsumexp"} & {*wanted.moments}
-    return not any(others) and not of_all_keys and all(keys.shape[1] == 1 for keys in wanted.key_sets)
+    """True if only sums over keys of all rows are wanted from which those of hidden keys can be subtracted."""
+    others = [x.name for x in fields(wanted) if getattr(wanted, x.name) != x.default and x.name not in _SUBTRACTED]
+    of_sums = {*wanted.moments} <= _SUMS
+    return not others and of_sums and all(keys.shape[1] == 1 for keys in wanted.key_sets)
 
 
 def _less(sums: np.ndarray | None, of_hidden: np.ndarray) -> np.ndarray | None:

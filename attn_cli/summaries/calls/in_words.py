@@ -80,13 +80,13 @@ def has_words(tokens: Sequence[Token]) -> bool:
 
 
 def prompt_in_words(prompt: Prompt) -> Prompt:
-    """The same text with words in place of tokens, in every stream."""
+    """The prompt with words in place of tokens, in every stream."""
     others = {stream: words_of(tokens).labels for stream, tokens in prompt.others.items()}
     return replace(prompt, tokens=words_of(prompt.tokens).labels, others=others)
 
 
 class InWords(DerivedCall):
-    """The same call between words: weights summed over the tokens of a key word, then averaged over those of a query.
+    """A call between words: weights summed over the tokens of a key word, then averaged over those of a query.
 
     So a row's sum is the mean of its tokens' row sums. Scores of words are the logarithms of these weights: only
     exponentials of scores, normalised over their row, can be summed and averaged. They are not what the model

@@ -24,7 +24,7 @@ _NUMBERS = 2**24  # of vectors that are held at once: 64 MiB in float32
 
 
 class ReadShares(DerivedCall):
-    """The same call, whose bands also carry the share of each key in what its row reads.
+    """A call whose bands also carry the share of each key in what its row reads.
 
     by        "value": w_ij |v_j|, "output": w_ij |v_j W_O|, each with the rows of W_O that belong to the head
     each      whether bands get the shares of every head
@@ -154,7 +154,11 @@ def products_of_heads(v: Array, matrix: Array) -> Array:
 
 
 def joint_squares(weights: Array, products: Array) -> Array:
-    """w G w over the heads of every cell: weights `[h, b, c]` and products `[c, h, h]` to squares `[b, c]`."""
+    """The squared length `[b, c]` of what all heads together write in each cell.
+
+    weights   of each head `[h, b, c]`
+    products  of what two heads write from a key at weight 1, the dot products `[c, h, h]`
+    """
     xp = namespace(weights)
     by_key = xp.permute_dims(weights, (2, 1, 0))  # [c, b, h]
     squares = xp.matrix_transpose(xp.sum((by_key @ products) * by_key, axis=-1))  # [b, c]

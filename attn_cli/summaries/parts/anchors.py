@@ -215,7 +215,7 @@ class _Watcher:
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Drop what was collected, for a pass that begins anew."""
         self.summaries: list[Summary] = []
 
     def visit(self, call: Call) -> None:

@@ -271,7 +271,7 @@ class _Watcher:
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Drop what was collected, for a pass that begins anew."""
         self.summaries: list[Summary] = []
         self.hidden = HiddenWeight()
         self._shares: SharesOfParts | None = None

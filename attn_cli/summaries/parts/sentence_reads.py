@@ -80,7 +80,7 @@ class SentenceReadsReducer:
         self.orders = _shuffled_orders(len(sentences))
 
     def start(self, call: Call) -> None:
-        """Allocate."""
+        """Allocate the sums, for the sizes of a call."""
         count = len(self.sizes)
         self.sums = np.zeros((call.h, count, count))  # weights of the rows of a sentence on each sentence
 

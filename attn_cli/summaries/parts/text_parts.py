@@ -161,7 +161,7 @@ def _numbered(places: Sequence[tuple[int, int]], noun: str) -> list[PartSpan]:
 
 
 def _written(prompt: Prompt, cut: str | None) -> list[PartSpan]:
-    """The spans of what the model generated: cut likewise, or one."""
+    """The spans of what the model generated: cut as the text is, or one."""
     if prompt.generated is None or prompt.generated.start is None or not prompt.generated.tokens:
         return []
     start, end = prompt.generated.start, len(prompt.text)

@@ -25,18 +25,18 @@ class Masked(Part):
             yield {"layer": summary.place.layer, "head": head, "masked_rows": count}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`masked_rows`."""
+        """`masked_rows` `[h]`."""
         return {"masked_rows": self.rows}
 
 
 class MaskedRows:
-    """Collects `Masked`."""
+    """Collects the number of masked rows of a call."""
 
     def wanted(self, call: Call) -> Wanted:
         """The statistic that tells masked rows."""
         return Wanted(moments=("masked",))
 
     def part(self, call: Call, stats: RowStats) -> Masked:
-        """The counts."""
+        """The number of masked rows of each head."""
         assert stats.masked is not None
         return Masked(stats.masked.sum(axis=-1))

@@ -34,7 +34,7 @@ class Outputs(Part):
         yield {"layer": summary.place.layer, "batch": summary.place.text, "names": list(self.names)} | self.arrays()
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`output`."""
+        """`output` `[h, n, e]`."""
         return {"output": self.values}
 
 

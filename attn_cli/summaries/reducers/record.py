@@ -35,11 +35,11 @@ class Recorded(Part):
     layer: RecordedLayer
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """None."""
+        """Nothing: a recording has a format of its own."""
         return iter(())
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """None."""
+        """Nothing: a recording has a format of its own."""
         return {}
 
 

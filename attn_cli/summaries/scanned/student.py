@@ -50,7 +50,7 @@ def _critical(dof: Floats, p: float) -> Floats:
 
 @lru_cache(64)
 def _points(dofs: tuple[float, ...], p: float) -> tuple[float, ...]:
-    """The same for different dofs, by Newton's method.
+    """The critical t for different degrees of freedom, by Newton's method; NaN for 0 degrees and below.
 
     It starts at the normal distribution's point, which is too small, and from there on p falls ever more
     slowly: no step goes too far.

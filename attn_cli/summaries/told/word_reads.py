@@ -118,7 +118,7 @@ class UnitReadsReducer:
         np.add.at(self.sums, self.unit[band.start : band.stop], np.add.reduceat(shares, self.starts[:-1], axis=1))
 
     def result(self) -> UnitReads:
-        """The shares."""
+        """The shares of what each word reads, of all calls."""
         return UnitReads(self.sums / np.diff(self.starts)[:, None])
 
 

@@ -42,7 +42,7 @@ def draw(answer: ScanHead, report: Report, screen: Screen) -> Iterator[Renderabl
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the heads of its kind, or those of induction; its examples have lines of their own."""
+    """The next command: the heads of this head's kind; for a head of none, the ten strongest induction heads."""
     answer = report.answer
     assert isinstance(answer, ScanHead)
     if answer.head.kind is not None:

@@ -153,7 +153,7 @@ def _named(name: str, pieces: Sequence[str], screen: Screen) -> Iterator[Text]:
 
 
 def _columns(name: str, pieces: Sequence[str], screen: Screen) -> Iterator[Text]:
-    """The same in columns, two or more of which stand side by side where the screen is wide enough."""
+    """The lines in columns, two or more of which stand side by side where the screen is wide enough."""
     width = max(cell_len(piece) for piece in pieces)
     room = screen.width - (_MARGIN if screen.width >= _NARROW else 2)
     columns = max(1, (room + 3) // (width + 3))

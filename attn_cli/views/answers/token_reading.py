@@ -124,7 +124,10 @@ def _captions(
 
 
 def _heads(seen: Seen, left_out: set[int]) -> list[tuple[float, str, list[tuple[str, float]], str]]:
-    """The heads that give another key 0.1 or more that is no sink: weight, name, their keys, what they do."""
+    """Heads in which the token gives 0.1 or more to a key that isn't left out, by their largest such weight.
+
+    A tuple each: that weight, the name, keys with their weights, and what the head does in words.
+    """
     found = []
     for summary, part in seen:
         for at in range(len(part.keys)):

@@ -172,7 +172,7 @@ def _spread(layer: RecordedLayer, head: int) -> float:
 
 
 def _size(heads: Sequence[PackedHead]) -> int:
-    """Their bytes."""
+    """The bytes that these heads take on the page."""
     return sum(len(head.data) for head in heads)
 
 

@@ -96,7 +96,7 @@ def inline_html(report: Report, most: int, more: str) -> str:
 
 
 def static_screen(reports: list[Report]) -> StaticScreen:
-    """The same screens for readers of an interactive page who have no script."""
+    """The screens for readers of an interactive page who have no script."""
     html = _recorded(reports).export_html(theme=LIGHT, code_format="{stylesheet}\n" + _PRE + "\0<pre>{code}</pre>")
     css, _, code = html.encode("utf-8", "backslashreplace").decode().partition("\0")
     return StaticScreen(code, css)

@@ -55,7 +55,7 @@ def answer(
 def answer_each(
     texts: Iterator[str | InputError], view: View, report_of: Callable[[int, str], Report], *, lines: bool, quiet: bool
 ) -> ExitCode:
-    """As `answer`, every text by itself: what its report raises is an error of that text."""
+    """Answer every text by itself: what the report of one raises is an error of that text, and the others go on."""
     return answer(
         texts, view, report_of, lambda reports, _: ((report, None) for report in reports), lines=lines, quiet=quiet
     )

@@ -40,7 +40,7 @@ class TextResult:
         return tuple(self.text.rows) if self.text.rows else deciding_rows(self.text.prompt)
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Drop what was collected, for a pass that begins anew."""
         self.hidden = HiddenNotes()
         self.summaries.clear()
         self.recorded.clear()

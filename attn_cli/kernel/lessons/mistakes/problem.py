@@ -56,7 +56,7 @@ class Problem:
         return np.asarray(expand_groups(self.v, len(self.q)))
 
     def attended(self, name: str, words: str, rule: Rule) -> "Mistake":
-        """The same by another rule."""
+        """Weights and output of the problem by another rule."""
         return attended(name, words, self.q, self.k, self.v, rule)
 
     def mixed(self, name: str, words: str, weights: Callable[[], np.ndarray]) -> "Mistake":

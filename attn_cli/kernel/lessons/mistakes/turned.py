@@ -94,7 +94,7 @@ def turned_mistakes(problem: Problem, turning: Turning) -> Iterator[WrongPair]:
 
 
 def _other_pairs(turn: _Turn) -> _Turn | None:
-    """The same columns in the other layout; None for a single pair."""
+    """The columns of rotary pairs in the other layout, halves or neighbours; None for a single pair."""
     columns = sorted([*turn.first, *turn.second])
     half = len(columns) // 2
     if half < 2:

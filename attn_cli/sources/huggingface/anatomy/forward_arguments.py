@@ -33,7 +33,7 @@ def first_float_input(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> torch
 def with_first_float_input(
     args: tuple[Any, ...], kwargs: Mapping[str, Any], x: torch.Tensor
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The same arguments with another tensor in place of the first of floats."""
+    """The arguments with another tensor in place of the first of floats."""
     for at, value in enumerate(args):
         if isinstance(value, torch.Tensor) and value.is_floating_point():
             return (*args[:at], x, *args[at + 1 :]), dict(kwargs)

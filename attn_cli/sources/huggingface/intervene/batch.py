@@ -33,7 +33,7 @@ class InterventionBatch:
 
     @property
     def size(self) -> int:
-        """S."""
+        """The number of interventions, S."""
         return len(self.interventions)
 
     def ablated(self, layer: int, stream: str, h: int, n: int) -> torch.Tensor | None:

@@ -62,7 +62,7 @@ class LoadedModel:
 
     @property
     def of_transformers(self) -> PreTrainedModel:
-        """The same as a model of transformers; LoadError for another library's module."""
+        """The loaded model, known to be one of transformers; LoadError for another library's module."""
         if not isinstance(self.model, PreTrainedModel):
             raise LoadError(f"{self.about['model']} is not a model of transformers, and this needs its embeddings",
                             "attn heads, top and matrix show any torch module")  # fmt: skip

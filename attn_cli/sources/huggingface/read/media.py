@@ -37,7 +37,7 @@ class Audio:
     file: str
 
     def at(self, rate: int) -> "Audio":
-        """The same audio, resampled to `rate` samples per second.
+        """The audio, resampled to `rate` samples per second.
 
         Raises InputError if the rates differ and the package soxr is missing: simpler resampling would alias high
         frequencies to low ones.

@@ -81,7 +81,10 @@ class Projections:
         return projection
 
     def ungated(self, path: str, layer: int) -> OutputProjection:
-        """The same; LoadError also for a gate or norm between heads and W_O: each row then writes in its own way."""
+        """W_O behind the attention module at `path`, which follows the heads at once.
+
+        Raises LoadError where it wasn't found, and behind a gate or norm, with which each row writes in its own way.
+        """
         projection = self.at(path, layer)
         if projection.how == "gate":
             raise LoadError(

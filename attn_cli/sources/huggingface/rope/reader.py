@@ -32,7 +32,11 @@ class _Run:
         return [output for _, _, output in self.steps]
 
     def pre_rope_outputs(self) -> list[Any]:
-        """The outputs but those of norms of what no module put out: such a norm may come after the rotation."""
+        """Outputs of the modules that ran before the rotation of queries and keys.
+
+        A norm counts only if what it norms was put out by a module or given to the layer: any other norm may come
+        after the rotation.
+        """
         memory = {_memory(x) for value in (*self.given, *self.outputs) for x in _tensors(value)}
         return [
             output
@@ -157,5 +161,5 @@ def _of_text(pair: tuple[torch.Tensor, torch.Tensor], text: int, keys: int) -> I
 
 
 def _numbers(x: torch.Tensor) -> np.ndarray:
-    """As float64, in NumPy."""
+    """The numbers of a tensor as a NumPy array of float64."""
     return to_numpy(at_least_float32(x)).astype(np.float64)

@@ -141,7 +141,7 @@ class _NormedLater:
         return None
 
     def output(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> torch.Tensor | None:
-        """None, likewise."""
+        """None: what attention writes is right."""
         return None
 
 

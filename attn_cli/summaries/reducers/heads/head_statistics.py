@@ -94,7 +94,11 @@ class HeadMeans:
         }
 
     def taken(self, stats: RowStats, rows: Rows = None, *, rescale: bool) -> list[Heads]:
-        """The statistics of each text; of `rows` alone, None for all."""
+        """The statistics of heads in each text, made of the row statistics of a call.
+
+        rows     the query rows over which they are means; None for all
+        rescale  weights are divided by their sum over the keys that are not hidden
+        """
         of_rows = HeadRows(stats, self.texts, self.keys, rows, rescale)
         live, columns = of_rows.live_rows, self.means(of_rows)  # [h, texts]
         rest = of_rows.rest if rescale or self.texts.any.hides else None
@@ -130,15 +134,15 @@ class HeadStatistics:
         return HeadMeans.of([Alignment.of(call)]).wanted(self.rows)
 
     def part(self, call: Call, stats: RowStats) -> Heads:
-        """The means."""
+        """The statistics of every head of the call."""
         return HeadMeans.of([Alignment.of(call)]).taken(stats, self.rows, rescale=self.rescale)[0]
 
     def wanted_of_texts(self, packed: PackedCall) -> Wanted:
-        """As `wanted`, of packed texts."""
+        """The row statistics of packed texts that it needs."""
         return self._of_texts(packed)[1]
 
     def parts_of_texts(self, packed: PackedCall, stats: RowStats) -> Sequence[Heads]:
-        """As `part`, for each of packed texts."""
+        """The statistics of every head, for each of packed texts."""
         means, _ = self._of_texts(packed)
         return means.taken(replace(stats, wanted=means.wanted()), rescale=self.rescale)
 

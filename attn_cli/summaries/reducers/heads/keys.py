@@ -33,11 +33,11 @@ class FixedKey(Cell):
     key: int
 
     def exists(self, alignment: Alignment) -> bool:
-        """Always."""
+        """True: every row has it."""
         return True
 
     def keys(self, alignment: Alignment) -> np.ndarray:
-        """The same for all."""
+        """The one key, for all rows."""
         return np.full(alignment.n, self.key)
 
 

@@ -94,7 +94,7 @@ class JudgedKinds:
 
     @property
     def number(self) -> np.ndarray:
-        """The same, NaN for kinds of under 16 rows, which are not judged.
+        """The number by which the kind is judged; NaN for kinds of under 16 rows, which are not judged.
 
         Of heads that find content numbers from 0.5 on stand from 8 rows on: sharp scores of a network that learned
         nothing reach less.

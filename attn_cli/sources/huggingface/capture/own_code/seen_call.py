@@ -44,7 +44,7 @@ class SeenCall(Call):
 
     @property
     def like(self) -> torch.Tensor:
-        """The weights."""
+        """The weights, whose device and library others follow."""
         return self.weights
 
     @property
