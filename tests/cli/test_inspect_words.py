@@ -3,8 +3,11 @@
 import itertools
 import re
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from attn_cli.summaries.told import word_reads
 from tests.cli.test_one_screen import MARY, MINILM, SCREEN, SMOL
@@ -128,3 +131,19 @@ def test_one_token_is_a_screen(more: tuple[str, ...]) -> None:
     run = attn("inspect", RIVER, "-t", "bank", *more)
     assert run.code == 2
     assert "attn top" in run.errors
+
+
+def test_a_share_of_next_to_nothing_is_no_finding(tmp_path: Path, llama: Path) -> None:
+    """Of a text of forty tokens read evenly no token is said to be read most."""
+    text = "the cat sat on a photo of what is here " * 4
+    even = tmp_path / "even"
+    model = AutoModelForCausalLM.from_pretrained(llama)
+    with torch.no_grad():
+        for name, weights in model.named_parameters():
+            if "q_proj" in name:
+                weights.zero_()
+    model.save_pretrained(even)
+    AutoTokenizer.from_pretrained(llama).save_pretrained(even)
+    run = attn("inspect", text, "-m", even, "-t", "39", terminal=True, env=SCREEN)
+    assert re.search(r"no token gets 0\.05 of what 39 \w+\s+reads: the most is 0\.0[234]\d", run.text)
+    assert "reads 3" not in run.text

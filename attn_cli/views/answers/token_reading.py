@@ -82,6 +82,9 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     return on_same_input("matrix", report, invocation, "-H", named[0][1])
 
 
+_LEAST_SHARE = 0.05  # of what a token reads, for a sentence that it reads another most
+
+
 def _first_stream(report: Report) -> Seen:
     seen = list(report.parts_of(DecidingRows))
     stream = seen[0][0].place.stream
@@ -93,6 +96,9 @@ def _sentence(readers: str, keys: Sequence[Token], rows: Sequence[int], past: Se
     own = float(shares[list(rows)].sum()) if max(rows) < len(shares) else 0.0
     if not past:
         return f"{readers} reads itself and sinks alone"
+    if shares[past[0]] < _LEAST_SHARE:
+        return (f"no token gets {_LEAST_SHARE} of what {readers} reads: the most is {shares[past[0]]:.3f}, of "
+                f"{token_label(keys[past[0]])}; itself {own:.2f}")  # fmt: skip
     most = ", ".join(f"then {token_label(keys[key])} {shares[key]:.2f}" for key in past[1:2])
     return (f"{readers} reads {token_label(keys[past[0]])} most: {shares[past[0]]:.2f} of all that it reads"
             + (f", {most}" if most else "") + f"; itself {own:.2f}")  # fmt: skip
