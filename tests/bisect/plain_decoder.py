@@ -54,8 +54,6 @@ def rounded(x: np.ndarray, precision: str) -> np.ndarray:
     if precision == "bfloat16":
         bits = x.view(np.uint32)
         return ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
-    if precision == "float16":
-        return x.astype(np.float16).astype(np.float32)
     return x
 
 
@@ -67,9 +65,7 @@ def four_bits(x: np.ndarray) -> np.ndarray:
     largest = np.take_along_axis(blocks, np.abs(blocks).argmax(1)[:, None], 1)
     step = (largest / -8).astype(np.float16).astype(np.float32)
     safe = np.where(step == 0, 1, step)
-    return (np.clip(np.floor(blocks / safe + 8.5), 0, 15) - 8).reshape(x.shape) * np.repeat(step, 32, 1).reshape(
-        x.shape
-    )
+    return ((np.clip(np.floor(blocks / safe + 8.5), 0, 15) - 8) * step).reshape(x.shape)
 
 
 class Port:
@@ -103,9 +99,7 @@ class Port:
         """The whole pass."""
         s = self.s
         ids = np.asarray(list(ids))
-        x = self.w["embed"][np.roll(ids, 1) if self.has("tokens+1") else ids]
-        if self.has("tokens+1"):
-            x[0] = self.w["embed"][ids[0]]
+        x = self.w["embed"][np.append(ids[0], ids[:-1]) if self.has("tokens+1") else ids]
         if not self.has("embedding-scale-missing"):
             x = x * np.float32(s.embedding_scale)
         if "positions" in self.w:
