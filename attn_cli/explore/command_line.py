@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from attn_cli.errors import InputError
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.viewpoint import Viewpoint
 
@@ -46,6 +47,8 @@ def command_words(origin: LineOrigin, scene: Scene, view: Viewpoint) -> list[str
     options += _token_options(scene, view)
     if view.pane == "text" and not view.by_column:
         return origin.words("top", [*options, "-t", str(view.query), "-k", str(scene.text_lines(view)[1])])
+    if view.pane not in ("matrix", "text"):
+        raise InputError(f"no command gives what {view.pane} shows")
     key = ["--key", str(view.key)] if view.pane == "text" and not _has_other_text(view) else []
     return origin.words("matrix", [*options, *key, *_look_options(view)])
 

@@ -1,6 +1,6 @@
 """The masks of `--mask`: one entry per name, from which --help, error messages and masks are made.
 
-To add a mask: its class in `kernel.definition.masks`, an entry in `MASKS`, a test.
+How a mask is added, here and elsewhere, stands in `attn guide working`.
 """
 
 import math
