@@ -3,8 +3,6 @@
 from attn_cli._version import __version__ as __version__
 from attn_cli.attention_call import AttentionCall as AttentionCall
 from attn_cli.errors import AttnError as AttnError
-from attn_cli.intervention import HeadPlace as HeadPlace
-from attn_cli.intervention import Intervention as Intervention
 from attn_cli.kernel.definition.dense import Attention as Attention
 from attn_cli.kernel.definition.dense import attend as attend
 from attn_cli.kernel.definition.masks import Causal as Causal
@@ -12,6 +10,8 @@ from attn_cli.kernel.definition.masks import Given as Given
 from attn_cli.kernel.definition.masks import Keys as Keys
 from attn_cli.kernel.definition.masks import Window as Window
 from attn_cli.kernel.definition.rule import Rule as Rule
+from attn_cli.model.intervention import HeadPlace as HeadPlace
+from attn_cli.model.intervention import Intervention as Intervention
 from attn_cli.notebook.commands import Findings as Findings
 from attn_cli.notebook.commands import Table as Table
 from attn_cli.notebook.commands import heads as heads

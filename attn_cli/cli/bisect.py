@@ -13,8 +13,8 @@ from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.dump import Dump
 from attn_cli.errors import ExitCode, InputError
+from attn_cli.model.source import Referring, Source
 from attn_cli.prompt import Prompt, Token
-from attn_cli.source import Referring, Source
 from attn_cli.sources import is_recording, is_table
 from attn_cli.sources.dumps import TOKENS, open_dump
 from attn_cli.sources.dumps.recorders import RECORDERS, recorder_text

@@ -12,7 +12,7 @@ from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.errors import ExitCode, InputError
-from attn_cli.source import Predicting, Source
+from attn_cli.model.source import Predicting, Source
 from attn_cli.sources import is_recording, is_table
 from attn_cli.summaries.budget.asked import DEFAULT_BITS, Asked
 from attn_cli.summaries.budget.engines import engine_files

@@ -11,9 +11,9 @@ from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.progress import running_model
 from attn_cli.errors import ExitCode, InputError
+from attn_cli.model.source import Source
 from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
-from attn_cli.source import Source
 from attn_cli.summaries.answers.compare import Journey, comparison_of
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.pull import PullOfKeys

@@ -28,10 +28,10 @@ from attn_cli.explore.command_line import LineOrigin
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.session import Outside, Session
 from attn_cli.explore.viewpoint import Viewpoint
+from attn_cli.model.source import Source
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.selection import Selection
 from attn_cli.selection_syntax import selection_of
-from attn_cli.source import Source
 from attn_cli.sources import DEFAULT_MODEL, is_recording, is_table
 from attn_cli.sources.files.raw import nearest_name
 from attn_cli.sources.memory import free_memory

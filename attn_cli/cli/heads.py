@@ -16,7 +16,7 @@ from attn_cli.cli.kit.run.text_run import run
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.errors import ExitCode, InputError
-from attn_cli.source import Source
+from attn_cli.model.source import Source
 from attn_cli.sources import is_recording
 from attn_cli.summaries.against.head_changes import head_changes
 from attn_cli.summaries.answers.kinds import CollectedKinds, KindMap, with_kinds

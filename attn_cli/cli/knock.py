@@ -11,10 +11,10 @@ from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.errors import ExitCode, InputError
-from attn_cli.score_writers import ReadsWriters
+from attn_cli.model.score_writers import ReadsWriters
+from attn_cli.model.source import Predicting, Source
 from attn_cli.selection import Selection
 from attn_cli.selection_syntax import selection_of
-from attn_cli.source import Predicting, Source
 from attn_cli.sources import is_recording, is_table
 from attn_cli.summaries.answers.edges import edges_of
 from attn_cli.summaries.answers.knock import (

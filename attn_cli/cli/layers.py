@@ -13,8 +13,8 @@ from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.progress import running_model
 from attn_cli.errors import ExitCode, InputError
+from attn_cli.model.source import Source
 from attn_cli.prompt import Prompt
-from attn_cli.source import Source
 from attn_cli.sources import DEFAULT_MODEL, is_recording, is_table
 from attn_cli.summaries.answers.layers import LayerMap
 from attn_cli.summaries.report import Report

@@ -17,8 +17,8 @@ from attn_cli.cli.kit.run.plan import CommandPlan, PickedRows, measure_of
 from attn_cli.cli.kit.run.text_run import run
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.errors import ExitCode, InputError
+from attn_cli.model.source import Source
 from attn_cli.prompt import Prompt
-from attn_cli.source import Source
 from attn_cli.sources.memory import check_memory
 from attn_cli.summaries.against.change_matrix import ChangeMatrix, change_matrix
 from attn_cli.summaries.against.side_by_side import SideBySide

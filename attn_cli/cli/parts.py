@@ -19,9 +19,9 @@ from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.errors import ExitCode, InputError
+from attn_cli.model.source import Predicting, Source
 from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
-from attn_cli.source import Predicting, Source
 from attn_cli.summaries.answers.logit_keys import logit_keys
 from attn_cli.summaries.calls.hidden_keys import HiddenWeight
 from attn_cli.summaries.parts.answer import read_parts

@@ -11,7 +11,7 @@ from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.progress import running_model
 from attn_cli.errors import ExitCode, InputError
-from attn_cli.model_blocks import BlockVectors
+from attn_cli.model.blocks import BlockVectors
 from attn_cli.summaries.answers.plane import plane as points_in_plane
 from attn_cli.summaries.report import Report
 

@@ -15,8 +15,8 @@ from attn_cli.dump import Dump
 from attn_cli.errors import ExitCode, InputError, reason
 from attn_cli.kernel.definition.masks import Causal, Open
 from attn_cli.kernel.definition.rule import Rule
+from attn_cli.model.source import Referring, Source
 from attn_cli.prompt import Prompt, Token
-from attn_cli.source import Referring, Source
 from attn_cli.sources import is_recording, is_table
 from attn_cli.sources.dumps import TOKENS, open_dump
 from attn_cli.summaries.answers.recorded_dump import FarthestRow, recording_of_dump, rules_of

@@ -15,10 +15,10 @@ from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.scan_progress import ScanLine
 from attn_cli.errors import ExitCode, InputError
+from attn_cli.model.source import Source
 from attn_cli.scans.read.scan_options import ScanOptions
 from attn_cli.scans.run.scan import Running, run_scan
 from attn_cli.selection_syntax import selection_of
-from attn_cli.source import Source
 from attn_cli.sources import is_table
 from attn_cli.sources.corpora import KINDS, Corpus, open_corpus
 from attn_cli.text import counted, excerpt

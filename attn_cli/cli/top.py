@@ -15,8 +15,8 @@ from attn_cli.cli.kit.run.plan import CommandPlan, measure_of
 from attn_cli.cli.kit.run.text_run import each_report, run
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.errors import ExitCode, InputError
+from attn_cli.model.source import Source
 from attn_cli.prompt import Token
-from attn_cli.source import Source
 from attn_cli.sources import is_recording, is_table
 from attn_cli.summaries.against.changed_keys import changed_keys
 from attn_cli.summaries.answers.through import through

@@ -10,11 +10,11 @@ import numpy as np
 from attn_cli.call import Call
 from attn_cli.display import Displayed
 from attn_cli.errors import InputError
+from attn_cli.model.source import Source
 from attn_cli.notebook.models import Model, Numbers, Opening, opened, selected
 from attn_cli.prompt import Prompt
 from attn_cli.recording import Recording
 from attn_cli.selection import Selection
-from attn_cli.source import Source
 from attn_cli.sources import DEFAULT_MODEL
 from attn_cli.sources.memory import check_memory
 from attn_cli.summaries.answers.record import record as record_source

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Literal, Unpack
 
 from attn_cli.errors import InputError
+from attn_cli.model.source import Predicting, Source
 from attn_cli.notebook.models import Model, Numbers, Opening, opened, selected
 from attn_cli.prompt import Prompt
-from attn_cli.source import Predicting, Source
 from attn_cli.sources import DEFAULT_MODEL
 from attn_cli.summaries.answers import kinds as of_kinds
 from attn_cli.summaries.answers import knock as of_knock

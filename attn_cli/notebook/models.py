@@ -6,11 +6,11 @@ from importlib import import_module
 from typing import Any, TypeAlias, TypeGuard, cast
 
 from attn_cli.errors import InputError
+from attn_cli.model.source import Source
 from attn_cli.prompt import Prompt
 from attn_cli.recording import Recording
 from attn_cli.selection import Selection
 from attn_cli.selection_syntax import selection_of
-from attn_cli.source import Source
 from attn_cli.sources import Loading, open_source
 
 Model: TypeAlias = str | Source | Recording | tuple[Any, Any] | Any

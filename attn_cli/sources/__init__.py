@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Protocol, TypedDict, Unpack, runtime_checkable
 
 from attn_cli.errors import InputError
 from attn_cli.kept.unpacked import UnpackedModels
+from attn_cli.model.source import Source
 from attn_cli.quick_imports import uncollected
 from attn_cli.selection import Selection
-from attn_cli.source import Source
 from attn_cli.sources.module_names import ModuleName, module_name
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 from attn_cli.call import Call
 from attn_cli.errors import InputError
-from attn_cli.model_blocks import Block, BlockVectors
+from attn_cli.model.blocks import Block, BlockVectors
 from attn_cli.prompt import Prompt
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.selection import PlannedLayer, Selection

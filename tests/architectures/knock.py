@@ -11,7 +11,7 @@ import math
 from transformers import PreTrainedModel
 
 from attn_cli.errors import AttnError
-from attn_cli.intervention import Intervention
+from attn_cli.model.intervention import Intervention
 from attn_cli.prompt import Prompt
 from attn_cli.sources.huggingface.intervene.experiment import ModelExperiment
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel

@@ -10,7 +10,7 @@ import torch
 
 from attn_cli.call import Call
 from attn_cli.errors import LoadError
-from attn_cli.intervention import Intervention
+from attn_cli.model.intervention import Intervention
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.summaries.reduce import reduce

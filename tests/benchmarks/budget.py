@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from transformers import AutoTokenizer
 
+from attn_cli.model.source import Predicting
 from attn_cli.prompt import Prompt
-from attn_cli.source import Predicting
 from attn_cli.summaries.budget.asked import Asked
 from attn_cli.summaries.budget.plan import BESIDE, WITHIN, CachePlanner
 from attn_cli.summaries.budget.pricing import Pricing, begin_pricing

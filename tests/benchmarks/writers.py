@@ -12,9 +12,9 @@ import torch
 from transformers import LlamaConfig, LlamaModel
 
 from attn_cli.attention_call import AttentionCall
-from attn_cli.intervention import HeadPlace
+from attn_cli.model.intervention import HeadPlace
+from attn_cli.model.score_writers import RowChoice, Writer, WrittenRow
 from attn_cli.prompt import Prompt, Token
-from attn_cli.score_writers import RowChoice, Writer, WrittenRow
 from attn_cli.selection import ALL, Selection
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel, load
 from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions, find

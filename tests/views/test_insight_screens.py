@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from rich.cells import cell_len
 
-from attn_cli.intervention import HeadPlace, NoiseFloor, Outcome, Target
+from attn_cli.model.intervention import HeadPlace, NoiseFloor, Outcome, Target
 from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.answers.knock import Knock
 from attn_cli.summaries.answers.knocked_head import KnockedHead

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from attn_cli.intervention import Outcome, Target
+from attn_cli.model.intervention import Outcome, Target
 from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.parts.answer import PartsRead
 from attn_cli.summaries.parts.hidden import HiddenParts

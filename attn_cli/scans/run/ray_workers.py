@@ -12,6 +12,7 @@ from typing import Any
 
 from attn_cli.errors import AttnError, InputError, LimitError, LoadError, reason
 from attn_cli.kernel.bands.threads import available_cores
+from attn_cli.model.source import Source
 from attn_cli.scans.kept.manifest import ScannedModel
 from attn_cli.scans.read.scan_options import ScanOptions
 from attn_cli.scans.read.scannable import scannable
@@ -19,7 +20,6 @@ from attn_cli.scans.read.shards import Shard
 from attn_cli.scans.run.memory import DEFAULT_MEMORY, longest_text, within
 from attn_cli.scans.sums.shard_sums import scan_shard
 from attn_cli.scans.sums.sum_arrays import SumArrays, arrays_of
-from attn_cli.source import Source
 from attn_cli.text import excerpt
 
 _WHERE = "ray status says where one runs; --ray auto starts one here"

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from attn_cli.model.source import Source
 from attn_cli.scans.kept.folder import ScanFolder
 from attn_cli.scans.kept.manifest import ScannedModel, manifest_of
 from attn_cli.scans.read.scan_options import ScanOptions
@@ -13,7 +14,6 @@ from attn_cli.scans.run.memory import DEFAULT_MEMORY, longest_text, within
 from attn_cli.scans.run.ray_workers import OpenSource, ray_workers
 from attn_cli.scans.run.run import Compute, Scan, ScanProgress, in_this_process
 from attn_cli.selection import ALL, Selection
-from attn_cli.source import Source
 from attn_cli.sources import open_source
 from attn_cli.sources.corpora import Corpus, open_corpus
 

@@ -12,7 +12,7 @@ from torch import nn
 
 from attn_cli.encoded_text import EncodedText
 from attn_cli.errors import InputError, LoadError
-from attn_cli.model_blocks import Block, BlockVectors
+from attn_cli.model.blocks import Block, BlockVectors
 from attn_cli.packed_call import PackedVisit
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import PlannedLayer, Selection

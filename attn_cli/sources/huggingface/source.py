@@ -10,11 +10,11 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Look
 from attn_cli.errors import InputError, LoadError
-from attn_cli.intervention import HeadPlace, Target
-from attn_cli.logit_parts import LogitParts
-from attn_cli.mixing import MixedLayer
+from attn_cli.model.intervention import HeadPlace, Target
+from attn_cli.model.logit_parts import LogitParts
+from attn_cli.model.mixing import MixedLayer
+from attn_cli.model.score_writers import RowChoice, WrittenHead, WrittenRow
 from attn_cli.prompt import Prompt
-from attn_cli.score_writers import RowChoice, WrittenHead, WrittenRow
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.anatomy.configuration import configuration_of, number_of, text_configuration
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace
@@ -74,7 +74,7 @@ class ModelSource(ModelPasses):
         return answered(self.loaded, prompt, answer)
 
     def experiment_bytes(self, tokens: int) -> int:
-        """As for `attn_cli.source.Predicting`."""
+        """As for `attn_cli.model.source.Predicting`."""
         width = number_of(text_configuration(configuration_of(self.loaded.model)), "hidden_size") or 0
         # of every block its output, and at most as many numbers of keys and of values
         return 3 * width * len(self.places) * tokens * dtype_of_module(self.loaded.model).itemsize
@@ -91,7 +91,7 @@ class ModelSource(ModelPasses):
     ) -> ModelExperiment:
         """Run one prompt, plainly; interventions in its attention then follow.
 
-        As for `attn_cli.source.Predicting`.
+        As for `attn_cli.model.source.Predicting`.
         """
         arguments = self.reader.arguments([prompt])
         if look is not None:
@@ -104,7 +104,7 @@ class ModelSource(ModelPasses):
     def logit_parts(self, prompt: Prompt, target: Target) -> LogitParts:
         """The direct parts of all heads in the logit of the answer.
 
-        As for `attn_cli.source.Predicting`.
+        As for `attn_cli.model.source.Predicting`.
         """
         arguments = self._without_cache(self.reader.arguments([prompt]))
         tokens = len(prompt.others.get("decoder", prompt.tokens))
@@ -116,7 +116,7 @@ class ModelSource(ModelPasses):
     def written_rows(
         self, prompt: Prompt, selection: Selection, choose: Callable[[AttentionCall], Sequence[RowChoice]]
     ) -> list[WrittenRow]:
-        """As for `attn_cli.score_writers.ReadsWriters`."""
+        """As for `attn_cli.model.score_writers.ReadsWriters`."""
         self._check_layers(selection)
         return [
             row
@@ -126,7 +126,7 @@ class ModelSource(ModelPasses):
         ]
 
     def written_head(self, prompt: Prompt, place: HeadPlace, row: int) -> WrittenHead:
-        """As for `attn_cli.score_writers.ReadsWriters`."""
+        """As for `attn_cli.model.score_writers.ReadsWriters`."""
         selection = Selection(pairs=((place.layer, place.head),))
         self._check_layers(selection)
         modules = [x for x in self.places if (x.layer, x.stream) == (place.layer, place.stream)]
@@ -161,7 +161,7 @@ class ModelSource(ModelPasses):
             return mixed_layers(self.loaded, prompt, arguments, found, places)
 
     def reference(self) -> ModelReference:
-        """As for `attn_cli.source.Referring`."""
+        """As for `attn_cli.model.source.Referring`."""
 
         def arguments(ids: Sequence[int]) -> dict[str, Any]:
             return self._without_cache(self.reader.padded_batch([np.array(ids)]))

@@ -11,7 +11,7 @@ from attn_cli.call import Call, Place
 from attn_cli.errors import InputError, LimitError
 from attn_cli.kernel.definition.heads import join_heads, split_heads
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.model_blocks import Block, BlockVectors
+from attn_cli.model.blocks import Block, BlockVectors
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import PlannedLayer, Selection
 from attn_cli.sources.repeats import longest_repeat, repeat_lengths

@@ -8,7 +8,7 @@ import numpy as np
 
 from attn_cli.call import Call
 from attn_cli.errors import InputError, LoadError
-from attn_cli.intervention import (
+from attn_cli.model.intervention import (
     AttentionLayer,
     Experiment,
     HeadPlace,
@@ -18,10 +18,10 @@ from attn_cli.intervention import (
     RunMode,
     Target,
 )
-from attn_cli.logit_parts import LogitParts
+from attn_cli.model.logit_parts import LogitParts
+from attn_cli.model.source import Predicting
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import ALL, Selection
-from attn_cli.source import Predicting
 from attn_cli.summaries.answers.knocked_head import FIELDS, HEAD, KEY, KnockedHead, KnockedRow
 from attn_cli.summaries.fields import Field, made
 from attn_cli.summaries.reduce import reduce

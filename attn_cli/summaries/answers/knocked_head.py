@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import NamedTuple
 
-from attn_cli.intervention import HeadPlace, Outcome
+from attn_cli.model.intervention import HeadPlace, Outcome
 from attn_cli.prompt import Token
 from attn_cli.summaries.fields import (
     COUNT,

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 from attn_cli.call import Call
+from attn_cli.model.source import Source
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.selection import ALL, Selection
-from attn_cli.source import Source
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.record import MemoryBudget, Record, Recorded
 

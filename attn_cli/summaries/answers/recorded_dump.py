@@ -8,11 +8,11 @@ import numpy as np
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call
 from attn_cli.kernel.definition.rule import Rule
+from attn_cli.model.source import Source
 from attn_cli.prompt import Prompt
 from attn_cli.recording import Recording
 from attn_cli.recording.rules import rule_in_numpy
 from attn_cli.selection import Selection
-from attn_cli.source import Source
 from attn_cli.summaries.answers.recorded_arrays import given_call, recording_of
 from attn_cli.summaries.bisect.operands import DumpedOperands, HeadCounts
 from attn_cli.summaries.reduce import reduce

@@ -9,7 +9,7 @@ import numpy as np
 from attn_cli.dump import Dump
 from attn_cli.errors import InputError
 from attn_cli.kernel.lessons.precision import precision_of
-from attn_cli.stations import Reference
+from attn_cli.model.stations import Reference
 from attn_cli.summaries.bisect.causes import FoundCause, cause_of
 from attn_cli.summaries.bisect.comparison import Compared, HeldAgainst
 from attn_cli.summaries.bisect.names import NameMap

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from attn_cli.stations import PlantedMistake, Station
+from attn_cli.model.stations import PlantedMistake, Station
 from attn_cli.summaries.bisect.comparison import Compared, HeldAgainst
 from attn_cli.summaries.bisect.search import Search, Tried
 

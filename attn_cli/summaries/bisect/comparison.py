@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from attn_cli.stations import Mistakes, Reference, Station
+from attn_cli.model.stations import Mistakes, Reference, Station
 from attn_cli.summaries.bisect.errors import UNITS, Errors, Noise, errors_of, kept_rows, root_mean_squares
 from attn_cli.summaries.bisect.placing import Placed
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attn_cli.stations import Shape
+from attn_cli.model.stations import Shape
 
 
 class Layout(NamedTuple):

@@ -4,7 +4,7 @@ import re
 from typing import NamedTuple
 
 from attn_cli.errors import InputError
-from attn_cli.stations import KINDS
+from attn_cli.model.stations import KINDS
 from attn_cli.text import excerpt, listed
 
 LAYER = "{layer}"

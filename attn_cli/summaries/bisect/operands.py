@@ -8,7 +8,7 @@ import numpy as np
 
 from attn_cli.dump import Dump, DumpArray
 from attn_cli.errors import InputError
-from attn_cli.stations import Shape
+from attn_cli.model.stations import Shape
 from attn_cli.summaries.bisect.layouts import layouts
 from attn_cli.summaries.bisect.names import NameMap, hint_of
 from attn_cli.text import counted, excerpt, listed

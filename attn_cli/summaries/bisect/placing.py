@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attn_cli.dump import Dump, DumpArray
-from attn_cli.stations import AFTER_LAYERS, Shape, Station, station
+from attn_cli.model.stations import AFTER_LAYERS, Shape, Station, station
 from attn_cli.summaries.bisect.errors import Errors, errors_of
 from attn_cli.summaries.bisect.layouts import Layout, layouts
 from attn_cli.summaries.bisect.names import Hint, NameMap, hint_of

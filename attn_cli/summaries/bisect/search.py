@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-from attn_cli.stations import KINDS, PlantedMistake
+from attn_cli.model.stations import KINDS, PlantedMistake
 from attn_cli.summaries.bisect.comparison import Compared, HeldAgainst
 
 _NEARER = 0.5  # of the right numbers' distance from the dump's, up to which a mistake's is nearer

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from attn_cli.intervention import NoiseFloor, RunMode
-from attn_cli.kv_cache import KeyHead
+from attn_cli.model.intervention import NoiseFloor, RunMode
+from attn_cli.model.kv_cache import KeyHead
 from attn_cli.summaries.budget.fields import FIELDS
 from attn_cli.summaries.budget.plan import BudgetTarget, CachePlan
 from attn_cli.summaries.budget.scored_text import ScoredText

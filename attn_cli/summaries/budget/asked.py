@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from attn_cli.errors import InputError
-from attn_cli.kv_cache import CACHE_FORMATS
+from attn_cli.model.kv_cache import CACHE_FORMATS
 from attn_cli.summaries.budget.plan import BudgetTarget
 
 DEFAULT_BITS = 0.01

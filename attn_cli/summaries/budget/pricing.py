@@ -7,10 +7,10 @@ import numpy as np
 
 from attn_cli.call import Look
 from attn_cli.errors import InputError
-from attn_cli.kv_cache import CACHE_FORMATS
+from attn_cli.model.kv_cache import CACHE_FORMATS
+from attn_cli.model.source import Predicting
 from attn_cli.prompt import Prompt
 from attn_cli.selection import ALL, Selection
-from attn_cli.source import Predicting
 from attn_cli.summaries.budget.answer import (
     Budget,
     CheckedPlan,

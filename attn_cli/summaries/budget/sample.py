@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from attn_cli.intervention import Intervention
-from attn_cli.kv_cache import CacheChange
+from attn_cli.model.intervention import Intervention
+from attn_cli.model.kv_cache import CacheChange
 from attn_cli.summaries.budget.scored_text import RUNS_OF_SLOPES, ScoredText
 from attn_cli.summaries.budget.units import Unit
 

@@ -7,10 +7,10 @@ import numpy as np
 
 from attn_cli.call import Look
 from attn_cli.errors import InputError
-from attn_cli.intervention import LOOKS_AHEAD, AttentionLayer, Experiment, Intervention, Slopes
-from attn_cli.kv_cache import CacheChange
+from attn_cli.model.intervention import LOOKS_AHEAD, AttentionLayer, Experiment, Intervention, Slopes
+from attn_cli.model.kv_cache import CacheChange
+from attn_cli.model.source import Predicting
 from attn_cli.prompt import Prompt
-from attn_cli.source import Predicting
 
 LEAST_TOKENS = 48
 """Tokens of a text below which nothing is priced: too few would be scored."""

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from attn_cli.errors import InputError
-from attn_cli.intervention import AttentionLayer
-from attn_cli.kv_cache import CACHE_FORMATS, WHOLE_BITS, CacheChange, KeyHead
+from attn_cli.model.intervention import AttentionLayer
+from attn_cli.model.kv_cache import CACHE_FORMATS, WHOLE_BITS, CacheChange, KeyHead
 from attn_cli.selection import Selection
 from attn_cli.summaries.budget.windows import KeptKeys
 

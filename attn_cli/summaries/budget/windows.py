@@ -6,7 +6,7 @@ import numpy as np
 
 from attn_cli.arrays import to_numpy
 from attn_cli.call import Call
-from attn_cli.kv_cache import KeyHead
+from attn_cli.model.kv_cache import KeyHead
 
 
 @dataclass(frozen=True)

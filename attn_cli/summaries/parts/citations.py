@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from attn_cli.intervention import Outcome, Target
+from attn_cli.model.intervention import Outcome, Target
 from attn_cli.prompt import Prompt
 from attn_cli.sentences import piece_starts
 from attn_cli.summaries.parts.hidden import NEEDED_BITS, NEEDED_SHARE, HiddenParts, are_enough

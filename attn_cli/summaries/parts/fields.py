@@ -4,7 +4,7 @@ from collections.abc import Callable
 from operator import itemgetter
 from typing import NamedTuple
 
-from attn_cli.intervention import Outcome
+from attn_cli.model.intervention import Outcome
 from attn_cli.summaries.fields import (
     COUNT,
     FINITE,

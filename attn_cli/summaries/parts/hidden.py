@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from attn_cli.intervention import LOOKS_AHEAD, Experiment, Intervention, Outcome, RunMode, Target
+from attn_cli.model.intervention import LOOKS_AHEAD, Experiment, Intervention, Outcome, RunMode, Target
 from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
 from attn_cli.summaries.parts.text_parts import TextPart

@@ -8,8 +8,8 @@ import numpy as np
 
 from attn_cli.arrays import to_numpy
 from attn_cli.call import Call
-from attn_cli.intervention import HeadPlace
 from attn_cli.kernel.bands.band import Band
+from attn_cli.model.intervention import HeadPlace
 from attn_cli.summaries.reduce import Part, Summary
 
 _SHUFFLES = 20

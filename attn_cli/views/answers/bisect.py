@@ -7,8 +7,8 @@ from textwrap import wrap
 from rich.style import Style
 from rich.text import Text
 
+from attn_cli.model.stations import KINDS, PlantedMistake
 from attn_cli.selection import ranges
-from attn_cli.stations import KINDS, PlantedMistake
 from attn_cli.summaries.bisect.answer import Bisected
 from attn_cli.summaries.bisect.causes import MadeMistake
 from attn_cli.summaries.bisect.comparison import Compared

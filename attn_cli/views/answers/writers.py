@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from rich.cells import cell_len
 from rich.text import Text
 
-from attn_cli.score_writers import Writer
+from attn_cli.model.score_writers import Writer
 from attn_cli.summaries.answers.writers import Writers, WriterTerm, WrittenCell
 from attn_cli.summaries.report import Report
 from attn_cli.text import visible

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from attn_cli.intervention import HeadPlace
+from attn_cli.model.intervention import HeadPlace
 from attn_cli.summaries.answers.edges import Edges, edges_of
 from tests.sources.huggingface.intervene.oracle import log2_p, prompt_of, speaking_source
 from tests.sources.huggingface.residual.dense_writers import DenseWriters, linear

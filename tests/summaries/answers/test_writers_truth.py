@@ -2,7 +2,7 @@
 
 import pytest
 
-from attn_cli.intervention import HeadPlace
+from attn_cli.model.intervention import HeadPlace
 from attn_cli.sources.huggingface.load.origin import OriginOptions, find
 from attn_cli.sources.huggingface.source import ModelSource
 from tests.benchmarks.writers import chance_of, random_network, strongest_head, writers_of_key

@@ -13,7 +13,7 @@ from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.models.llama import modeling_llama
 
-from attn_cli.kv_cache import CacheChange
+from attn_cli.model.kv_cache import CacheChange
 
 _RECENT = _GROUP = 32
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from pytest import MonkeyPatch
 
-from attn_cli.kv_cache import CacheChange, KeyHead
+from attn_cli.model.kv_cache import CacheChange, KeyHead
 from attn_cli.summaries.budget.answer import Budget, PricedPlan, PricedUnit, TextSizes
 from attn_cli.summaries.budget.engines import engine_files
 from attn_cli.summaries.budget.plan import BudgetTarget, CachePlan

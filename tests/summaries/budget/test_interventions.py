@@ -11,8 +11,8 @@ from gguf.quants import dequantize, quantize
 from transformers import LlamaForCausalLM
 
 from attn_cli.errors import InputError
-from attn_cli.intervention import Intervention
-from attn_cli.kv_cache import CACHE_FORMATS, CacheChange
+from attn_cli.model.intervention import Intervention
+from attn_cli.model.kv_cache import CACHE_FORMATS, CacheChange
 from attn_cli.prompt import Prompt, Token
 from attn_cli.sources.huggingface.intervene.rounding import rounded_keys, rounded_values
 from attn_cli.summaries.budget.scored_text import ScoredText, scored_text

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from attn_cli.errors import InputError
-from attn_cli.intervention import AttentionLayer
-from attn_cli.kv_cache import CacheChange, KeyHead
+from attn_cli.model.intervention import AttentionLayer
+from attn_cli.model.kv_cache import CacheChange, KeyHead
 from attn_cli.selection import ALL
 from attn_cli.summaries.budget.answer import Budget
 from attn_cli.summaries.budget.asked import Asked

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from attn_cli.intervention import Intervention, NoiseFloor
+from attn_cli.model.intervention import Intervention, NoiseFloor
 from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.capture.registry import all_named

@@ -10,8 +10,8 @@ from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.shell.settings import unpacked_models
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.status_line import StatusLine
+from attn_cli.model.source import Source
 from attn_cli.selection import ALL, Selection
-from attn_cli.source import Source
 from attn_cli.sources import DEFAULT_MODEL, Reading, is_recording, is_table, open_source
 from attn_cli.sources.devices import check_names
 from attn_cli.sources.files.paths import expanded

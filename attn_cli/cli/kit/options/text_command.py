@@ -8,9 +8,9 @@ from attn_cli.cli.kit.options.model import LoadOptions, LookOptions
 from attn_cli.cli.kit.options.output import OutputOptions
 from attn_cli.cli.kit.options.text import TextOptions
 from attn_cli.errors import InputError
+from attn_cli.model.source import Source
 from attn_cli.selection import Selection
 from attn_cli.selection_syntax import selection_of
-from attn_cli.source import Source
 from attn_cli.sources import Reading, is_table
 
 

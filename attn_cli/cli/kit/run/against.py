@@ -15,8 +15,8 @@ from attn_cli.cli.kit.run.texts import whole_texts
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.errors import ExitCode, InputError
+from attn_cli.model.source import Source
 from attn_cli.prompt import Prompt, Token
-from attn_cli.source import Source
 from attn_cli.sources import Reading
 from attn_cli.sources.memory import check_memory
 from attn_cli.summaries.against.alignment import Aligner, TokenAlignment

@@ -10,8 +10,8 @@ from attn_cli.cli.kit.run.text_run import each_report
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.errors import ExitCode, InputError
+from attn_cli.model.source import Predicting, Source
 from attn_cli.prompt import Prompt
-from attn_cli.source import Predicting, Source
 from attn_cli.sources import is_recording, is_table
 from attn_cli.summaries.parts.anchors import MOST_MASKED, anchors_of
 from attn_cli.summaries.parts.text_parts import TextPart

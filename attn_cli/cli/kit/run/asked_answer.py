@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.generated_tokens import counted_tokens
 from attn_cli.errors import InputError, LoadError
+from attn_cli.model.source import Predicting, Source
 from attn_cli.prompt import Prompt
-from attn_cli.source import Predicting, Source
 from attn_cli.sources import is_recording, is_table
 
 _ANSWER_TOKENS = 32  # that a model writes to the end of a sentence or line

@@ -7,7 +7,7 @@ from typing import Literal
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.text_run import each_report
 from attn_cli.errors import ExitCode, InputError
-from attn_cli.source import Predicting, Source
+from attn_cli.model.source import Predicting, Source
 from attn_cli.sources import is_recording, is_table
 from attn_cli.summaries.answers.logit_keys import logit_keys
 from attn_cli.summaries.report import Report

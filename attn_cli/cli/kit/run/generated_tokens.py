@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from attn_cli.cli.kit.stderr.status_line import StatusLine
-from attn_cli.source import Source
+from attn_cli.model.source import Source
 from attn_cli.sources import Generating
 
 

@@ -9,8 +9,8 @@ from attn_cli.cli.kit.run.generated_tokens import counted_tokens
 from attn_cli.cli.kit.run.plan import CommandPlan, PickedRows
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.errors import AttnError
+from attn_cli.model.source import Source
 from attn_cli.prompt import Prompt
-from attn_cli.source import Source
 from attn_cli.summaries.calls.in_words import has_words, prompt_in_words
 from attn_cli.text import counted
 from attn_cli.token_syntax import picked_rows

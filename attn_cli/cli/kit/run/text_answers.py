@@ -13,9 +13,9 @@ from attn_cli.cli.kit.run.texts_visit import TextResult, TextsVisit
 from attn_cli.cli.kit.run.told_text import experiment_on
 from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.errors import InputError
-from attn_cli.intervention import Experiment
+from attn_cli.model.intervention import Experiment
+from attn_cli.model.source import Predicting, Source
 from attn_cli.recording import Recording
-from attn_cli.source import Predicting, Source
 from attn_cli.sources.batches import batches_by_length
 from attn_cli.sources.kept_source import KeptSource
 from attn_cli.summaries.report import Report

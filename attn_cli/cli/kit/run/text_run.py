@@ -11,7 +11,7 @@ from attn_cli.cli.kit.run.text_answers import TextAnswers
 from attn_cli.cli.kit.run.texts import Texts
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.errors import AttnError, ExitCode, InputError, LoadError
-from attn_cli.source import Source
+from attn_cli.model.source import Source
 from attn_cli.sources import Reading, is_recording, is_table
 from attn_cli.sources.kept_source import KeptSource
 from attn_cli.sources.memory import free_memory

@@ -3,9 +3,9 @@
 from attn_cli.call import Call, Look
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.errors import LoadError
-from attn_cli.intervention import Experiment
+from attn_cli.model.intervention import Experiment
+from attn_cli.model.source import Predicting, Source
 from attn_cli.prompt import Prompt
-from attn_cli.source import Predicting, Source
 from attn_cli.sources.memory import free_memory
 from attn_cli.summaries.reduce import Reducer
 from attn_cli.summaries.reducers.whole_call import Unhidden

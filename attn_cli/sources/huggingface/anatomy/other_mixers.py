@@ -7,7 +7,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from attn_cli.errors import LoadError
-from attn_cli.model_blocks import Block
+from attn_cli.model.blocks import Block
 from attn_cli.sources.huggingface.anatomy.configuration import kind_of
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace
 

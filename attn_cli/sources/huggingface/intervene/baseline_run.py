@@ -7,8 +7,8 @@ import torch
 
 from attn_cli.call import Place
 from attn_cli.errors import LoadError
-from attn_cli.intervention import LOOKS_AHEAD, AttentionLayer
 from attn_cli.kernel.definition.rule import Rule
+from attn_cli.model.intervention import LOOKS_AHEAD, AttentionLayer
 from attn_cli.sources.huggingface.capture.attend import LayerRule
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 from attn_cli.sources.huggingface.capture.text_rule import rule_of_text

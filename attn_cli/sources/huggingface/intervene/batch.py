@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import torch
 
 from attn_cli.errors import LoadError
-from attn_cli.intervention import AttentionLayer, Intervention
 from attn_cli.kernel.definition.mask import Mask
 from attn_cli.kernel.definition.masks import all_of
-from attn_cli.kv_cache import CacheChange
+from attn_cli.model.intervention import AttentionLayer, Intervention
+from attn_cli.model.kv_cache import CacheChange
 from attn_cli.sources.huggingface.anatomy.streams import TEXT_STREAMS
 from attn_cli.sources.huggingface.intervene.changed_cache import ChangedCache
 from attn_cli.sources.huggingface.intervene.hidden_cells import HiddenCells

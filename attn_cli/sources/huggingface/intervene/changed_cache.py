@@ -8,7 +8,7 @@ import torch
 from attn_cli.kernel.definition.mask import Mask
 from attn_cli.kernel.definition.masks import Open, all_of
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kv_cache import CACHE_FORMATS
+from attn_cli.model.kv_cache import CACHE_FORMATS
 from attn_cli.sources.huggingface.intervene.rounding import rounded_keys, rounded_values
 
 _CELLS = 2**21  # scores that are computed at a time: 8 MiB

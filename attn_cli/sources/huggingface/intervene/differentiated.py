@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from attn_cli.intervention import AttentionLayer, Intervention
-from attn_cli.kv_cache import CacheChange
+from attn_cli.model.intervention import AttentionLayer, Intervention
+from attn_cli.model.kv_cache import CacheChange
 from attn_cli.sources.huggingface.capture.attend import Products
 from attn_cli.sources.huggingface.intervene.baseline_run import CachedAttention
 from attn_cli.sources.huggingface.intervene.batch import InterventionBatch

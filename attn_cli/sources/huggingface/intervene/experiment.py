@@ -13,8 +13,17 @@ import torch
 
 from attn_cli.call import Look
 from attn_cli.errors import InputError, LoadError
-from attn_cli.intervention import AttentionLayer, HeadPlace, Intervention, NoiseFloor, Outcome, RunMode, Slopes, Target
-from attn_cli.kv_cache import CacheChange
+from attn_cli.model.intervention import (
+    AttentionLayer,
+    HeadPlace,
+    Intervention,
+    NoiseFloor,
+    Outcome,
+    RunMode,
+    Slopes,
+    Target,
+)
+from attn_cli.model.kv_cache import CacheChange
 from attn_cli.prompt import Prompt, Token
 from attn_cli.sources.huggingface.anatomy.configuration import number_of, text_configuration
 from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS, out_of_memory
@@ -73,7 +82,7 @@ class ModelExperiment:
         """Run the baseline.
 
         arguments  of the model's forward for this prompt
-        The rest is as for `attn_cli.source.Predicting`.
+        The rest is as for `attn_cli.model.source.Predicting`.
         """
         self.loaded, self.prompt = loaded, prompt
         self.tokens: tuple[Token, ...] = prompt.others.get("decoder", prompt.tokens)

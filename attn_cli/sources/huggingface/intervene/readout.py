@@ -9,7 +9,7 @@ import torch
 from torch.nn.functional import cosine_similarity, cross_entropy
 
 from attn_cli.errors import InputError
-from attn_cli.intervention import Intervention, Outcome
+from attn_cli.model.intervention import Intervention, Outcome
 
 _ROWS = 256  # whose log-probabilities are computed together
 

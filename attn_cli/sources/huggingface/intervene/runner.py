@@ -13,7 +13,7 @@ from transformers import Cache
 
 from attn_cli.call import Look
 from attn_cli.errors import LoadError
-from attn_cli.intervention import RunMode
+from attn_cli.model.intervention import RunMode
 from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.anatomy.configuration import is_pair

@@ -9,7 +9,7 @@ from torch import nn
 
 from attn_cli.arrays import at_least_float32, to_numpy
 from attn_cli.errors import InputError
-from attn_cli.model_blocks import BlockVectors
+from attn_cli.model.blocks import BlockVectors
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.anatomy.hooks import block_hooks, hooked
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace

@@ -9,7 +9,7 @@ import torch
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call
 from attn_cli.errors import LoadError
-from attn_cli.mixing import MixedLayer
+from attn_cli.model.mixing import MixedLayer
 from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace

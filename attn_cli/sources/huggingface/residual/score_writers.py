@@ -14,8 +14,8 @@ from transformers import PreTrainedModel
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call
 from attn_cli.errors import LoadError
-from attn_cli.intervention import HeadPlace
-from attn_cli.score_writers import BIASES, RowChoice, Writer, WrittenHead, WrittenRow
+from attn_cli.model.intervention import HeadPlace
+from attn_cli.model.score_writers import BIASES, RowChoice, Writer, WrittenHead, WrittenRow
 from attn_cli.sources.huggingface.anatomy.hooks import hooked
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace, ModulePlaces
 from attn_cli.sources.huggingface.capture.attend import LayerRule, Products

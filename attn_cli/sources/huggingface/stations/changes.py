@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from attn_cli.model.stations import BEFORE_LAYERS, PlantedMistake
 from attn_cli.sources.huggingface.anatomy.hooks import first_output, hooked
 from attn_cli.sources.huggingface.stations.attention import WrongAttention
 from attn_cli.sources.huggingface.stations.sites import Sites
-from attn_cli.stations import BEFORE_LAYERS, PlantedMistake
 
 Layers = Collection[int] | None
 """The layers in which a mistake is made; None for all."""

@@ -9,10 +9,10 @@ import torch
 from torch import nn
 
 from attn_cli.arrays import at_least_float32, to_numpy
+from attn_cli.model.stations import Arrive, Given, Station
 from attn_cli.sources.huggingface.anatomy.forward_arguments import first_float_input, with_first_float_input
 from attn_cli.sources.huggingface.anatomy.hooks import first_output, hooked
 from attn_cli.sources.huggingface.stations.sites import Site, Sites
-from attn_cli.stations import Arrive, Given, Station
 
 _PROJECTED = ("q_projected", "k_projected", "v_projected")
 _IN_PLACE = "residual_mid"  # what is added to it later is the same memory

@@ -10,12 +10,12 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from attn_cli.kernel.lessons.mistakes.norms import norm_mistakes
+from attn_cli.model.stations import BEFORE_LAYERS, PlantedMistake
 from attn_cli.sources.huggingface.anatomy.configuration import text_configuration
 from attn_cli.sources.huggingface.anatomy.hooks import hooked
 from attn_cli.sources.huggingface.stations.changes import Layers, ModuleMistake, by_changes, remade, set_to
 from attn_cli.sources.huggingface.stations.norm_mistakes import norm_of
 from attn_cli.sources.huggingface.stations.sites import Sites
-from attn_cli.stations import BEFORE_LAYERS, PlantedMistake
 
 
 def mistakes_of_embeddings(model: PreTrainedModel, sites: Sites) -> Iterator[ModuleMistake]:

@@ -13,10 +13,10 @@ from attn_cli.kernel.lessons.mistakes.axes import axis_mistakes
 from attn_cli.kernel.lessons.mistakes.register import REGISTER, Mistake, Problem
 from attn_cli.kernel.lessons.mistakes.rotary import rotary_mistakes
 from attn_cli.kernel.lessons.mistakes.tiles import tile_mistakes
+from attn_cli.model.stations import PlantedMistake
 from attn_cli.sources.huggingface.capture.attend import Products
 from attn_cli.sources.huggingface.stations.attention import Attended
 from attn_cli.sources.huggingface.stations.other_angles import other_angles
-from attn_cli.stations import PlantedMistake
 
 _WHOLE = 512  # tokens up to which mistakes are made that need a whole matrix of weights
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from attn_cli.model.stations import PlantedMistake
 from attn_cli.sources.huggingface.anatomy.hooks import hooked
 from attn_cli.sources.huggingface.stations.activations import ACTIVATIONS, activation_of
 from attn_cli.sources.huggingface.stations.changes import (
@@ -25,7 +26,6 @@ from attn_cli.sources.huggingface.stations.changes import (
 )
 from attn_cli.sources.huggingface.stations.routes import Route, places_of_route
 from attn_cli.sources.huggingface.stations.sites import Sites
-from attn_cli.stations import PlantedMistake
 
 
 def mistakes_of_mlps(sites: Sites) -> Iterator[ModuleMistake]:

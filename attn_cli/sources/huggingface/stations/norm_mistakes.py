@@ -11,6 +11,7 @@ from torch import nn
 from attn_cli.kernel.definition.positions import Turning
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.lessons.mistakes.norms import Norm, norm_mistakes
+from attn_cli.model.stations import AFTER_LAYERS, PlantedMistake
 from attn_cli.sources.huggingface.anatomy.forward_arguments import first_float_input, with_first_float_input
 from attn_cli.sources.huggingface.anatomy.hooks import first_output, hooked
 from attn_cli.sources.huggingface.capture.attend import Products
@@ -27,7 +28,6 @@ from attn_cli.sources.huggingface.stations.changes import (
     remade,
 )
 from attn_cli.sources.huggingface.stations.sites import Sites
-from attn_cli.stations import AFTER_LAYERS, PlantedMistake
 
 
 def mistakes_of_norms(sites: Sites) -> Iterator[ModuleMistake]:

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from attn_cli.kernel.lessons.mistakes.heads import JOINED_BY_RESHAPE
+from attn_cli.model.stations import PlantedMistake
 from attn_cli.sources.huggingface.anatomy.hooks import hooked
 from attn_cli.sources.huggingface.stations.changes import (
     Change,
@@ -23,7 +24,6 @@ from attn_cli.sources.huggingface.stations.changes import (
     width_of,
 )
 from attn_cli.sources.huggingface.stations.sites import Sites
-from attn_cli.stations import PlantedMistake
 
 
 def _without_bias(module: nn.Module, args: Any, output: torch.Tensor) -> torch.Tensor:

@@ -13,6 +13,7 @@ from torch import nn
 from attn_cli.errors import InputError
 from attn_cli.kernel.definition.positions import Turning
 from attn_cli.kernel.definition.rule import Rule
+from attn_cli.model.stations import Arrive, Given, Mistakes, PlantedMistake, Shape, Station, station
 from attn_cli.selection import ALL
 from attn_cli.sources.huggingface.anatomy.forward_arguments import first_tokens
 from attn_cli.sources.huggingface.anatomy.hooks import hooked
@@ -32,7 +33,6 @@ from attn_cli.sources.huggingface.stations.module_mistakes import module_mistake
 from attn_cli.sources.huggingface.stations.near_routes import NearRoutes
 from attn_cli.sources.huggingface.stations.rounding import round_output, rounded
 from attn_cli.sources.huggingface.stations.sites import Sites, find_sites
-from attn_cli.stations import Arrive, Given, Mistakes, PlantedMistake, Shape, Station, station
 
 _FEW = 8  # tokens of the pass that finds the sites
 _MOST_LOGITS = 2**24  # numbers that come at once
@@ -40,7 +40,7 @@ _NONE_MADE: Mistakes = {}
 
 
 class ModelReference:
-    """A model as `attn_cli.stations.Reference`.
+    """A model as `attn_cli.model.stations.Reference`.
 
     arguments  makes the arguments of the forward for one text
 
@@ -121,7 +121,7 @@ class ModelReference:
         draw: int = 0,
         mistakes: Mistakes | None = None,
     ) -> None:
-        """One pass, as `attn_cli.stations.Reference` says."""
+        """One pass, as `attn_cli.model.stations.Reference` says."""
         if wanted:
             self._pass(ids, set(wanted), arrive, given or {}, precision, draw, mistakes or {})
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from attn_cli.intervention import HeadPlace
+from attn_cli.model.intervention import HeadPlace
 from attn_cli.prompt import Prompt
 from attn_cli.sources.huggingface.capture.registry import all_named
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel

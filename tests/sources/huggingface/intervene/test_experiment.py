@@ -9,7 +9,7 @@ from torch.nn import functional
 from transformers.models.gpt2.modeling_gpt2 import GPT2Attention
 
 from attn_cli.errors import LoadError
-from attn_cli.intervention import HeadPlace, Intervention
+from attn_cli.model.intervention import HeadPlace, Intervention
 from attn_cli.prompt import Prompt
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.origin import OriginOptions, find

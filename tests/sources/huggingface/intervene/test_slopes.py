@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from attn_cli.intervention import Experiment, Intervention
-from attn_cli.kv_cache import CacheChange
+from attn_cli.model.intervention import Experiment, Intervention
+from attn_cli.model.kv_cache import CacheChange
 from attn_cli.sources.huggingface.intervene import experiment as of_experiment
 from attn_cli.summaries.budget.scored_text import scored_text
 from tests.architectures.knock import speaking

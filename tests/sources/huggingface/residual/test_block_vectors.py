@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from attn_cli.model_blocks import BlockVectors
+from attn_cli.model.blocks import BlockVectors
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules

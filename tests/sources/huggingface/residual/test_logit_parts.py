@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from attn_cli.errors import LoadError
-from attn_cli.intervention import HeadPlace, Target
+from attn_cli.model.intervention import HeadPlace, Target
 from attn_cli.prompt import Token
 from attn_cli.sources.huggingface.load.origin import OriginOptions, find
 from attn_cli.sources.huggingface.source import ModelSource

@@ -3,7 +3,7 @@
 import torch
 
 from attn_cli.errors import InputError
-from attn_cli.kv_cache import CACHE_FORMATS
+from attn_cli.model.kv_cache import CACHE_FORMATS
 from attn_cli.sources.huggingface.intervene.rounding.blocks import of_blocks
 from attn_cli.sources.huggingface.intervene.rounding.floats import of_float8
 from attn_cli.sources.huggingface.intervene.rounding.groups import by_channel, by_token

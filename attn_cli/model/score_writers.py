@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from attn_cli.attention_call import AttentionCall
-from attn_cli.intervention import HeadPlace
+from attn_cli.model.intervention import HeadPlace
 from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
 

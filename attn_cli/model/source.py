@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from attn_cli.call import Call, Look
-from attn_cli.intervention import Experiment, Target
-from attn_cli.logit_parts import LogitParts
-from attn_cli.mixing import MixedLayer
-from attn_cli.model_blocks import Block, BlockVectors
+from attn_cli.model.blocks import Block, BlockVectors
+from attn_cli.model.intervention import Experiment, Target
+from attn_cli.model.logit_parts import LogitParts
+from attn_cli.model.mixing import MixedLayer
+from attn_cli.model.stations import Reference
 from attn_cli.prompt import Prompt
 from attn_cli.selection import PlannedLayer, Selection
-from attn_cli.stations import Reference
 
 
 class Source(Protocol):

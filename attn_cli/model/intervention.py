@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
-from attn_cli.kv_cache import CacheChange
+from attn_cli.model.kv_cache import CacheChange
 from attn_cli.prompt import Token
 from attn_cli.selection import ALL, Selection
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from attn_cli.intervention import HeadPlace
+from attn_cli.model.intervention import HeadPlace
 
 
 @dataclass(frozen=True)
