@@ -70,10 +70,11 @@ def _verdict(parts: list[Check], checks: list[HeadCheck], screen: Screen) -> Ite
     bad, total = sum(head.bad for head in checks), sum(head.numbers for head in checks)
     worst = max(checks, key=lambda head: head.worst_relative)
     where = worst.what if worst.head is None else f"{worst.what}, head {worst.head}"
+    largest = max(head.worst_absolute for head in checks)
     words = [] if right else [f"{bad:,} of {total:,} numbers {'is' if bad == 1 else 'are'} off",
                               f"tolerance {first.tolerance:g}"]  # fmt: skip
-    words += [f"checked as {precisions}", f"largest error {worst.worst_absolute:.3g}",
-              f"{worst.worst_relative:.2g} times a number's size", *([where] if right else [])]  # fmt: skip
+    words += [f"checked as {precisions}", f"largest error {largest:.3g}",
+              f"up to {worst.worst_relative:.2g} times a number's size", *([where] if right else [])]  # fmt: skip
     errors = [part.cause_error for part in parts if part.cause_error is not None]
     words += [f"{max(errors):.2g} with that mistake made"] if errors else []
     yield packed_text(words, screen, DIM)

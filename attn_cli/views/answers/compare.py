@@ -54,7 +54,7 @@ def _sentence(comparison: Comparison) -> str:
     said = f"{name}: {first.cosine_before:.2f} alike going in, {last.cosine_after:.2f} coming out"
     pulls = [pull for number in (0, 1) if (pull := _most_pulling(comparison, number)) is not None]
     if pulls:
-        said += f"; {', '.join(pulls)}"
+        said += f"; of the other words, {', '.join(pulls)}"
     if len(comparison.blocks) > 1:
         most = min(comparison.blocks, key=lambda block: block.cosine_after - block.cosine_before)
         if most.cosine_after < most.cosine_before:

@@ -51,7 +51,11 @@ def draw(cost: Cost, report: Report, screen: Screen) -> Iterator[Text | str]:
         columns = "".join(f"{number:>{width}}" for number, width in zip(numbers, widths, strict=True))
         mark = " <" if variant.asked and wide else ""
         yield Text(f"  {fit(variant.name, name_width - 2)}{columns}{mark}", BOLD if variant.asked else PLAIN)
-    legend = [*(["< as given"] if wide else []), "next token: operations on one more", "P 10^15, T 10^12, G 10^9"]
+    operations = [*cost.operations.values(), total]
+    operations += [x for each in cost.variants for x in (each.matrix_operations, each.next_token_operations)]
+    ends = {magnitude(number)[-1] for number in operations}
+    units = ", ".join(f"{unit} 10^{power}" for unit, power in (("P", 15), ("T", 12), ("G", 9)) if unit in ends)
+    legend = [*(["< as given"] if wide else []), "next token: operations on one more", *([units] if units else [])]
     yield packed_text(legend, screen, DIM)
     yield ""
     memory_words = [f"storing all attention weights: {binary_bytes(cost.matrix_bytes)} per layer"]

@@ -53,7 +53,7 @@ def _of_stream(seen: Seen, stream: str, screen: Screen) -> Iterator[Text]:
     weight = np.sum([own.weight for _, own in seen], axis=0) / heads
     rest = [f"{token_label(first.keys[key])} {weight[key]:.2f}" for key in sorted(sinks, key=lambda key: -weight[key])]
     if rest:
-        yield packed_text(["rests on (sinks)", *rest[:4]], screen, DIM, "  ")
+        yield packed_text(["left out (sinks)", *rest[:4]], screen, DIM, "  ")
     order = [key for key in np.argsort(-weight, kind="stable").tolist() if key not in sinks and weight[key] > 0]
     most = float(weight[order[0]]) if order else 1.0
     yield from (key_bar(first.keys[key], float(weight[key]), most, screen) for key in order[:_MOST_KEYS])

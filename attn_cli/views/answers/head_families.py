@@ -11,7 +11,7 @@ from attn_cli.summaries.head_words import does, sentence
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, FIRST, KINDS
 from attn_cli.summaries.reducers.kinds.kind_sums import LEAST_ROWS
-from attn_cli.summaries.sinks import FEW_KEYS, SHORT_VALUE
+from attn_cli.summaries.sinks import FEW_KEYS, MOST_OF_A_KEY, SHORT_VALUE
 from attn_cli.summaries.standing_out import StandOut, standing_out
 from attn_cli.summaries.told.head_families import CountedKind, families, readings
 from attn_cli.text import counted
@@ -135,14 +135,15 @@ def _of_few_rows(summaries: Sequence[Summary], found: Sequence[CountedKind], scr
 
 
 def _sinks(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
-    """`41% of all attention rests on 0 When, a sink of 60% of heads`, of the rows by which sinks are told."""
+    """`41% of all attention rests on 0 When, a sink of 60% of heads (0.3 or more of their weight)`, a line a sink."""
     queries, mask = len(summaries[0].queries), str(summaries[0].rule["mask"])
     leaves_out = queries >= FEW_KEYS and mask.startswith("causal")  # the first rows, which see few keys
     of_rows = f"of rows that see {FEW_KEYS} keys or more " if leaves_out else ""
     for at, sink in enumerate(text_sinks(kind_parts(summaries))[:_MOST_SINKS]):
         kind = "a hub" if sink.is_hub else "a sink"
-        words = f"and {sink.weight:.0%}" if at else f"{sink.weight:.0%} of all attention {of_rows}rests"
+        words = f"{sink.weight:.0%} rests" if at else f"{sink.weight:.0%} of all attention {of_rows}rests"
         words += f" on {token_label(sink.token)}, {kind} of {sink.heads:.0%} of heads"
+        words += "" if at else f" ({MOST_OF_A_KEY:g} or more of their weight)"
         if sink.value is not None and sink.value < SHORT_VALUE:
             words += f": its value is short ({sink.value:.2f} of the median), so little is read there"
         yield Text("\n".join(packed([words], screen.width)))
