@@ -95,7 +95,7 @@ def test_a_head_that_rests_on_a_sink_has_a_sentence_in_place_of_a_map() -> None:
 def test_answers_begin_with_their_finding() -> None:
     compared = attn("compare", "he sat on the river bank", "the bank gave me a loan", "-w", "bank", "-m", MINILM).text
     said = " ".join(compared.split())
-    assert "bank: 0.96 alike going in, 0.78 coming out; river pulled it most in 1 (0." in said
+    assert "bank: 0.96 alike going in, 0.78 coming out; of the other words, river pulled it most in 1 (0." in said
     assert "loan pulled it most in 2 (0." in said
     assert "they part most in layer 0" in said
     layers = " ".join(attn("layers", "-m", SMOL).text.split())

@@ -31,7 +31,14 @@ for room in (attn_cli.summaries.against, attn_cli.summaries.answers, attn_cli.su
         import_module(f"{room.__name__}.{module.name}")
 
 NEIGHBOURS = Neighbours(("shore",), (3,), np.array([0.5]), (1,), np.ones(2))
-NEVER_DRAWN = {"pulls", "unit_reads", "part_shares", "head_sinks", "recorded"}  # what others are made of
+NEVER_DRAWN = {
+    "pulls",
+    "unit_reads",
+    "part_shares",
+    "head_sinks",
+    "recorded",
+    "sentence_reads",
+}  # what others are made of
 
 
 @pytest.mark.parametrize("kind", Part.__subclasses__(), ids=lambda kind: kind.name)

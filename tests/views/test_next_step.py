@@ -164,12 +164,10 @@ def test_after_the_overview_comes_what_it_began_with(model: str) -> None:
     lines = attn("inspect", text, "-m", model, terminal=True, env=size).lines
     about = (re.match(r"(?:no head stands out; )?head (\d+\.\d+) ", line) for line in lines)
     head = next(found[1] for found in about if found)
-    if model == "toy":
-        assert lines[-1].startswith(f'next: attn matrix "{text}"')
-        assert lines[-1].endswith(f"-H {head}")
-    else:  # of an encoder what each word reads comes first, and so does the word that reads most of another
-        assert lines[-1].startswith(f'next: attn inspect "{text}"')
-        assert re.search(r" -t \d+$", lines[-1])
+    # what each word reads comes first, and so does the word that reads most of another
+    assert lines[-1].startswith(f'next: attn inspect "{text}"')
+    assert re.search(r" -t \d+$", lines[-1])
+    if model != "toy":
         # its kinds are followed by the head that stands out; those of the table, where none does, by the table of heads
         assert attn("heads", "--kinds", text, "-m", model, terminal=True, env=size).lines[-1].endswith(f"-H {head}")
 

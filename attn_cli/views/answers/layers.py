@@ -48,7 +48,12 @@ def draw(layers: Layers, report: Report, screen: Screen) -> Iterator[Text | Tabl
         yield Text("\n".join(wrap(line, screen.width)), DIM)
     if "way" in columns:
         yield packed_text(
-            ["seen by: where its queries and keys are taken; registry: transformers' table of attention functions", "module: its name, * the layer"], screen, DIM
+            [
+                "seen by: where its queries and keys are taken; registry: transformers' table of attention functions",
+                "module: its name, * the layer",
+            ],
+            screen,
+            DIM,
         )
     hidden = [_HEADINGS[name] for name in _GIVEN_UP if name not in columns and any(row[name] for row in cells)]
     if hidden:

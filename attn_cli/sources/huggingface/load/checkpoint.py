@@ -69,13 +69,11 @@ class LoadedModel:
         return self.model
 
 
-def about_model(
-    model: nn.Module, *, name: str, model_type: str | None = None, revision: str | None = None
-) -> dict[str, Any]:
+def about_model(model: nn.Module, *, name: str, model_type: str = "", revision: str | None = None) -> dict[str, Any]:
     """The fields on a model in headers and machine output; `model_type` of one without a configuration is its class."""
     return {
         "model": name,
-        "type": type(model).__name__ if model_type is None else model_type,
+        "type": model_type or type(model).__name__,
         "revision": revision,
         "dtype": str(dtype_of_module(model)).removeprefix("torch."),
         "device": str(device_of_module(model)),
