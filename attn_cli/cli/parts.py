@@ -128,7 +128,7 @@ def parts(
                 quiet=options.quiet,
             )
         layers = len(source.planned_layers(options.selection))
-        hiding_runs = len(text_parts) if isinstance(source, Predicting) else 0
+        hiding_runs = sum(part.kind != "generated" for part in text_parts) if isinstance(source, Predicting) else 0
         if passes == 1.0:  # the reading rows alone
             first = min(rows or rows_of_last(prompt, text_parts) or (0,))
             passes += hiding_runs * max(1 - first / max(len(prompt.tokens), 1), 0.0)

@@ -2,7 +2,8 @@
 
     python -m tests.benchmarks.traced FILE --seconds 200
 
-continues what FILE holds, a line for each step that is done, for about so many seconds of processor time.
+continues what FILE holds, a line for each step that is done, for about so many seconds of processor time. The longest
+prompt takes some minutes a step.
 """
 
 import argparse
@@ -133,9 +134,9 @@ def steps() -> dict[str, Step]:
     return found
 
 
-def lines(file: Path | None = None, seconds: float = float("inf")) -> Iterator[str]:
+def lines(file: Path | None = None, seconds: float = float("inf"), threads: int = 1) -> Iterator[str]:
     """A line for each step that is done now, then the figures of all that are done."""
-    torch.set_num_threads(1)  # threads that wait for each other only slow each other down
+    torch.set_num_threads(threads)
     done: dict[str, Any] = {}
     if file is not None and file.exists():
         done = {row.pop("step"): row for row in map(json.loads, file.read_text().splitlines())}
@@ -212,6 +213,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.traced", description=__doc__)
     parser.add_argument("file", type=Path)
     parser.add_argument("--seconds", type=float, default=float("inf"))
+    parser.add_argument("--threads", type=int, default=1, help="of all steps, plain passes among them")
     asked = parser.parse_args()
-    for line in lines(asked.file, asked.seconds):
+    for line in lines(asked.file, asked.seconds, asked.threads):
         print(line, flush=True)

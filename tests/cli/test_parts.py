@@ -70,8 +70,9 @@ def test_a_given_answer_is_traced_in_place_of_the_model_s() -> None:
 def test_two_parts_that_hold_the_same_fact_are_named_together() -> None:
     twice = PARROT.replace("The ferry to Bergen leaves at seven.", "The parrot of the clerk is called Solomon.")
     (citation,) = attn("parts", twice, "-m", SMOL, "--json").json["result"]["citations"]
-    assert sorted(citation["either"]) == [2, 3] and citation["context_bits"] < -5
-    assert "each is enough by itself" in " ".join(attn("parts", twice, "-m", SMOL).text.split())
+    assert citation["either"] == [2, 3] and citation["context_bits"] < -5
+    assert citation["either_bits"] <= citation["context_bits"] / 2
+    assert "which replace each other: both hidden" in " ".join(attn("parts", twice, "-m", SMOL).text.split())
 
 
 def test_what_the_model_knows_by_itself_needs_no_part() -> None:

@@ -15,7 +15,7 @@ from attn_cli.selection import ALL, Selection
 from attn_cli.summaries.calls.hidden_keys import HiddenKeys, HiddenWeight
 from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.fields import Field, made
-from attn_cli.summaries.parts.citations import Citation, citation_of, citations
+from attn_cli.summaries.parts.citations import Citation, citation_of, citations, pieces_of
 from attn_cli.summaries.parts.fields import COLUMNS, FIELDS, PartRow
 from attn_cli.summaries.parts.hidden import AnswerContext, HiddenParts, hide_parts, rows_after
 from attn_cli.summaries.parts.reading import ReadPart, TextReading, shares_read
@@ -203,6 +203,9 @@ def read_parts(
         decodes = experiment.target is not None and read.stream == "self"
         sinks = [sink.token.index for sink in read.sinks] if decodes else ()
         context = _context(prompt, watcher.parts, reading, sinks)
+        if experiment.target is not None:
+            pieces = (piece for _, piece in pieces_of(experiment.target, prompt))
+            context = replace(context, pieces=(slice(None), *pieces))
         try:
             hidden = hide_parts(
                 experiment, prompt, watcher.parts, selection, everywhere=everywhere, step=step, context=context

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from attn_cli.model.intervention import Outcome, Target
+from attn_cli.model.intervention import Target
 from attn_cli.prompt import Prompt
 from attn_cli.sentences import piece_starts
-from attn_cli.summaries.parts.hidden import NEEDED_BITS, NEEDED_SHARE, HiddenParts, are_enough
+from attn_cli.summaries.parts.hidden import NEEDED_BITS, NEEDED_SHARE, HiddenParts, PieceBits
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,9 @@ class Citation:
     text    the piece
     needed  (part, bits): parts without which it is half as likely or less, most needed first; of at least a quarter of
             the first's bits
-    either  parts of which each suffices, where losses one by one come to less than half of that without the context
+    either  two parts that replace each other: without one of them it loses less than half of what it loses without the
+            context, without both half or more; else none
+    without  the change of its log2 p with both hidden; None where there are none
     bits    the change of its log2 p with the whole context hidden; None where that was not run
 
     None needed, none of either: the piece rests on the question, or on what the model learned.
@@ -27,34 +29,25 @@ class Citation:
     needed: tuple[tuple[int, float], ...]
     either: tuple[int, ...]
     bits: float | None
+    without: float | None = None
 
 
 def citation_of(hidden: HiddenParts, context: Sequence[int], text: str, targets: slice = slice(None)) -> Citation:
     """The citation of the target's tokens `targets`, whose text is `text`, by the effects of hiding `context`."""
-    bits = {part: _bits(hidden.outcomes[part], targets) for part in context}
-    together = None if hidden.together is None else _bits(hidden.together, targets)
-    least = max(NEEDED_BITS, -NEEDED_SHARE * min(bits.values(), default=0.0))
-    needed = sorted(((part, value) for part, value in bits.items() if value <= -least), key=lambda pair: pair[1])
-    either: list[int] = []
-    if together is not None and together <= -NEEDED_BITS and not are_enough([*bits.values()], together):
-        alone = {part: _bits(outcome, targets) for part, outcome in hidden.alone.items()}
-        either = sorted((part for part, value in alone.items() if value > together / 2), key=lambda part: -alone[part])
-    return Citation(text, tuple(needed), tuple(either), together)
+    bits = PieceBits(hidden.outcomes, hidden.together, context, targets)
+    least = max(NEEDED_BITS, -NEEDED_SHARE * min(bits.of_parts.values(), default=0.0))
+    needed = sorted(((part, value) for part, value in bits.of_parts.items() if value <= -least), key=lambda x: x[1])
+    without = bits.without_pair(hidden.pairs)
+    return Citation(text, tuple(needed), () if without is None else bits.pair, bits.together, without)
 
 
 def citations(hidden: HiddenParts, context: Sequence[int], prompt: Prompt) -> list[Citation]:
     """A citation for each sentence or line of the answer, in their order."""
     assert hidden.target is not None
-    pieces = _pieces(hidden.target, prompt)
-    return [citation_of(hidden, context, text, targets) for text, targets in pieces]
+    return [citation_of(hidden, context, text, targets) for text, targets in pieces_of(hidden.target, prompt)]
 
 
-def _bits(outcome: Outcome, targets: slice) -> float:
-    """Bits of some of the target's tokens."""
-    return sum(outcome.token_bits[targets]) if outcome.token_bits else outcome.bits or 0.0
-
-
-def _pieces(target: Target, prompt: Prompt) -> list[tuple[str, slice]]:
+def pieces_of(target: Target, prompt: Prompt) -> list[tuple[str, slice]]:
     """The sentences and lines of the answer: their texts, and where their tokens are among the target's."""
     starts = [token.start for token in target.tokens]
     if not target.generated or prompt.generated is None or None in starts or prompt.generated.start is None:

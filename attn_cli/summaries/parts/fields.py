@@ -68,8 +68,9 @@ _CITATION = (
     Field("text", TEXT, "a sentence of the answer, or all of it without --cite"),
     Field("needed", Rows(_NEEDED), "the parts without which it is half as likely or less, most needed first; at least "
           "a quarter of the first's bits"),
-    Field("either", each(COUNT), "parts of which each suffices, where no single part is needed and all of them "
-          "together are", lambda citation: list(citation.either)),
+    Field("either", each(COUNT), "two parts that replace each other: with one masked it loses less than half of "
+          "context_bits, with both half or more; else none", lambda citation: list(citation.either)),
+    Field("either_bits", NUMBER, "change of its log2 p with both masked; null without them", "without"),
     Field("context_bits", NUMBER, "change of its log2 p with all parts before the question masked at once; above -1 it "
           "rests on the question or on what the model learned; null where there are fewer than two", "bits"),
 )  # fmt: skip

@@ -18,41 +18,45 @@ NEEDED_SHARE = 0.25
 class HiddenParts:
     """The effects on the answer of hiding one part each.
 
-    outcomes    one for each part, in the order of the text; an effect that can't be told from rounding is 0
+    outcomes    one for each part, in the order of the text; an effect that can't be told from rounding is 0; None of a
+                part that was generated, which isn't hidden from the rows that wrote it
     target      the answer; None of a model without a language-model head, whose mean vectors are compared
     everywhere  whether parts were hidden from all rows after them, and not from the rows that read alone
     rounding    the largest effect of an untouched copy
     run_mode, no_cache_reason  as for `Experiment`
     together    of hiding the whole context at once; None where it is fewer than two parts
-    alone       by part of the context, of hiding the rest of it: only where hiding parts one by one explains less than
-                half of what the answer loses without the context, as where two hold the same fact
+    pairs       of hiding the two parts at once that a piece of the answer needs most: only where hiding parts one by
+                one explains less than half of what the piece loses without the context
     """
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[Outcome | None, ...]
     target: Target | None
     everywhere: bool
     rounding: float
     run_mode: RunMode
     no_cache_reason: str
     together: Outcome | None = None
-    alone: Mapping[int, Outcome] = field(default_factory=dict)
+    pairs: Mapping[tuple[int, int], Outcome] = field(default_factory=dict)
 
     @property
     def effects(self) -> list[float]:
         """By part: bits of log2 p(target), negative where the part was needed; or minus 1 - cosine."""
-        return [outcome.bits or 0.0 if self.target else -(outcome.cosine_distance or 0.0) for outcome in self.outcomes]
+        known = [outcome or Outcome() for outcome in self.outcomes]
+        return [x.bits or 0.0 if self.target else -(x.cosine_distance or 0.0) for x in known]
 
 
 @dataclass(frozen=True)
 class AnswerContext:
     """The context of an answer: the parts before the question.
 
-    parts  their numbers, ascending
-    kept   sinks, which stay in sight
+    parts   their numbers, ascending
+    kept    sinks, which stay in sight
+    pieces  where the tokens of the answer, and of each of its sentences, are among the target's
     """
 
     parts: tuple[int, ...] = ()
     kept: frozenset[int] = frozenset()
+    pieces: tuple[slice, ...] = (slice(None),)
 
 
 def hide_parts(
@@ -65,58 +69,80 @@ def hide_parts(
     step: Callable[[], None],
     context: AnswerContext = AnswerContext(),
 ) -> HiddenParts:
-    """Hide each part in turn, then the context; a part of no tokens, and what is rounding, has an effect of 0.
+    """Hide each part in turn, and the context; a part of no tokens, and what is rounding, has an effect of 0.
+
+    Where that leaves a piece of the answer unexplained, the two parts that it needs most are hidden at once.
 
     Sinks stay in sight, unless a part is nothing else: the weight on a hidden sink goes to other keys.
     """
     nothing = Outcome(bits=0.0) if experiment.target else Outcome(cosine_distance=0.0)
     # in an encoder, also one before a decoder, a part is hidden from all rows
     after = everywhere and experiment.target is not None and "decoder" not in prompt.others
-    rows = {number: rows_after(part, len(prompt.tokens)) for number, part in enumerate(parts) if part.tokens}
+    rows = {
+        number: rows_after(part, len(prompt.tokens))
+        for number, part in enumerate(parts)
+        if part.tokens and part.kind != "generated"
+    }
     by_first_row = sorted(number for number in rows if not after or rows[number])
     if after:  # runs of neighbours begin at about the same row
         by_first_row.sort(key=lambda number: rows[number][0])
-    keys = {number: _without(parts[number].tokens, context.kept) or parts[number].tokens for number in by_first_row}
-    interventions = {
-        number: Intervention(hidden=keys[number], rows=rows[number] if after else None, hidden_from=selection)
-        for number in by_first_row
-    }
-    outcomes = [nothing] * len(parts)
-    for number, outcome in zip(interventions, experiment.outcomes([*interventions.values()]), strict=True):
+
+    def without(numbers: Sequence[int], rows: tuple[int, ...] | None = None) -> Intervention:
+        tokens = tuple(token for number in numbers for token in parts[number].tokens)
+        seen = tuple(token for token in tokens if token not in context.kept) or tokens
+        return Intervention(hidden=seen, rows=rows, hidden_from=selection)
+
+    interventions = [without([number], rows[number] if after else None) for number in by_first_row]
+    asks_context = experiment.target is not None and not everywhere and len(context.parts) > 1
+    runs = experiment.outcomes([*interventions, *([without(context.parts)] if asks_context else [])])
+    outcomes: list[Outcome | None] = [None if part.kind == "generated" else nothing for part in parts]
+    for number, outcome in zip(by_first_row, runs, strict=False):
         outcomes[number] = outcome
         step()
-
-    def run_without(hidden: Sequence[Sequence[int]]) -> list[Outcome]:
-        """The outcomes of hiding several parts at once, as often as there are lists of their numbers."""
-        tokens = [_without([token for at in numbers for token in parts[at].tokens], context.kept) for numbers in hidden]
-        return list(experiment.outcomes([Intervention(hidden=keys, hidden_from=selection) for keys in tokens]))
-
-    together: Outcome | None = None
-    alone: dict[int, Outcome] = {}
-    if experiment.target is not None and not everywhere and len(context.parts) > 1:
-        (together,) = run_without([context.parts])
-        if is_needed(together) and not are_enough([outcomes[at].bits or 0.0 for at in context.parts], together.bits):
-            others = [[at for at in context.parts if at != one] for one in context.parts]
-            alone = dict(zip(context.parts, run_without(others), strict=True))
-    floor = experiment.noise_floor
-    real = tuple(nothing if floor.is_rounding(outcome.effect) else outcome for outcome in outcomes)
-    run_mode = experiment.run_mode_of([*interventions.values()])
+    together, floor = next(runs, None), experiment.noise_floor
+    real = tuple(nothing if x is not None and floor.is_rounding(x.effect) else x for x in outcomes)
+    bits = [] if together is None else [PieceBits(real, together, context.parts, piece) for piece in context.pieces]
+    wanted = [*dict.fromkeys(x.pair for x in bits if not x.is_explained)]
+    pairs = dict(zip(wanted, experiment.outcomes([*map(without, wanted)]), strict=True))
+    run_mode = experiment.run_mode_of(interventions)
     no_cache = experiment.no_cache_reason or ("" if run_mode == "cache" else LOOKS_AHEAD)
-    return HiddenParts(real, experiment.target, everywhere, floor.effect, run_mode, no_cache, together, alone)
+    return HiddenParts(real, experiment.target, everywhere, floor.effect, run_mode, no_cache, together, pairs)
 
 
-def are_enough(bits: Sequence[float], together: float | None) -> bool:
-    """True if the losses of hiding parts one by one come to half of what is lost with all of them hidden, or more."""
-    return sum(x for x in bits if x < 0) <= (together or 0.0) / 2
+class PieceBits:
+    """The bits that a piece of an answer loses with each part of the context hidden, and with all of them.
 
+    piece  where its tokens are among the target's
+    """
 
-def _without(tokens: Sequence[int], kept: frozenset[int]) -> tuple[int, ...]:
-    return tuple(token for token in tokens if token not in kept)
+    def __init__(
+        self, outcomes: Sequence[Outcome | None], together: Outcome | None, context: Sequence[int], piece: slice
+    ) -> None:
+        self.piece = piece
+        self.of_parts = {part: self._of(outcome) for part in context if (outcome := outcomes[part])}
+        self.together = None if together is None else self._of(together)
 
+    def _of(self, outcome: Outcome) -> float:
+        return sum(outcome.token_bits[self.piece]) if outcome.token_bits else outcome.bits or 0.0
 
-def is_needed(outcome: Outcome) -> bool:
-    """True if the answer needs what was hidden."""
-    return outcome.bits is not None and outcome.bits <= -NEEDED_BITS
+    @property
+    def pair(self) -> tuple[int, int]:
+        """The two parts that it needs most, ascending."""
+        first, second = sorted(sorted(self.of_parts, key=lambda part: self.of_parts[part])[:2])
+        return first, second
+
+    @property
+    def is_explained(self) -> bool:
+        """True if the losses of hiding parts one by one come to half of that without the context, or there is none."""
+        together = self.together or 0.0
+        return together > -NEEDED_BITS or sum(x for x in self.of_parts.values() if x < 0) <= together / 2
+
+    def without_pair(self, pairs: Mapping[tuple[int, int], Outcome]) -> float | None:
+        """The bits that it loses with its pair hidden, where these two replace each other; else None."""
+        if self.is_explained or self.pair not in pairs:
+            return None
+        lost = self._of(pairs[self.pair])
+        return lost if lost <= (self.together or 0.0) / 2 else None
 
 
 def runs_to_hide(prompt: Prompt, parts: Sequence[TextPart], *, everywhere: bool, whole: bool) -> float:

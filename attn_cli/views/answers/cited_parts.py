@@ -34,7 +34,7 @@ def cited_lines(answer: PartsRead, width: int) -> Iterator[Text]:
         for part in citation.either:
             bits.setdefault(part, 0.0)
     for part in sorted(bits, key=lambda at: bits[at]):
-        effect = f"{bits[part]:+.1f} bits" if bits[part] else "enough by itself"
+        effect = f"{bits[part]:+.1f} bits" if bits[part] else "replaced by the other where hidden"
         yield Text(f"  [{part + 1}] ", BOLD).append(cut(f"{_named(answer, part)}  {effect}", width - 8))
     unneeded = [
         f"[{part + 1}] {answer.read.parts[part].non_sink_share:.2f}"
@@ -49,9 +49,9 @@ def cited_lines(answer: PartsRead, width: int) -> Iterator[Text]:
 def _verdict(answer: PartsRead, citation: Citation) -> str:
     said = f'"{visible(cut(" ".join(citation.text.split()), _ANSWER))}"'
     if citation.either:
-        names = " and ".join(_named(answer, part) for part in citation.either[:_OTHERS])
-        without = _times(citation.bits or 0.0)
-        return f"{said} comes from {names}: each is enough by itself; without the context it is {without} less likely"
+        names = " and ".join(_named(answer, part) for part in citation.either)
+        without = _times(citation.without or 0.0)
+        return f"{said} comes from {names}, which replace each other: both hidden, it is {without} less likely"
     if citation.needed:
         (first, bits), *others = citation.needed
         verb = "rests on" if answer.cut == "words" else "comes from"

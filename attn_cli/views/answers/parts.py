@@ -151,7 +151,9 @@ class _Table:
         if self.wide:
             line.append(f"{'' if read.vs_uniform is None else format(read.vs_uniform, '.2f'):>12}")
         effect = self.answer.effects[read.number]
-        if self.effects is not None:
+        if self.effects is not None and read.part.kind == "generated":
+            line.append(f"{'':9}")
+        elif self.effects is not None:
             line.append(f"{effect:>+9.2f}" if self.is_bits else f"{-effect:>9.4f}")
         if self.logits:
             line.append(f"{self.answer.logit_of(read):>+9.2f}")
@@ -172,9 +174,10 @@ class _Table:
         return f"  {label}{share}{'':{12 if self.wide else 0}}  {span}"
 
     def _marks(self, read: ReadPart) -> str:
-        """The end of a part's line: a bar, and a mark if the part holds a sink."""
+        """The end of a part's line: a bar, and a mark if it is the answer, asks, or holds a sink."""
         marks = [
             bar(-self.answer.effects[read.number], self.bar, self.most),
+            "answer" if self.effects is not None and read.part.kind == "generated" else "",
             "question" if read.number in self.asks else "",
             "sink" if read.sinks else "",
         ]

@@ -96,7 +96,9 @@ class ModelExperiment:
             )
         self.noise_floor = NoiseFloor()
         self.vector: Literal["mean", "first"] = "mean"
-        self._measured = set[tuple[RunMode, bool]]()  # those whose rounding is known, with loss and without
+        self._measured: dict[
+            tuple[RunMode, bool, int, int], int
+        ] = {}  # most variants beside a copy, by mode, loss, place
         self._first = min(*self.rows, *self._choosing_rows()) if self._generated() else self.rows[0]
         first = self._first if earliest is None else min(earliest, self._first)
         self._runner = Runner(loaded, arguments, len(self.tokens), first, wants_means=mean)
@@ -372,7 +374,9 @@ class ModelExperiment:
     # Their effects, and the noise floor
 
     def _outcomes_of_batch(self, batch: _Batch, with_loss: bool) -> list[Outcome]:
-        """One run of these interventions side by side; a mode's first batch has an untouched copy, as large ones do.
+        """One run of these interventions side by side.
+
+        A mode's first batch has an untouched copy, and so have large ones of another row or block, or larger ones.
 
         Empty where the first run from the cache shows that the cache doesn't hold: another mode is next.
         """
@@ -381,13 +385,15 @@ class ModelExperiment:
             tried = self._with_copy("cache", self._runner.first, 0, batch.interventions if is_whole else [], with_loss)
             self._note_cache(tried is not None)
             return tried or []
-        with_copy = len(batch.interventions) >= _MANY or (batch.mode, with_loss) not in self._measured
+        count, place = len(batch.interventions), (batch.mode, with_loss, batch.first, batch.skip)
+        is_first = not any(measured[:2] == place[:2] for measured in self._measured)
+        with_copy = is_first or (count >= _MANY and count > self._measured.get(place, 0))
         together = [*batch.interventions, _UNTOUCHED] if with_copy else batch.interventions
         groups = [together] if self._is_batchable() else [[intervention] for intervention in together]
         mode, first, skip = batch.mode, batch.first, batch.skip
         outcomes = [outcome for group in groups for outcome in self._run(mode, first, skip, group, with_loss)]
         if with_copy:
-            self._add_copy(outcomes.pop(), mode, with_loss)
+            self._add_copy(outcomes.pop(), place, count)
         return outcomes
 
     def _with_copy(
@@ -405,14 +411,14 @@ class ModelExperiment:
         if max(abs(copy.effect), copy.kl_bits or 0.0) >= same:
             return None
         if interventions:
-            self._add_copy(copy, mode, with_loss)
+            self._add_copy(copy, (mode, with_loss, first, skip), len(interventions))
         else:  # alone it rounds otherwise than beside others
             self.noise_floor.add(copy)
         return outcomes
 
-    def _add_copy(self, copy: Outcome, mode: RunMode, with_loss: bool) -> None:
-        """Add the effect of an untouched copy that ran beside interventions to the noise floor."""
-        self._measured.add((mode, with_loss))
+    def _add_copy(self, copy: Outcome, place: tuple[RunMode, bool, int, int], count: int) -> None:
+        """Add the effect of an untouched copy that ran beside so many interventions to the noise floor."""
+        self._measured[place] = count
         self.noise_floor.add(copy)
 
     def _run(
