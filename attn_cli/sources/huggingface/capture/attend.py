@@ -21,6 +21,7 @@ class LayerRule:
     bias     `[b or 1, h or 1, n or 1, m]`, added to the scores
     sink     one learned score per head `[h]` in float32, which takes a part of each row's sum
     mask     `[b or 1, h or 1, n or 1, m]`: booleans, numbers to add, or a `LazyMask`
+    sink_per_query  a learned score for every query `[b, h, n, 1]`, in place of one per head
     """
 
     scale: float
@@ -28,6 +29,7 @@ class LayerRule:
     bias: torch.Tensor | None = None
     sink: torch.Tensor | None = None
     mask: torch.Tensor | None = None
+    sink_per_query: torch.Tensor | None = None
 
 
 class Attend(Protocol):
@@ -38,14 +40,7 @@ class Attend(Protocol):
 
     ledger: Ledger
 
-    def of_products(
-        self,
-        module: nn.Module,
-        way: str,
-        qkv: Products,
-        rule: LayerRule,
-        sink_per_query: torch.Tensor | None = None,
-    ) -> torch.Tensor | None:
+    def of_products(self, module: nn.Module, way: str, qkv: Products, rule: LayerRule) -> torch.Tensor | None:
         """The output `[b, h, n, e]` of a call; None where the caller computes it."""
 
     def of_softmax(self, module: nn.Module, way: str, weights: torch.Tensor, scores: torch.Tensor | None) -> None:

@@ -51,12 +51,12 @@ class AttentionFunction:
         """
         texts, qkv = self.row_of_texts, (query, key, value)
         mask = attention_mask if texts is None else texts.mask(attention_mask)
-        rule, sink_per_query = rule_of_layer(module, query, key, mask, scaling, options)
+        rule = rule_of_layer(module, query, key, mask, scaling, options)
         if texts is not None:
-            texts.check(query, key, rule.bias if sink_per_query is None else sink_per_query)
+            texts.check(query, key, rule.bias if rule.sink_per_query is None else rule.sink_per_query)
         # This softmax or SDPA is attn's, not the model's, so it is hidden from the function mode.
         with torch.no_grad(), hidden_from_function_modes():
-            output = self.attend.of_products(module, "registry", qkv, rule, sink_per_query)
+            output = self.attend.of_products(module, "registry", qkv, rule)
             if output is None:
                 output = self._output(rule, qkv)
         return output.to(query.dtype).transpose(1, 2).contiguous(), None
@@ -76,8 +76,8 @@ def rule_of_layer(
     mask: torch.Tensor | None,
     scaling: float | None,
     options: Mapping[str, Any],
-) -> tuple[LayerRule, torch.Tensor | None]:
-    """The rule of a layer, from what the registry's functions are called with, and its sink for every query, if any.
+) -> LayerRule:
+    """The rule of a layer, from what the registry's functions are called with.
 
     query    `[b, h, n, d]`
     key      `[b, g, m, d]`
@@ -99,7 +99,7 @@ def rule_of_layer(
         sink, sink_per_query = None, sink
     sink = None if sink is None else sink.detach().float().reshape(-1)
     scale = scale_of(module, query, scaling)
-    return LayerRule(scale, options.get("softcap"), options.get("position_bias"), sink, mask), sink_per_query
+    return LayerRule(scale, options.get("softcap"), options.get("position_bias"), sink, mask, sink_per_query)
 
 
 @cache

@@ -37,9 +37,9 @@ def layer_unlike_eager(model: PreTrainedModel, arguments: Mapping[str, Any]) -> 
         **options: Any,
     ) -> Any:
         nonlocal unlike
-        rule, sink_per_query = rule_of_layer(module, query, key, attention_mask, scaling, options)
+        rule = rule_of_layer(module, query, key, attention_mask, scaling, options)
         eager = eager_function(type(module))
-        if eager is not None and sink_per_query is None:
+        if eager is not None and rule.sink_per_query is None:
             own = output_of_layer(rule, query, key, value).transpose(1, 2)
             named = {} if scaling is None else {"scaling": scaling}
             theirs = eager(module, query, key, value, attention_mask, **named, **options)[0].reshape(own.shape)

@@ -16,6 +16,8 @@ def output_of_layer(rule: LayerRule, query: torch.Tensor, key: torch.Tensor, val
 
     query `[b, h, n, d]`, key `[b, g, m, d]`, value `[b, g, m, e]`
     """
+    if rule.sink_per_query is not None:
+        return output_of_weights(with_sink_per_query(rule, query, key, value)[0], value)
     if rule.softcap is not None or rule.sink is not None or rule.bias is not None:
         rows = slice(0, query.shape[2])
         return torch.stack([output_of_rows(rule, text, query, key, value, rows) for text in range(query.shape[0])])
@@ -43,16 +45,13 @@ def output_of_rows(
 
 
 def with_sink_per_query(
-    rule: LayerRule,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    sink: torch.Tensor,
+    rule: LayerRule, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Weights and scores `[b, h, n, m]` under this rule and a sink for every query `[b, h, n, 1]`.
+    """Weights and scores `[b, h, n, m]` under a rule with a sink for every query.
 
     The kernel's rules have one sink per head only, so the whole matrix is computed here.
     """
+    assert rule.sink_per_query is not None
     (b, h, n, _), m = query.shape, key.shape[2]
     scores = torch.full((b, h, n, m), -torch.inf, device=query.device)
     for text in range(b):
@@ -60,17 +59,12 @@ def with_sink_per_query(
         q, k, v = query[text], key[text], value[text]
         for band in bands(q, k, v, of_text, plan_of(q, k, of_text, want_scores=True)):
             scores[text, :, band.start : band.stop, band.first : band.last] = band.scores  # type: ignore[assignment]
-    weights = torch.cat([scores, sink.float()], dim=-1).softmax(-1)[..., :-1]  # [b, h, n, m + 1] less the sink
+    weights = torch.cat([scores, rule.sink_per_query.float()], dim=-1).softmax(-1)[
+        ..., :-1
+    ]  # [b, h, n, m + 1] less the sink
     return weights, scores
 
 
-def output_with_sink_per_query(
-    rule: LayerRule,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    sink: torch.Tensor,
-) -> torch.Tensor:
-    """The output `[b, h, n, e]` alone, under this rule and a sink for every query `[b, h, n, 1]`."""
-    weights, _ = with_sink_per_query(rule, query, key, value, sink)
-    return weights @ value.float().repeat_interleave(query.shape[1] // value.shape[1], dim=1)
+def output_of_weights(weights: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    """The output `[b, h, n, e]` of weights `[b, h, n, m]` and values `[b, g, m, e]`."""
+    return weights @ value.float().repeat_interleave(weights.shape[1] // value.shape[1], dim=1)

@@ -9,7 +9,7 @@ from attn_cli.call import Place
 from attn_cli.sources.huggingface.anatomy.head_counts import groups_of
 from attn_cli.sources.huggingface.capture.attend import LayerRule, Products
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
-from attn_cli.sources.huggingface.capture.layer_output import output_of_layer, with_sink_per_query
+from attn_cli.sources.huggingface.capture.layer_output import output_of_layer, output_of_weights, with_sink_per_query
 from attn_cli.sources.huggingface.capture.ledger import Ledger, LedgerEntry
 from attn_cli.sources.huggingface.capture.own_code.seen_call import mask_lowest
 from attn_cli.sources.huggingface.capture.own_code.softmax_layouts import as_matrices
@@ -24,18 +24,11 @@ class ObservedAttention:
     def __init__(self, ledger: Ledger, visitor: BatchVisitor, tap: Tap | None = None) -> None:
         self.ledger, self.visitor, self.tap = ledger, visitor, tap
 
-    def of_products(
-        self,
-        module: nn.Module,
-        way: str,
-        qkv: Products,
-        rule: LayerRule,
-        sink_per_query: torch.Tensor | None = None,
-    ) -> torch.Tensor | None:
+    def of_products(self, module: nn.Module, way: str, qkv: Products, rule: LayerRule) -> torch.Tensor | None:
         """The output `[b, h, n, e]` of a call; None unless it was computed meanwhile."""
         recorded, output = self.ledger.record(module, way), None
-        if sink_per_query is not None:
-            output = self._with_sink_per_query(recorded, qkv, rule, sink_per_query)
+        if rule.sink_per_query is not None:
+            output = self._with_sink_per_query(recorded, qkv, rule)
         elif recorded.is_selected:
             output = self.visitor.visit_products(recorded, *qkv, rule)
         if self.tap is None:
@@ -44,16 +37,14 @@ class ObservedAttention:
         by_token = output.to(qkv[0].dtype).transpose(1, 2).contiguous()  # [b, n, h, e]
         return self.tap(module, recorded.place, by_token).transpose(1, 2)
 
-    def _with_sink_per_query(
-        self, recorded: LedgerEntry, qkv: Products, rule: LayerRule, sink: torch.Tensor
-    ) -> torch.Tensor:
+    def _with_sink_per_query(self, recorded: LedgerEntry, qkv: Products, rule: LayerRule) -> torch.Tensor:
         """The output of a call with a sink for every query, whose weights are held whole."""
         query, _, value = qkv
-        weights, scores = with_sink_per_query(rule, *qkv, sink)
+        weights, scores = with_sink_per_query(rule, *qkv)
         shared = query.shape[1] // value.shape[1]  # query heads that read one value head
         if recorded.is_selected:
             self.visitor.visit_weights(recorded, [head // shared for head in range(query.shape[1])], weights, scores)
-        return weights @ value.float().repeat_interleave(shared, dim=1)  # [b, h, n, m] @ [b, h, m, e]
+        return output_of_weights(weights, value)
 
     @torch.no_grad()
     def of_softmax(self, module: nn.Module, way: str, weights: torch.Tensor, scores: torch.Tensor | None) -> None:

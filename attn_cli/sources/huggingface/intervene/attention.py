@@ -1,6 +1,7 @@
 """The attention of a batch of interventions: outputs of ablated heads are 0, hidden keys are masked."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import nn
@@ -10,7 +11,7 @@ from attn_cli.kernel.definition.mask import Mask
 from attn_cli.sources.huggingface.anatomy.head_counts import groups_of, heads_of
 from attn_cli.sources.huggingface.capture.attend import LayerRule, Products
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
-from attn_cli.sources.huggingface.capture.layer_output import output_of_layer, output_with_sink_per_query
+from attn_cli.sources.huggingface.capture.layer_output import output_of_layer
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 from attn_cli.sources.huggingface.capture.ledger import Ledger, LedgerEntry
 from attn_cli.sources.huggingface.capture.own_code.softmax_layouts import as_matrices
@@ -50,14 +51,7 @@ class InterveningAttention:
     ) -> None:
         self.ledger, self.baseline, self.calls, self.batch, self.visitor = ledger, baseline, calls, batch, visitor
 
-    def of_products(
-        self,
-        module: nn.Module,
-        way: str,
-        qkv: Products,
-        rule: LayerRule,
-        sink_per_query: torch.Tensor | None = None,
-    ) -> torch.Tensor:
+    def of_products(self, module: nn.Module, way: str, qkv: Products, rule: LayerRule) -> torch.Tensor:
         """The output `[S, h, n, e]` of a layer.
 
         Raises LoadError where heads can't be ablated nor tokens masked.
@@ -68,9 +62,9 @@ class InterveningAttention:
             raise unreachable(place.layer, place.name)  # heads and texts share an axis
         number = self.calls.next_attention()
         if self.batch is None:
-            output = self._visited(recorded, qkv, rule, sink_per_query) if recorded.is_selected else None
+            output = self._visited(recorded, qkv, rule) if recorded.is_selected else None
             latent = int(getattr(module, "kv_lora_rank", None) or 0)
-            return self._baseline_output(number, recorded, qkv, rule, sink_per_query, output, latent)
+            return self._baseline_output(number, recorded, qkv, rule, output, latent)
         # by its number, since the ledger counts no calls in blocks that were skipped
         layer, stream = self.baseline.where(number)
         query, key, _ = qkv
@@ -82,7 +76,7 @@ class InterveningAttention:
                 return self.batch.output(at, past, qkv, self.baseline.allowed(number, self.batch.first))
         hidden, changed = self.batch.masks(at, n, m), self.batch.changed(at, n, m)
         if past is None:
-            output = _output(qkv, rule, sink_per_query, hidden, changed)
+            output = _output(qkv, rule, hidden, changed)
         else:
             output = self._output_of_rows(number, past, qkv, hidden, changed)
         output = self.batch.with_replaced(layer, stream, output)
@@ -115,7 +109,6 @@ class InterveningAttention:
         recorded: LedgerEntry,
         qkv: Products,
         rule: LayerRule,
-        sink_per_query: torch.Tensor | None,
         output: torch.Tensor | None,
         latent: int,
     ) -> torch.Tensor:
@@ -128,21 +121,19 @@ class InterveningAttention:
         groups, sizes = [head // (h // g) for head in range(h)], (key.shape[-1], value.shape[-1])
         seen = _seen(rule, query, m)
         self.baseline.add(number, recorded.place, recorded.blocks, groups, seen=seen, latent=latent, sizes=sizes)
-        if sink_per_query is None:
+        if rule.sink_per_query is None:
             self.baseline.add_past(number, key, value, rule, h)
         else:
             self.baseline.no_cache_reason = "a sink for every query"
-        output = _output(qkv, rule, sink_per_query) if output is None else output
+        output = _output(qkv, rule) if output is None else output
         self.baseline.add_output(number, output)
         return output
 
-    def _visited(
-        self, recorded: LedgerEntry, qkv: Products, rule: LayerRule, sink_per_query: torch.Tensor | None
-    ) -> torch.Tensor | None:
+    def _visited(self, recorded: LedgerEntry, qkv: Products, rule: LayerRule) -> torch.Tensor | None:
         """Show a call of the baseline to the visitor; its output if that was computed meanwhile."""
         if self.visitor is None:
             return None
-        if sink_per_query is not None:
+        if rule.sink_per_query is not None:
             self.baseline.visited = False
             return None
         return self.visitor.visit_products(recorded, *qkv, rule)
@@ -205,7 +196,6 @@ def unreachable(layer: int, path: str) -> LoadError:
 def _output(
     qkv: Products,
     rule: LayerRule,
-    sink_per_query: torch.Tensor | None,
     hidden: Sequence[Mask | None] | None = None,
     changed: Sequence[ChangedCache | None] | None = None,
 ) -> torch.Tensor:
@@ -215,13 +205,12 @@ def _output(
     """
     query, key, value = qkv
     (s, h, n, _), m = query.shape, key.shape[2]
-    if sink_per_query is not None:
+    if rule.sink_per_query is not None:
         if changed is not None:
             raise LoadError("a layer with a sink for every query is computed whole, and its cache can't be changed",
                             "attn knock ablates its heads")  # fmt: skip
         if hidden is not None:
-            rule = _with_hidden(rule, dense_cells(hidden, n, m, query.device))
-        return output_with_sink_per_query(rule, *qkv, sink_per_query)
+            rule, hidden = _with_hidden(rule, dense_cells(hidden, n, m, query.device)), None
     if hidden is None and changed is None:
         return output_of_layer(rule, *qkv)
     rules = [rule_of_text(rule, text, slice(0, n), slice(0, m), range(h)) for text in range(s)]
@@ -239,4 +228,4 @@ def _with_hidden(rule: LayerRule, hidden: torch.Tensor) -> LayerRule:
         mask = mask & ~hidden
     else:
         mask = torch.where(hidden, torch.finfo(mask.dtype).min, mask)
-    return LayerRule(rule.scale, rule.softcap, rule.bias, rule.sink, mask)
+    return replace(rule, mask=mask)

@@ -114,18 +114,11 @@ class _GraphAttention(ObservedAttention):
         self.qkv: Products | None = None
         self.call: AttentionCall | None = None
 
-    def of_products(
-        self,
-        module: nn.Module,
-        way: str,
-        qkv: Products,
-        rule: LayerRule,
-        sink_per_query: torch.Tensor | None = None,
-    ) -> torch.Tensor | None:
+    def of_products(self, module: nn.Module, way: str, qkv: Products, rule: LayerRule) -> torch.Tensor | None:
         """As of an observed call, which gets no graph."""
         self.qkv = qkv
         query, key, value = (x.detach() for x in qkv)
-        return super().of_products(module, way, (query, key, value), rule, sink_per_query)
+        return super().of_products(module, way, (query, key, value), rule)
 
     def _visit(self, call: Call) -> None:
         if call.place.name != self.target.path:

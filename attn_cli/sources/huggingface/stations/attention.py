@@ -15,7 +15,7 @@ from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.definition.softmax import softmax
 from attn_cli.kernel.stats.at_once import output_alone
 from attn_cli.sources.huggingface.capture.attend import LayerRule, Products
-from attn_cli.sources.huggingface.capture.layer_output import output_of_layer, output_with_sink_per_query
+from attn_cli.sources.huggingface.capture.layer_output import output_of_layer
 from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.text_rule import rule_of_text
 from attn_cli.sources.huggingface.rope.reader import RotationReader
@@ -76,18 +76,11 @@ class StationAttention:
         self.unseen = False
         self.note: Callable[[int, Products, Rule, Turning], None] | None = None
 
-    def of_products(
-        self,
-        module: nn.Module,
-        way: str,
-        qkv: Products,
-        rule: LayerRule,
-        sink_per_query: torch.Tensor | None = None,
-    ) -> torch.Tensor | None:
+    def of_products(self, module: nn.Module, way: str, qkv: Products, rule: LayerRule) -> torch.Tensor | None:
         """The output `[1, h, n, e]`."""
         place = self.ledger.record(module, way).place
-        if place.stream not in self.streams or sink_per_query is not None:
-            return None if sink_per_query is None else output_with_sink_per_query(rule, *qkv, sink_per_query)
+        if place.stream not in self.streams or rule.sink_per_query is not None:
+            return None if rule.sink_per_query is None else output_of_layer(rule, *qkv)
         query, key, value = qkv
         n, m = query.shape[2], key.shape[2]
         turning = self.rotations.turning(query, 0, slice(0, n), slice(0, m))()
