@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -98,3 +99,18 @@ def later_pieces(tokens: Sequence[Token]) -> list[bool]:
         later.append(token.end <= end and token.start < end and token.text != "")
         end = max(end, token.end)
     return later
+
+
+class EncodedText(NamedTuple):
+    """The n tokens of a text.
+
+    ids      their numbers in the vocabulary `[n]`
+    special  which are special tokens `[n]`
+    starts   their first characters in the text `[n]`, -1 where a token stands for no text or its place is unknown
+    ends     the characters after their last ones `[n]`, -1 likewise
+    """
+
+    ids: np.ndarray
+    special: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray

@@ -5,8 +5,10 @@ model's own. The rows that choose are those whose outputs decide the answer: row
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
+
+import numpy as np
 
 from attn_cli.model.kv_cache import CacheChange
 from attn_cli.prompt import Token
@@ -227,3 +229,19 @@ class Experiment(Protocol):
 
     def run_mode_of(self, interventions: Sequence[Intervention]) -> RunMode:
         """The mode of these: "cache" only if all their rows are among those that run then."""
+
+
+@dataclass(frozen=True)
+class LogitParts:
+    """The logit of an answer, less the mean logit of all words, as a sum; of several target tokens all are added up.
+
+    heads  the direct part of each head: what it writes, W_O^h of its output, along the answer's direction
+    rest   all else: embedding, feed-forward networks, other mixers, biases
+    logit  what the model itself gives, less the mean logit; heads and rest add up to it within 1e-3 of it, or they
+           are not given out
+    """
+
+    heads: Mapping[HeadPlace, float]
+    rest: float
+    logit: float
+    directions: Mapping[HeadPlace, tuple[tuple[int, np.ndarray], ...]] = field(default_factory=dict)

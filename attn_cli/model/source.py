@@ -5,8 +5,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from attn_cli.call import Call, Look
 from attn_cli.model.blocks import Block, BlockVectors
-from attn_cli.model.intervention import Experiment, Target
-from attn_cli.model.logit_parts import LogitParts
+from attn_cli.model.intervention import Experiment, LogitParts, Target
 from attn_cli.model.mixing import MixedLayer
 from attn_cli.model.stations import Reference
 from attn_cli.prompt import Prompt

@@ -12,9 +12,8 @@ pytest.importorskip("datasketches")
 pytest.importorskip("pyarrow")
 from pyarrow import parquet
 
-from attn_cli.encoded_text import EncodedText
 from attn_cli.errors import InputError, LimitError
-from attn_cli.prompt import Token
+from attn_cli.prompt import EncodedText, Token
 from attn_cli.scans.read import shard_texts
 from attn_cli.scans.read.poison import PoisonRecords
 from attn_cli.scans.read.scan_options import ScanOptions

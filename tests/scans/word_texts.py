@@ -6,10 +6,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from attn_cli.encoded_text import EncodedText
 from attn_cli.errors import InputError
 from attn_cli.packed_call import PackedVisit
-from attn_cli.prompt import Prompt, Token
+from attn_cli.prompt import EncodedText, Prompt, Token
 from attn_cli.selection import PlannedLayer, Selection
 from attn_cli.sources import open_source
 from attn_cli.sources.tables.source import TableSource

@@ -5,7 +5,6 @@ import numpy as np
 from attn_cli.arrays import Array, at_least_float32, is_torch, namespace
 from attn_cli.kernel.bands.band import Band, Buffers, Work
 from attn_cli.kernel.bands.masked_cells import mask_cells
-from attn_cli.kernel.bands.matmul import batched
 from attn_cli.kernel.definition.softmax import softmax, unnormalised
 
 SAFE_SCORE = 60.0  # e^60 = 1e26: a sum of 1e12 of them is still a float32, and e^-60 over that sum is not yet 0
@@ -76,3 +75,14 @@ def softmax_into(
         totals = weights @ np.ones((scores.shape[-1], 1), dtype=weights.dtype)  # a product adds up faster than a sum
         np.divide(weights, totals, out=weights)  # [h, b, c] / [h, b, 1]
     return weights if empty is None else xp.where(empty, xp.zeros_like(weights), weights)
+
+
+def batched(a: Array, b: Array, out: Array | None = None) -> Array:
+    """a `[g, r, k]` times b `[g, k, c]`: `[g, r, c]`, in `out` if given.
+
+    >>> batched(np.ones((1, 2, 3)), np.ones((1, 3, 1))).tolist()
+    [[[3.0], [3.0]]]
+    """
+    if out is None:
+        return a @ b
+    return (namespace(a).bmm if is_torch(a) else np.matmul)(a, b, out=out)

@@ -6,7 +6,7 @@ from typing import Any
 from attn_cli.arrays import Array, namespace
 from attn_cli.kernel.definition.bias import Bias
 from attn_cli.kernel.definition.mask import Mask
-from attn_cli.kernel.definition.masks import Open
+from attn_cli.kernel.definition.masks import Open, Submask
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +56,11 @@ class Rule:
             "sink": self.sink is not None,
             "softmax": self.softmax,
         }
+
+    def of_rows(self, start: int, stop: int, m: int) -> "Rule":
+        """The rule of queries start:stop alone, numbered from 0 again, against the first m keys."""
+        mask = self.mask if start == 0 or isinstance(self.mask, Open) else Submask(self.mask, start, 0, m)
+        return Rule(self.scale, self.softcap, self.bias_of(start, stop, 0, m), mask, self.sink, self.softmax)
 
 
 @dataclass(frozen=True, eq=False)

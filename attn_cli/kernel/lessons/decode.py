@@ -11,7 +11,6 @@ from typing import NamedTuple
 from attn_cli.arrays import Array, namespace
 from attn_cli.kernel.definition.dense import attend
 from attn_cli.kernel.definition.latent import Operands
-from attn_cli.kernel.definition.rows_of_rule import rule_of_rows
 from attn_cli.kernel.definition.rule import Rule
 
 
@@ -76,5 +75,5 @@ def decode(
         reused = cache.length
         cache.add(tuple(x[..., reused : reused + 1, :] for x in tokens))
         operands = read(q[..., row : row + 1, :], *cache.rows())
-        attention = attend(*operands, rule_of_rows(rule, row, row + 1, cache.length))
+        attention = attend(*operands, rule.of_rows(row, row + 1, cache.length))
         yield DecodingStep(row, reused, attention.weights, attention.output), cache

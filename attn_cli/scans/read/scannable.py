@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from typing import Any, Protocol, cast
 
-from attn_cli.encoded_text import EncodedText
 from attn_cli.errors import InputError
 from attn_cli.model.source import Source
 from attn_cli.packed_call import PackedVisit
-from attn_cli.prompt import Token
+from attn_cli.prompt import EncodedText, Token
 from attn_cli.selection import PlannedLayer, Selection
 from attn_cli.text import excerpt
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from attn_cli.encoded_text import EncodedText
+from attn_cli.prompt import EncodedText
 from attn_cli.scans.read.poison import PoisonRecord, PoisonRecords
 from attn_cli.scans.read.scan_options import ScanOptions
 from attn_cli.scans.read.scannable import ScansTexts

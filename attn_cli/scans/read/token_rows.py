@@ -5,8 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from attn_cli.encoded_text import EncodedText
-from attn_cli.prompt import Token
+from attn_cli.prompt import EncodedText, Token
 from attn_cli.summaries.reducers.kinds.targets import is_punctuation
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attn_cli.encoded_text import EncodedText
+from attn_cli.prompt import EncodedText
 from attn_cli.scans.numbers.examples import MOST, Examples, Excerpt, excerpt_of
 from attn_cli.scans.read.poison import PoisonRecord
 from attn_cli.scans.read.scan_options import BATCH_TOKENS, ScanOptions

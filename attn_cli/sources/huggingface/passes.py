@@ -10,11 +10,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from attn_cli.encoded_text import EncodedText
 from attn_cli.errors import InputError, LoadError
 from attn_cli.model.blocks import Block, BlockVectors
 from attn_cli.packed_call import PackedVisit
-from attn_cli.prompt import Prompt, Token
+from attn_cli.prompt import EncodedText, Prompt, Token
 from attn_cli.selection import PlannedLayer, Selection
 from attn_cli.sources.huggingface.anatomy.configuration import configuration_of, number_of, text_configuration
 from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS, first_tokens, out_of_memory
@@ -22,8 +21,7 @@ from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.anatomy.not_run import missing_input, modules_not_run, recording
 from attn_cli.sources.huggingface.anatomy.other_mixers import blocks_without_attention
-from attn_cli.sources.huggingface.anatomy.parameters import device_of_module
-from attn_cli.sources.huggingface.anatomy.pass_memory import bytes_of_token
+from attn_cli.sources.huggingface.anatomy.parameters import bytes_of_token, device_of_module, fingerprint
 from attn_cli.sources.huggingface.anatomy.vocabulary import outside_vocabulary
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.batch_visitor import Visit
@@ -35,7 +33,6 @@ from attn_cli.sources.huggingface.compat import TESTED_TRANSFORMERS, TRANSFORMER
 from attn_cli.sources.huggingface.failures import why_failed, why_missing
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.checks import check_layer_numbers
-from attn_cli.sources.huggingface.load.fingerprint import fingerprint
 from attn_cli.sources.huggingface.one_row import supports_packing
 from attn_cli.sources.huggingface.onednn_linear import onednn_linear
 from attn_cli.sources.huggingface.read.decoder_start import decoder_tokens

@@ -10,8 +10,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Look
 from attn_cli.errors import InputError, LoadError
-from attn_cli.model.intervention import HeadPlace, Target
-from attn_cli.model.logit_parts import LogitParts
+from attn_cli.model.intervention import HeadPlace, LogitParts, Target
 from attn_cli.model.mixing import MixedLayer
 from attn_cli.model.score_writers import RowChoice, WrittenHead, WrittenRow
 from attn_cli.prompt import Prompt

@@ -12,7 +12,6 @@ import numpy as np
 from attn_cli.kernel.definition.dense import scores
 from attn_cli.kernel.definition.mask import Mask
 from attn_cli.kernel.definition.masks import Causal, Intersection, Open, Window, all_of
-from attn_cli.kernel.definition.rows_of_rule import rule_of_rows
 from attn_cli.kernel.definition.softmax import unnormalised
 from attn_cli.kernel.lessons.mistakes.nan import why_nan
 from attn_cli.kernel.lessons.mistakes.register import Fitted, Mistake, Problem, fitted_mistakes, mistakes, sum_mistakes
@@ -95,7 +94,7 @@ class _Search:
         """The attention of some rows."""
         call, ingredients = self.numbers.call, self.numbers.call.ingredients
         width = call.h * call.q.shape[-1] if ingredients.x is None else ingredients.x.shape[-1]
-        rule = rule_of_rows(call.rule, start, stop, call.m)
+        rule = call.rule.of_rows(start, stop, call.m)
         rotation = ingredients.rotation if ingredients.latent is None else None
         return Problem(call.q[:, start:stop], call.k, call.v, rule, width, rotation)
 
@@ -124,7 +123,7 @@ class _Search:
         call = self.numbers.call
         bad = ~np.isfinite(values).all(axis=-1)
         bad = (bad if bad.ndim == 2 else bad[None])[:, : self.rows]
-        return why_nan(call.q[:, : self.rows], call.k, rule_of_rows(call.rule, 0, self.rows, call.m), bad)
+        return why_nan(call.q[:, : self.rows], call.k, call.rule.of_rows(0, self.rows, call.m), bad)
 
     def _readings(self) -> Iterator[tuple[str, ErrorSize]]:
         """Errors of layout, each with its distance: axes in another order, rows left at 0, q, k, v with rows first."""
@@ -157,7 +156,7 @@ class _Search:
         if self.numbers.joined or not plain or mask is None or h % g or n == 1 or h == 1:
             return
         rows = min(n, max(1, _MOST_CELLS // (h * m)))
-        rule = rule_of_rows(replace(call.rule, mask=mask), 0, rows, m)
+        rule = replace(call.rule, mask=mask).of_rows(0, rows, m)
         q, k, v = call.q[:rows].swapaxes(0, 1), call.k.swapaxes(0, 1), call.v.swapaxes(0, 1)
         swapped = Problem(q, k, v, rule, 0).right.output.swapaxes(0, 1)  # [rows, h, e], as attn read the output
         sizes = np.maximum(self.numbers.sizes("output")[:rows], np.abs(swapped))

@@ -13,12 +13,12 @@ from attn_cli.model.intervention import (
     Experiment,
     HeadPlace,
     Intervention,
+    LogitParts,
     NoiseFloor,
     Outcome,
     RunMode,
     Target,
 )
-from attn_cli.model.logit_parts import LogitParts
 from attn_cli.model.source import Predicting
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import ALL, Selection

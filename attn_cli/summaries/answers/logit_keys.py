@@ -15,8 +15,7 @@ from attn_cli.arrays import at_least_float32, to_numpy
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call
 from attn_cli.errors import InputError, LoadError
-from attn_cli.model.intervention import HeadPlace, Target
-from attn_cli.model.logit_parts import LogitParts
+from attn_cli.model.intervention import HeadPlace, LogitParts, Target
 from attn_cli.model.source import Predicting
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import Selection

@@ -11,7 +11,6 @@ from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call
 from attn_cli.errors import InputError, LimitError
 from attn_cli.kernel.definition.heads import join_heads
-from attn_cli.kernel.definition.rows_of_rule import rule_of_rows
 from attn_cli.kernel.lessons.steps import steps
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.summaries.fields import COUNT, INTEGER, NESTED, TEXT, Field, Rows, each, made
@@ -196,8 +195,7 @@ class WalkSteps:
             pieces = [steps(call.q, call.k, call.v, call.rule)]
         else:
             pieces = [
-                steps(call.q[:, row : row + 1], call.k, call.v, rule_of_rows(call.rule, row, row + 1, call.m))
-                for row in rows
+                steps(call.q[:, row : row + 1], call.k, call.v, call.rule.of_rows(row, row + 1, call.m)) for row in rows
             ]
         for same in zip(*pieces, strict=True):
             values = np.concatenate([to_numpy(step.values) for step in same], axis=1)

@@ -12,11 +12,10 @@ from attn_cli.summaries.reducers.heads.statistic import Statistic
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.scanned.corpus import Estimate
-from attn_cli.summaries.scanned.head import ScanHead, TokenCount
+from attn_cli.summaries.scanned.head import ScanHead, TokenCount, WeightRange
 from attn_cli.text import visible
 from attn_cli.views.answers.scan_examples import draw_examples
 from attn_cli.views.answers.scan_heads import apart, corpus_lines, half, interval
-from attn_cli.views.answers.scan_ranges import bars_of_ranges, with_weight
 from attn_cli.views.drawing.bars import bar
 from attn_cli.views.drawing.cells import fit, packed, packed_text
 from attn_cli.views.drawing.screen import Screen
@@ -126,3 +125,26 @@ def _parts(answer: ScanHead, screen: Screen) -> Iterator[Text | str]:
     for name, weight, even in answer.parts:
         line = f"  {fit(name, label)}  {weight:5.3f}  {even:5.3f}  "
         yield Text(line + bar(weight, max(4, min(40, screen.width - len(line)))))
+
+
+_FEWEST_RANGES = 0.005  # of all weight: smaller ranges at the ends are left out
+
+
+def with_weight(ranges: Sequence[WeightRange]) -> list[WeightRange]:
+    """The ranges from the first with weight to the last."""
+    some = [at for at, each in enumerate(ranges) if each.weight >= _FEWEST_RANGES]
+    return list(ranges[some[0] : some[-1] + 1]) if some else []
+
+
+def bars_of_ranges(ranges: Sequence[WeightRange], screen: Screen) -> Iterator[Text | str]:
+    """A bar for each range of distances, with its value under uniform attention."""
+    yield ""
+    words = packed(
+        ["distance back from the query:", "share of the weight, and of uniform attention"], screen.width, " "
+    )
+    yield Text("\n".join(words), BOLD)
+    longest = max(each.weight for each in ranges)
+    label = max(len(each.label) for each in ranges)
+    for each in ranges:
+        line = f"  {each.label:>{label}}  {each.weight:5.3f}  {each.baseline:5.3f}  "
+        yield Text(line + bar(each.weight, max(4, min(40, screen.width - len(line))), longest))

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from attn_cli.arrays import to_numpy
 from attn_cli.kernel.definition.dense import attend
-from attn_cli.kernel.definition.rows_of_rule import rule_of_rows
 from attn_cli.kernel.lessons.steps import steps
 from tests.strategies import Problem, problems
 
@@ -27,7 +26,7 @@ def test_the_last_steps_are_the_definitions(problem: Problem) -> None:
 def test_one_row_alone_is_that_row_of_all(problem: Problem, pick: int) -> None:
     row, m = pick % problem.q.shape[1], problem.k.shape[1]
     whole = steps(problem.q, problem.k, problem.v, problem.rule)
-    alone = steps(problem.q[:, row : row + 1], problem.k, problem.v, rule_of_rows(problem.rule, row, row + 1, m))
+    alone = steps(problem.q[:, row : row + 1], problem.k, problem.v, problem.rule.of_rows(row, row + 1, m))
     assert [step.name for step in alone] == [step.name for step in whole]
     for one, all_rows in zip(alone, whole, strict=True):
         np.testing.assert_allclose(to_numpy(one.values)[:, 0], to_numpy(all_rows.values)[:, row], **CLOSE)

@@ -8,10 +8,9 @@ import torch
 from transformers import BitsAndBytesConfig
 
 from attn_cli.call import Call
-from attn_cli.encoded_text import EncodedText
 from attn_cli.errors import InputError, LoadError
 from attn_cli.model.intervention import Target
-from attn_cli.prompt import Prompt, Token
+from attn_cli.prompt import EncodedText, Prompt, Token
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.failures import why_failed
 from attn_cli.sources.huggingface.read.input_files import array_prompt

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from attn_cli.call import Place
+from attn_cli.errors import LoadError
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.anatomy.configuration import configuration_of
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace, ModulePlaces, are_nested
@@ -154,3 +155,31 @@ class Ledger:
     def _is_done(self) -> bool:
         """True if every selected module has run in all its places."""
         return all(self.runs.get(module, 0) >= places for module, places in self._runs_needed.items())
+
+
+def nothing_seen(model: nn.Module, ledger: Ledger) -> LoadError:
+    """The error for passes of a module in which no attention was seen: where it was looked for."""
+    name = type(model).__name__
+    if ledger.unseen:
+        places = _paths(place.path for place in ledger.unseen)
+        return LoadError(
+            f"{name} attended where it can't be seen: {places}",
+            "its softmax is in a fused kernel: choose SDPA or eager attention where the module lets you",
+        )
+    if ledger.not_over_keys:
+        places = _paths(place.path for place in ledger.not_over_keys)
+        return LoadError(f"{name}: the attention of {places} has no softmax over keys", "attn shows softmax attention")
+    paths = (next(iter(ledger.places.paths.get(module, ())), "its own forward") for module in ledger.multiplied)
+    if places := _paths(paths):
+        return LoadError(
+            f"{name}: no attention was seen; batches of matrices were multiplied in {places}",
+            "attn sees a softmax over the last axis whose result is multiplied, torch's SDPA and multi-head attention",
+        )
+    return LoadError(f"{name}: no attention was seen, and no matrices were multiplied", "did its forward pass run?")
+
+
+def _paths(paths: Iterable[str], most: int = 4) -> str:
+    """The first of some paths, and how many more there are."""
+    found = list(dict.fromkeys(paths))
+    more = f" and {len(found) - most} more" if len(found) > most else ""
+    return ", ".join(found[:most]) + more

@@ -22,8 +22,7 @@ from attn_cli.sources.huggingface.capture.attend import Attend
 from attn_cli.sources.huggingface.capture.attention_function import AttentionFunction
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor, Visit
-from attn_cli.sources.huggingface.capture.ledger import Ledger, SelectionDone
-from attn_cli.sources.huggingface.capture.nothing_seen import nothing_seen
+from attn_cli.sources.huggingface.capture.ledger import Ledger, SelectionDone, nothing_seen
 from attn_cli.sources.huggingface.capture.observed import ObservedAttention, Tap
 from attn_cli.sources.huggingface.capture.own_code.function_mode import watching
 from attn_cli.sources.huggingface.capture.registry import in_registry

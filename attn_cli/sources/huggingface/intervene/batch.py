@@ -11,8 +11,7 @@ from attn_cli.model.intervention import AttentionLayer, Intervention
 from attn_cli.model.kv_cache import CacheChange
 from attn_cli.sources.huggingface.anatomy.streams import TEXT_STREAMS
 from attn_cli.sources.huggingface.intervene.changed_cache import ChangedCache
-from attn_cli.sources.huggingface.intervene.hidden_cells import HiddenCells
-from attn_cli.sources.huggingface.intervene.key_window import KeyWindow
+from attn_cli.sources.huggingface.intervene.hidden_cells import HiddenCells, KeyWindow
 
 _ANSWERING = frozenset({"self", "text", "decoder", "cross"})  # streams whose queries are rows of the stack that answers
 

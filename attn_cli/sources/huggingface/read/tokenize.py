@@ -8,9 +8,8 @@ import numpy as np
 import torch
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
-from attn_cli.encoded_text import EncodedText
 from attn_cli.errors import InputError, LoadError
-from attn_cli.prompt import Prompt, Token
+from attn_cli.prompt import EncodedText, Prompt, Token
 from attn_cli.sources.huggingface.read.word_borders import with_words
 from attn_cli.text import listed
 

@@ -14,8 +14,7 @@ from torch import nn
 
 from attn_cli.arrays import to_numpy
 from attn_cli.errors import LoadError
-from attn_cli.model.intervention import HeadPlace
-from attn_cli.model.logit_parts import LogitParts
+from attn_cli.model.intervention import HeadPlace, LogitParts
 from attn_cli.sources.huggingface.anatomy.forward_arguments import first_float_input
 from attn_cli.sources.huggingface.anatomy.hooks import hooked
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace

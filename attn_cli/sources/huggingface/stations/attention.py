@@ -10,10 +10,9 @@ from torch import nn
 from attn_cli.kernel.definition.dense import scores
 from attn_cli.kernel.definition.heads import expand_groups
 from attn_cli.kernel.definition.positions import Turning
-from attn_cli.kernel.definition.rows_of_rule import rule_of_rows
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.definition.softmax import softmax
-from attn_cli.kernel.stats.at_once import output_alone
+from attn_cli.kernel.stats.compiled import output_alone
 from attn_cli.sources.huggingface.capture.attend import LayerRule, Products
 from attn_cli.sources.huggingface.capture.layer_output import output_of_layer
 from attn_cli.sources.huggingface.capture.ledger import Ledger
@@ -182,7 +181,7 @@ def rounded_output(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, rule: Rule
     rows = max(_FEWEST_ROWS, _MOST_SCORES // (q.shape[0] * k.shape[1]))
     for start in range(0, q.shape[1], rows):
         stop = min(start + rows, q.shape[1])
-        part = rule_of_rows(rule, start, stop, k.shape[1])
+        part = rule.of_rows(start, stop, k.shape[1])
         weights = rounding(softmax(_rounded_scores(scores(q[:, start:stop], k, part), rounding), part.sink))
         outputs.append(weights @ expand_groups(v, q.shape[0]).to(weights.dtype))
     return torch.cat(outputs, 1).to(q.dtype)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from attn_cli.sources.huggingface.load.fingerprint import fingerprint
+from attn_cli.sources.huggingface.anatomy.parameters import fingerprint
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
