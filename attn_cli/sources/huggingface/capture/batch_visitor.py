@@ -15,7 +15,7 @@ from attn_cli.sources.huggingface.capture.batch_layout import BatchLayout, Batch
 from attn_cli.sources.huggingface.capture.block_inputs import BlockInputs
 from attn_cli.sources.huggingface.capture.layer_batch import LayerBatch
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
-from attn_cli.sources.huggingface.capture.ledger import Ledger, LedgerEntry, SelectionDone
+from attn_cli.sources.huggingface.capture.ledger import Ledger, LedgerEntry
 from attn_cli.sources.huggingface.capture.own_code.seen_call import SeenCall, check_rows, rule_of
 from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
 from attn_cli.sources.huggingface.rope.reader import RotationReader
@@ -51,17 +51,8 @@ class BatchVisitor:
     ) -> torch.Tensor | None:
         """Visit query `[b, h, n, d]`, key `[b, g, m, d]` and value `[b, g, m, e]`, text by text, or all packed.
 
-        Returns the layer's output `[b, h, n, e]`; None unless every row of every head and text was walked. Raises
-        SelectionDone where the pass ends here.
+        Returns the layer's output `[b, h, n, e]`; None unless every row of every head and text was walked.
         """
-        output = self._visit_products(recorded, query, key, value, layer_rule)
-        if recorded.is_last:
-            raise SelectionDone
-        return output
-
-    def _visit_products(
-        self, recorded: LedgerEntry, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer_rule: LayerRule
-    ) -> torch.Tensor | None:
         if self._texts is not self.ledger.labels.texts:  # another pass, of other texts
             self._forget_layouts()
         row, h = self.row_of_texts, query.shape[1]
@@ -158,8 +149,6 @@ class BatchVisitor:
             )
             check_rows(call.weights, call.place)
             self.visit(call)
-        if recorded.is_last:
-            raise SelectionDone
 
     def _heads_of(self, recorded: LedgerEntry, total: int) -> tuple[int, ...]:
         """The selected ones of the `total` heads of a call; InputError for one that it doesn't have."""

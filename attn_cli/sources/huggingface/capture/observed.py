@@ -10,7 +10,7 @@ from attn_cli.sources.huggingface.anatomy.head_counts import groups_of
 from attn_cli.sources.huggingface.capture.attend import LayerRule, Products
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
 from attn_cli.sources.huggingface.capture.layer_output import output_of_layer, output_of_weights, with_sink_per_query
-from attn_cli.sources.huggingface.capture.ledger import Ledger, LedgerEntry
+from attn_cli.sources.huggingface.capture.ledger import Ledger, LedgerEntry, SelectionDone
 from attn_cli.sources.huggingface.capture.own_code.seen_call import mask_lowest
 from attn_cli.sources.huggingface.capture.own_code.softmax_layouts import as_matrices
 
@@ -25,12 +25,17 @@ class ObservedAttention:
         self.ledger, self.visitor, self.tap = ledger, visitor, tap
 
     def of_products(self, module: nn.Module, way: str, qkv: Products, rule: LayerRule) -> torch.Tensor | None:
-        """The output `[b, h, n, e]` of a call; None unless it was computed meanwhile."""
+        """The output `[b, h, n, e]` of a call; None unless it was computed meanwhile.
+
+        Raises SelectionDone where the pass ends here.
+        """
         recorded, output = self.ledger.record(module, way), None
         if rule.sink_per_query is not None:
             output = self._with_sink_per_query(recorded, qkv, rule)
         elif recorded.is_selected:
             output = self.visitor.visit_products(recorded, *qkv, rule)
+        if recorded.is_last:
+            raise SelectionDone
         if self.tap is None:
             return output
         output = output_of_layer(rule, *qkv) if output is None else output
@@ -50,7 +55,7 @@ class ObservedAttention:
     def of_softmax(self, module: nn.Module, way: str, weights: torch.Tensor, scores: torch.Tensor | None) -> None:
         """Visit weights in the layout of the module that made them, and their scores where those were captured.
 
-        Raises LoadError for rows that can't be attention.
+        Raises LoadError for rows that can't be attention, SelectionDone where the pass ends here.
         """
         recorded = self.ledger.record(module, way)
         if not recorded.is_selected:
@@ -62,3 +67,5 @@ class ObservedAttention:
             scores = as_matrices(scores.detach().float().clamp(min=lowest), module, b, n, lowest)
             weights, scores = mask_lowest(weights, scores)
         self.visitor.visit_weights(recorded, groups_of(module, weights.shape[1]), weights, scores)
+        if recorded.is_last:
+            raise SelectionDone
