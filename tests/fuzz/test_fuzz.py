@@ -9,12 +9,12 @@ _CASES = 8
 
 
 def test_spoilt_files_of_every_kind_are_read_or_refused() -> None:
-    line = [sys.executable, "-m", "tests.fuzz", "settings", "recording", "scan-show", "messages", "scan"]
+    line = [sys.executable, "-m", "tests.fuzz", "settings", "recording", "scan-show", "messages", "scan", "dump"]
     done = subprocess.run(
         [*line, "--cases", str(_CASES)], env=environment(), capture_output=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stdout.decode() + done.stderr.decode()
-    assert done.stdout.decode().count("0 findings") == 5
+    assert done.stdout.decode().count("0 findings") == 6
 
 
 def test_a_fault_is_found() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tests.fuzz.kinds.case import Make
 from tests.fuzz.kinds.documents import messages, settings
+from tests.fuzz.kinds.dumps import dump
 from tests.fuzz.kinds.recordings import recording
 from tests.fuzz.kinds.scans import scan, scan_show
 
@@ -17,5 +18,5 @@ def _model(shared: Path) -> Make:
 
 KINDS: dict[str, Callable[[Path], Make]] = {
     "scan": scan, "scan-show": scan_show, "recording": recording, "settings": settings, "messages": messages,
-    "model": _model,
+    "dump": dump, "model": _model,
 }  # fmt: skip

@@ -38,7 +38,10 @@ def _spoilt_member(member: bytes, chance: random.Random) -> bytes:
         return spoilt_json(member, chance) if member[:1] in b"[{" else spoilt(member, chance)
     if chance.random() < 0.1:
         return spoilt(member, chance)
-    array = np.load(io.BytesIO(member), allow_pickle=False)
+    try:
+        array = np.load(io.BytesIO(member), allow_pickle=False)
+    except ValueError:  # spoilt before
+        return spoilt(member, chance)
     if array.dtype == np.uint8 and array.ndim == 1 and array.tobytes()[:1] in (b"{", b"[") and chance.random() < 0.8:
         array = np.frombuffer(spoilt_json(array.tobytes(), chance), np.uint8)
     else:
