@@ -4,7 +4,6 @@ import numpy as np
 
 from attn_cli.scans.numbers.batch_targets import CONTENT_KINDS, PLACED, PLACED_COLUMNS, BatchTargets
 from attn_cli.scans.numbers.ranges import OWN
-from attn_cli.summaries.reducers.kinds.counted_rows import CountedRows, counted_rows, of_uniform_entropy
 from attn_cli.summaries.reducers.kinds.head_kinds import DELIMITER, FIRST, KINDS, UNIFORM, WINDOW, Kind
 from attn_cli.summaries.reducers.kinds.kind_sums import enough
 from attn_cli.summaries.reducers.kinds.targets import REACH
@@ -35,71 +34,43 @@ class RowCounts:
     """
 
     def __init__(self, targets: BatchTargets) -> None:
-        self.targets, self.by_text = targets, targets.rows.by_text
-        self.baselines = np.full((len(BASELINE_NAMES), targets.rows.count), np.nan)
+        self.targets, factors = targets, targets.factors
         self.counted: dict[Kind, np.ndarray] = {}
-        self.judged = _column(targets.judged)
+        self.baselines = np.full((len(BASELINE_NAMES), targets.rows.count), np.nan)
+        for number, kind in enumerate(KINDS):
+            self._count(kind, factors.counted[number] > 0, factors.rest[number], factors.uniform[number])
+        drawn = [(factors.controls[kind] > 0).astype(np.float64) for kind in CONTENT_KINDS]
+        for kind, has in zip(CONTENT_KINDS, drawn, strict=True):
+            self.baselines[BASELINE_AT[f"{kind.name}:control_rows"]] = self._rows(has)
         stretches = slice(PLACED_COLUMNS.start, min(PLACED_COLUMNS.stop, targets.stretches.stop))
         self.columns, self.placed = stretches, PLACED[: stretches.stop - stretches.start]
-        of_placed = [
-            self._count(kind, targets.placed_seen[:, at], targets.placed_sinks[:, at])
-            for at, kind in enumerate(self.placed)
-        ]
-        self.rest = np.stack([rows.rest for rows in of_placed], axis=1).astype(np.float32)
-        self._marks()
-        self._lists()
+        self.columns_of_window = slice(OWN - REACH, OWN + targets.ahead + 1)
+        counted, rest = (dict(zip(KINDS, of, strict=True)) for of in (factors.counted, factors.rest))
+        self.judged = _column(rest[UNIFORM])
+        self.rest = np.stack([rest[kind] for kind in self.placed], axis=1).astype(np.float32)
+        self.first, self.delimiter, self.even, self.window = (
+            _column(counted[kind]) for kind in (FIRST, DELIMITER, UNIFORM, WINDOW)
+        )
+        none = np.zeros(len(targets.seen))
+        lists = [x for kind in CONTENT_KINDS for x in (counted[kind], none, factors.controls[kind])]
+        off_sinks = [x for kind in CONTENT_KINDS for x in (rest[kind], -rest[kind], none)]
+        self.lists = np.stack([*lists, rest[WINDOW]], axis=1).astype(np.float32)
+        self.off_sinks = np.stack([*off_sinks, -rest[WINDOW]], axis=1).astype(np.float32)
+        more = np.stack([*drawn, *(rest[kind] for kind in CONTENT_KINDS), rest[WINDOW]], axis=1)
+        self.beyond = np.concatenate([self.rest, more], axis=1, dtype=np.float32)
 
     def _rows(self, counted: np.ndarray) -> np.ndarray:
-        return self.by_text(counted).sum(axis=-1, dtype=np.float64)
+        """The number of rows of each text that count `[B]`, of 1 or 0 for each row."""
+        return self.targets.rows.by_text(counted).sum(axis=-1, dtype=np.float64)
 
-    def _count(self, kind: Kind, seen: np.ndarray, on_sinks: np.ndarray | int = 0, *, more: int = 0) -> CountedRows:
-        """Note and return which rows count for a kind.
-
-        seen      how many targets each row sees `[R]`
-        on_sinks  how many of them are expected sinks
-        more      keys that a row sees beside those of the text, such as a learned sink
-        """
-        rows = counted_rows(seen, on_sinks, self.targets.seen, more=more)
-        self._note(kind, rows)
-        return rows
-
-    def _note(self, kind: Kind, rows: CountedRows) -> None:
+    def _count(self, kind: Kind, counted: np.ndarray, rest: np.ndarray, uniform: np.ndarray) -> None:
         """Note how many rows of each text count for a kind, and what uniform attention gives its targets."""
-        count = self.counted[kind] = self._rows(rows.counted)
+        count = self.counted[kind] = self._rows(counted)
+        if kind is not UNIFORM and np.isnan(uniform).all():
+            return  # it has no targets here
         baseline = self.baselines[BASELINE_AT[f"{kind.name}:baseline"]]
-        np.divide(self.by_text(rows.uniform).sum(axis=-1), count, out=baseline, where=count > 0)
-        self.baselines[BASELINE_AT[f"{kind.name}:rows"]] = self._rows(rows.rest)
-
-    def _marks(self) -> None:
-        targets = self.targets
-        begin = targets.rows.begin
-        sees_first = (targets.sight.first <= begin) & (targets.sight.last > begin)
-        self.first = _column(self._count(FIRST, sees_first, more=int(targets.learned_sink)).counted)
-        self.delimiter = _column(self._count(DELIMITER, targets.delimiters_seen).counted)
-        self.counted[UNIFORM] = self._rows(targets.judged)
-        self.baselines[BASELINE_AT[f"{UNIFORM.name}:rows"]] = self.counted[UNIFORM]
-        self.even = _column(of_uniform_entropy(targets.seen))
-
-    def _lists(self) -> None:
-        targets = self.targets
-        window = self._count(WINDOW, targets.window_seen, (targets.window_sinks >= 0).sum(axis=1))
-        self.columns_of_window = slice(OWN - REACH, OWN + targets.ahead + 1)
-        self.window = _column(window.counted)
-        counts, rests, has_control, content_rest = [], [], [], []
-        for kind in CONTENT_KINDS:
-            content = targets.content[kind]
-            rows = content.rows
-            self._note(kind, rows)
-            has = (content.control > 0).astype(np.float64)
-            self.baselines[BASELINE_AT[f"{kind.name}:control_rows"]] = self._rows(has)
-            counts += [rows.counted, np.zeros_like(has), content.control]
-            rests += [rows.rest, -rows.rest, np.zeros_like(has)]
-            has_control.append(has)
-            content_rest.append(rows.rest)
-        self.lists = np.stack([*counts, window.rest], axis=1).astype(np.float32)
-        self.off_sinks = np.stack([*rests, -window.rest], axis=1).astype(np.float32)
-        more = np.stack([*has_control, *content_rest, window.rest], axis=1)
-        self.beyond = np.concatenate([self.rest, more], axis=1, dtype=np.float32)
+        np.divide(self.targets.rows.by_text(uniform).sum(axis=-1), count, out=baseline, where=count > 0)
+        self.baselines[BASELINE_AT[f"{kind.name}:rows"]] = self._rows(rest)
 
     def least(self, *kinds: Kind) -> np.ndarray:
         """The weight that is enough for a name by these kinds, by text `[B, kinds]`."""

@@ -16,15 +16,14 @@ DRAWN = 16  # keys per row
 _TRIED = 4 * DRAWN
 
 
-class ControlRows(NamedTuple):
-    """R rows of texts side by side, and what their controls are drawn from.
+class TextRows(NamedTuple):
+    """R rows of texts side by side, each of which is a key, too: one text, or many.
 
     begin, stop   the first row of each row's text, and the one after its last `[R]`
     names         of the tokens: equal for repeats of one text `[R]`
-    at_sink       whether a sink is expected at each row `[R]`
+    at_sink       True at each row at which a sink is expected `[R]`
     offsets       of each row's text, as `offset_of` makes them `[R]`
-    distances     query less key of targets, text after text
-    first, total  where those begin that are for each row's text, and how many they are `[R]`
+    delimiters    True at delimiters `[R]`
     """
 
     begin: np.ndarray
@@ -32,9 +31,31 @@ class ControlRows(NamedTuple):
     names: np.ndarray
     at_sink: np.ndarray
     offsets: np.ndarray
+    delimiters: np.ndarray
+
+
+class DrawnFrom(NamedTuple):
+    """The distances from which the controls of R rows are drawn: query less key of targets, text after text.
+
+    first, total  where those begin that are for each row's text, and how many they are `[R]`
+    """
+
     distances: np.ndarray
     first: np.ndarray
     total: np.ndarray
+
+    @classmethod
+    def of(cls, targets: np.ndarray, rows: TextRows) -> "DrawnFrom":
+        """The distances of each text's own targets `[R, c]`."""
+        queries, distances = distances_of(targets)
+        bounds = np.searchsorted(queries, [rows.begin, rows.stop])
+        return cls(distances, bounds[0], bounds[1] - bounds[0])
+
+
+def distances_of(targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The queries of all targets `[R, c]`, one after the other, and their distances: query less key."""
+    queries, columns = np.nonzero(targets >= 0)
+    return queries, queries - targets[queries, columns]
 
 
 def shares_of(seed: int, kind: Kind, places: np.ndarray, offsets: np.ndarray) -> np.ndarray:
@@ -53,7 +74,7 @@ def offset_of(ids: Sequence[int] | np.ndarray) -> float:
     return int.from_bytes(digest, "little") / 2**32
 
 
-def control_keys(kind: Kind, targets: np.ndarray, rows: ControlRows, seed: int) -> np.ndarray:
+def control_keys(kind: Kind, targets: np.ndarray, rows: TextRows, drawn: DrawnFrom, seed: int) -> np.ndarray:
     """Keys `[R, 16]` as far from each row as targets are from queries of its text, that are neither target nor sink.
 
     targets  of each row `[R, c]`, -1 after its last
@@ -61,13 +82,13 @@ def control_keys(kind: Kind, targets: np.ndarray, rows: ControlRows, seed: int) 
     -1 after the last of a row; rows without a target have none.
     """
     control = np.full((len(targets), DRAWN), -1)
-    queries = np.flatnonzero((targets[:, 0] >= 0) & (rows.total > 0))
+    queries = np.flatnonzero((targets[:, 0] >= 0) & (drawn.total > 0))
     if not len(queries):
         return control
     begin, stop = rows.begin[queries], rows.stop[queries, None]
     shares = shares_of(seed, kind, queries - begin, rows.offsets[queries])
-    chosen = rows.first[queries, None] + (shares * rows.total[queries, None]).astype(np.int64)
-    keys, begin = queries[:, None] - rows.distances[chosen], begin[:, None]
+    chosen = drawn.first[queries, None] + (shares * drawn.total[queries, None]).astype(np.int64)
+    keys, begin = queries[:, None] - drawn.distances[chosen], begin[:, None]
     named = keys - (kind is INDUCTION)  # the token whose earlier place makes this key a target
     own, last = rows.names[queries][:, None], len(targets) - 1
     is_target = (named >= begin) & (rows.names[np.clip(named, 0, last)] == own) & (named != queries[:, None])

@@ -5,6 +5,7 @@ All that is asked of a head is a sum over rows of sums over lists, so one produc
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -26,18 +27,31 @@ class RowFactors:
 
     counted     1 for rows with a target `[K, n]`; for uniform attention 1 / log of the keys seen
     rest        1 for rows with a target that is no expected sink `[K, n]`
-    baseline    the sums over rows of targets seen / keys seen `[K]`
+    uniform     targets seen / keys seen `[K, n]`; NaN for kinds without targets
     controls    for induction and duplicate targets seen / keys of the control seen `[n]`, 0 where it has none
-    sink_rows   the rows by which sinks are told
-    seen        how many keys each row sees `[n]`
+    sight       what the rows see
     """
 
     counted: np.ndarray
     rest: np.ndarray
-    baseline: np.ndarray
+    uniform: np.ndarray
     controls: Mapping[Kind, np.ndarray]
-    sink_rows: SinkRows
-    seen: np.ndarray
+    sight: Sight
+
+    @property
+    def baseline(self) -> np.ndarray:
+        """What uniform attention gives the targets, summed over rows `[K]`."""
+        return self.uniform.sum(axis=1)
+
+    @property
+    def seen(self) -> np.ndarray:
+        """The number of keys that each row sees `[n]`."""
+        return self.sight.count
+
+    @cached_property
+    def sink_rows(self) -> SinkRows:
+        """The rows by which sinks are told."""
+        return SinkRows.of(self.sight)
 
     @property
     def has_choice(self) -> np.ndarray:
@@ -50,7 +64,7 @@ def factors_of(targets: Targets, sight: Sight, *, learned_sink: bool) -> RowFact
     """The factors of rows that see what `sight` says; a learned sink is a target of the kind `first`."""
     count = sight.count.astype(np.float64)
     counted, rest = np.zeros((len(KINDS), len(count))), np.zeros((len(KINDS), len(count)))
-    baseline = np.full(len(KINDS), np.nan)
+    uniform = np.full(counted.shape, np.nan)
     controls = {}
     for number, kind in enumerate(KINDS):
         if kind is UNIFORM:
@@ -60,10 +74,10 @@ def factors_of(targets: Targets, sight: Sight, *, learned_sink: bool) -> RowFact
             continue
         seen, on_sinks = _seen(kind, targets, sight)
         rows = counted_rows(seen, on_sinks, count, more=kind is FIRST and learned_sink)
-        counted[number], rest[number], baseline[number] = rows.counted, rows.rest, rows.uniform.sum()
+        counted[number], rest[number], uniform[number] = rows
         if kind.rank == CONTENT:
             controls[kind] = control_factors(seen, sight.sees(targets.controls[kind]).sum(axis=1), rows.counted)
-    return RowFactors(counted, rest, baseline, controls, SinkRows.of(sight), sight.count)
+    return RowFactors(counted, rest, uniform, controls, sight)
 
 
 def _seen(kind: Kind, targets: Targets, sight: Sight) -> tuple[np.ndarray, np.ndarray]:
@@ -75,5 +89,7 @@ def _seen(kind: Kind, targets: Targets, sight: Sight) -> tuple[np.ndarray, np.nd
         return sight.along_rows(targets.marks[0]), np.zeros(len(sight.count))
     keys = targets.lists[kind]
     sees = sight.sees(keys)
-    on_sinks = sees & np.isin(keys, targets.sinks) & (kind is not FIRST)
-    return sees.sum(axis=1).astype(np.float64), on_sinks.sum(axis=1).astype(np.float64)
+    seen = sees.sum(axis=1).astype(np.float64)
+    if kind is FIRST:
+        return seen, np.zeros(len(seen))
+    return seen, (sees & (targets.marks[1, keys] == 0)).sum(axis=1).astype(np.float64)

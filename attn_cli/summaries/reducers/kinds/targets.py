@@ -2,13 +2,13 @@
 
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 
 from attn_cli.prompt import Token
-from attn_cli.summaries.reducers.kinds.control import ControlRows, control_keys, offset_of
+from attn_cli.summaries.reducers.kinds.control import DrawnFrom, TextRows, control_keys, distances_of, offset_of
 from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, DUPLICATE, FIRST, INDUCTION, PLACED, WINDOW, Kind
 
 MOST_PLACES = 64  # of one token: ten thousand commas would cost n²
@@ -46,8 +46,10 @@ class Distances:
 
     def __init__(self, texts: Sequence[Sequence[Token]], *, is_causal: bool) -> None:
         lists = [content_lists(names_of(tokens), is_causal=is_causal) for tokens in texts]
-        self.of = {kind: np.concatenate([_distances(each[kind]) for each in lists]) if lists else np.empty(0, np.int64)
-                   for kind in (INDUCTION, DUPLICATE)}  # fmt: skip
+        self.of = {
+            kind: np.concatenate([np.empty(0, np.int64), *(distances_of(each[kind])[1] for each in lists)])
+            for kind in (INDUCTION, DUPLICATE)
+        }
 
 
 def targets_of(
@@ -55,31 +57,45 @@ def targets_of(
 ) -> Targets:
     """The targets of n queries that stand at the last n of `keys`, with `seed` for the control's draws."""
     m = len(keys)
-    names = names_of(keys)
-    lists = content_lists(names, is_causal=is_causal)
-    placed = [kind for kind in PLACED if not is_causal or kind.back >= 0]  # type: ignore[operator]
-    lists |= {kind: keys[:, None] for kind, keys in zip(placed, _inside(placed_keys(placed, m), m).T, strict=True)}
-    lists[FIRST] = np.zeros((m, 1), dtype=np.int64)
-    lists[WINDOW] = _inside(window_keys(m, is_causal=is_causal), m)
-    controls = {kind: _control(kind, lists[kind], keys, sinks, distances.of[kind], seed)
-                for kind in (INDUCTION, DUPLICATE)}  # fmt: skip
-    on_sinks = {kind: np.where(np.isin(places, sinks), places, -1) for kind, places in lists.items()
-                if kind is WINDOW or kind.rank == CONTENT}  # fmt: skip
+    none, offset = np.zeros(m, np.int64), offset_of([-1 if token.id is None else token.id for token in keys])
+    rows = TextRows(none, none + m, names_of(keys), np.isin(np.arange(m), sinks), np.full(m, offset), delimiters(keys))
+    drawn = {kind: DrawnFrom(of, none, none + len(of)) for kind, of in distances.of.items()}
+    targets = targets_of_rows(rows, drawn, is_causal=is_causal, seed=seed)
 
     def own(lists: Mapping[Kind, np.ndarray]) -> dict[Kind, np.ndarray]:
         return {kind: compact(places[m - n :]) for kind, places in lists.items()}
 
-    on_sinks = {kind: places for kind, places in own(on_sinks).items() if (places >= 0).any()}
-    return Targets(own(lists), on_sinks, own(controls), _marks(keys, sinks), sinks)
+    on_sinks = {kind: places for kind, places in own(targets.on_sinks).items() if (places >= 0).any()}
+    return replace(targets, lists=own(targets.lists), on_sinks=on_sinks, controls=own(targets.controls))
+
+
+def targets_of_rows(
+    rows: TextRows, drawn: Mapping[Kind, DrawnFrom] | None = None, *, is_causal: bool, seed: int
+) -> Targets:
+    """The targets of R rows of texts side by side, each of which is a key of its text, too.
+
+    drawn  the distances of the controls of induction and duplicate; by default those of each text's own targets
+    """
+    count = len(rows.names)
+    begin, stop = rows.begin[:, None], rows.stop[:, None]
+    placed = [kind for kind in PLACED if not is_causal or kind.back >= 0]  # type: ignore[operator]
+    near = np.concatenate([placed_keys(placed, count), window_keys(count, is_causal=is_causal)], axis=1)
+    near = np.where((near >= begin) & (near < stop), near, -1)
+    contents = content_lists(rows.names, is_causal=is_causal)
+    lists = contents | {kind: near[:, at : at + 1] for at, kind in enumerate(placed)}
+    lists |= {FIRST: begin, WINDOW: near[:, len(placed) :]}
+    drawn = {kind: DrawnFrom.of(keys, rows) for kind, keys in contents.items()} if drawn is None else drawn
+    controls = {kind: control_keys(kind, keys, rows, drawn[kind], seed) for kind, keys in contents.items()}
+    on_sinks = {kind: compact(np.where((keys >= 0) & rows.at_sink[keys], keys, -1)) for kind, keys in lists.items()
+                if kind is WINDOW or kind.rank == CONTENT}  # fmt: skip
+    marks = np.stack([rows.delimiters, ~rows.at_sink]).astype(np.float32)
+    return Targets(lists, on_sinks, controls, marks, np.flatnonzero(rows.at_sink))
 
 
 def cross_targets(keys: Sequence[Token], n: int, sinks: np.ndarray) -> Targets:
     """Those of n queries that are no keys: they have no place among the keys, so no neighbours and no repeats."""
-    return Targets({FIRST: np.zeros((n, 1), dtype=np.int64)}, {}, {}, _marks(keys, sinks), sinks)
-
-
-def _marks(keys: Sequence[Token], sinks: np.ndarray) -> np.ndarray:
-    return np.stack([delimiters(keys), np.isin(np.arange(len(keys)), sinks, invert=True)]).astype(np.float32)
+    marks = np.stack([delimiters(keys), np.isin(np.arange(len(keys)), sinks, invert=True)]).astype(np.float32)
+    return Targets({FIRST: np.zeros((n, 1), dtype=np.int64)}, {}, {}, marks, sinks)
 
 
 def names_of(tokens: Sequence[Token]) -> np.ndarray:
@@ -147,25 +163,3 @@ def is_punctuation(text: str) -> bool:
     """True if a text has punctuation and nothing else but spaces."""
     marks = text.strip()
     return bool(marks) and all(unicodedata.category(character).startswith("P") for character in marks)
-
-
-def _inside(keys: np.ndarray, m: int) -> np.ndarray:
-    return np.where((keys >= 0) & (keys < m), keys, -1)
-
-
-def _distances(keys: np.ndarray) -> np.ndarray:
-    """Query less key of all targets `[n, c]`, in a row."""
-    rows, columns = np.nonzero(keys >= 0)
-    return rows - keys[rows, columns]
-
-
-def _control(
-    kind: Kind, targets: np.ndarray, keys: Sequence[Token], sinks: np.ndarray, distances: np.ndarray, seed: int
-) -> np.ndarray:
-    """The control's keys `[m, 16]`, -1 in rows without a target, and where no such key was drawn."""
-    m = len(keys)
-    offset = offset_of([-1 if token.id is None else token.id for token in keys])
-    none = np.zeros(m, np.int64)
-    rows = ControlRows(none, none + m, names_of(keys), np.isin(np.arange(m), sinks), np.full(m, offset), distances,
-                       none, none + len(distances))  # fmt: skip
-    return control_keys(kind, targets, rows, seed)
