@@ -41,6 +41,7 @@ def scaled(power: float) -> Plant:
 def of_width(model: Model) -> bool:
     heads = model.config.get_text_config().num_attention_heads
     found = [m for m in attentions(model) if isinstance(getattr(m, "head_dim", None), int)]
+    found = [m for m in found if abs((heads * m.head_dim) ** -0.5 - m.scaling**2) > 1e-9]  # which is another mistake
     return heads > 1 and each(found, lambda m: setattr(m, "scaling", (heads * m.head_dim) ** -0.5))
 
 
@@ -174,7 +175,8 @@ def joined_by_reshape(model: Model) -> bool:
         b, n, w = x.shape
         return (x.reshape(b, n, heads, w // heads).transpose(1, 2).reshape(b, n, w),)
 
-    found = [m for _, m in modules(model, "o_proj", "out_proj", "dense") if isinstance(m, nn.Linear)]
+    found = [m for path, m in modules(model, "o_proj", "out_proj", "dense")
+             if isinstance(m, nn.Linear) and "att" in path.split(".")[-2]]  # fmt: skip
     found = [m for m in found if m.in_features % heads == 0 and heads > 1]
     return each(found, lambda m: m.register_forward_pre_hook(hook))
 

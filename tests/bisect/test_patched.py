@@ -13,6 +13,17 @@ from tests.bisect.cases import TinyCase, is_named, is_placed
         ("mistral", "scale twice", "bfloat16"),
         ("opt", "positions", "float32"),
         ("starcoder2", "biases of qkv", "float32"),
+        ("gptj", "mask missing", "float32"),
+        ("bloom", "final norm", "float32"),
+        ("xglm", "scale twice", "float32"),
+        ("falcon", "rotary base", "float32"),
+        ("hunyuan_v1_dense", "rotary backwards", "float32"),
+        ("opt", "scale missing", "float32"),
+        ("gpt_oss", "rotary missing", "float32"),
+        ("mistral", "diagonal", "float32"),
+        ("biogpt", "gains plus one", "float32"),
+        ("dots1", "gate and up", "float32"),
+        ("minimax", "k and v", "float32"),
     ],
 )
 def test_a_mistake_is_placed_and_named(name: str, plant: str, precision: str) -> None:

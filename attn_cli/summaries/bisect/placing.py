@@ -165,11 +165,12 @@ class Placing:
             named = [key for key in means if key[0] in hints[template]]
             named.sort(key=lambda key: hints[template].index(key[0]))
             proved = [key for key in means if key not in named and len(by_key[key]) == len(counts[template])]
+            several = len(counts[template]) > 1  # one array can have the numbers of another station by a mistake
             if named:
                 least = min(means[key] for key in named)
                 chosen = next(key for key in named if means[key] * _CLEARLY <= least)
                 others = [key for key in proved if means[key] <= _PROVED and means[key] <= _CLEARLY**2 * least]
-                best[template] = min(others, key=lambda key: means[key]) if others else chosen
+                best[template] = min(others, key=lambda key: means[key]) if others and several else chosen
             elif proved:
                 best[template] = min(proved, key=lambda key: means[key])
         return best

@@ -55,7 +55,7 @@ class Search:
         at = first.placed.at
         layers = [one.placed.at.layer for one in judged if one.placed.at.is_of_layer]
         self.layer = at.layer if at.is_of_layer else max(layers, default=0)
-        self.where = (self.layer,) if at.is_of_layer and self._is_cut_off() else None
+        self.where = (self.layer,) if self._is_cut_off() else None
         self.judged = {one.placed.array.name: one for one in judged if one.placed.at.layer == at.layer}
         self.first = [name for name, one in self.judged.items() if one.placed.at == at and one.is_wrong]
         self.before = max((self.judged[name] for name in self.first), key=lambda one: one.worst)

@@ -107,6 +107,8 @@ def _diagonals(causal: Causal, rest: list[Mask], n: int, m: int) -> Iterator[_Ch
     if rest:
         words = f"only the causal mask was applied, not {all_of(*rest)}"
         yield _Change("causal-alone", words, mask=causal)
+        words = f"the causal mask lets every query see one key ahead, and {all_of(*rest)} was not applied"
+        yield _Change("causal-one-ahead+alone", words, mask=Causal(causal.offset + 1))
         yield _Change("causal-missing", "the causal mask is missing", mask=all_of(*rest))
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attn_cli.kernel.definition.positions import Turning
-from attn_cli.kernel.lessons.mistakes.problem import Problem
+from attn_cli.kernel.lessons.mistakes.problem import OtherAngles, Problem
 
 WrongPair = tuple[str, str, Callable[[], tuple[np.ndarray, np.ndarray]]]  # name, words, and what makes q and k
 
@@ -62,35 +62,55 @@ def turned_mistakes(problem: Problem, turning: Turning) -> Iterator[WrongPair]:
         yield "rotary-pairs", f"the rotated pairs are {made}, the model's are {asked}", by(other)
     for name, words, frequencies, factor in problem.other_angles:
         pairs = len(frequencies)
-        angles = np.arange(len(cos))[:, None] * np.asarray(frequencies)[None]
-        columns = _columns(right, pairs, turning.layout, q.shape[-1])
+        columns = None if pairs == cos.shape[1] else _columns(right, pairs, turning.layout, q.shape[-1])
         if columns is not None:
-            turn = _Turn(*columns, factor * np.cos(angles), factor * np.sin(angles))
-            if pairs != cos.shape[1] or not np.allclose(turn.cos, cos, atol=1e-6):
-                yield name, words, by(turn)
-    size = float(np.sqrt(cos[0] ** 2 + sin[0] ** 2).mean())
-    if abs(size - 1) > 1e-4:
-        words = f"the attention factor {size:.4g} on cos and sin is missing"
-        yield "rotary-factor-missing", words, by(right._replace(cos=cos / size, sin=sin / size))
-        words = f"the attention factor {size:.4g} was applied twice"
-        yield "rotary-factor-twice", words, by(right._replace(cos=cos * size, sin=sin * size))
-    yield ("rotary-backwards", "q and k were rotated the other way: the sine has the wrong sign",
-           by(right._replace(sin=-sin)))  # fmt: skip
+            yield name, words, by(_Turn(*columns, *_tables(len(cos), frequencies, factor)))
+    for name, words, wrong_cos, wrong_sin in wrong_tables(cos, sin, problem.other_angles):
+        yield name, words, by(right._replace(cos=wrong_cos, sin=wrong_sin))
     yield "rotary-of-queries-alone", "k was not rotated", lambda: (q, undo.of(k))
     yield "rotary-of-keys-alone", "q was not rotated", lambda: (undo.of(q), k)
     yield "rotary-twice", "q and k were rotated twice", lambda: (right.of(q), right.of(k))
+
+
+def wrong_tables(
+    cos: np.ndarray, sin: np.ndarray, other_angles: Sequence[OtherAngles]
+) -> Iterator[tuple[str, str, np.ndarray, np.ndarray]]:
+    """Every mistake that is possible with cos and sin `[m, pairs]` alone: name, words, and the wrong ones."""
+    size = float(np.sqrt(cos[0] ** 2 + sin[0] ** 2).mean())
+    is_sized = abs(size - 1) > 1e-4
+    for name, words, frequencies, factor in other_angles:
+        if len(frequencies) == cos.shape[1]:
+            for by in (factor, size)[: 1 + (is_sized and factor == 1)]:  # the model's factor is left out, too, or kept
+                wrong_cos, wrong_sin = _tables(len(cos), frequencies, by)
+                if not np.allclose(wrong_cos, cos, atol=1e-6):
+                    kept = "" if by == factor else f", with the attention factor {size:.4g}"
+                    yield name, f"{words}{kept}", wrong_cos, wrong_sin
+    if is_sized:
+        words = f"q and k were not rotated, and have the attention factor {size:.4g} of rotary positions"
+        yield "rotary-missing", words, np.full_like(cos, size), np.zeros_like(sin)
+        yield ("rotary-factor-missing", f"the attention factor {size:.4g} on cos and sin is missing",
+               cos / size, sin / size)  # fmt: skip
+        yield ("rotary-factor-twice", f"the attention factor {size:.4g} was applied twice", cos * size,
+               sin * size)  # fmt: skip
+    yield "rotary-backwards", "q and k were rotated the other way: the sine has the wrong sign", cos, -sin
     if len(cos) > 1:
         step = (cos[1:2] + 1j * sin[1:2]) / (cos[:1] + 1j * sin[:1])  # from one position to the next
         for by_steps, words in ((1, "positions count from 1, the model's from 0"),
                                 (-1, "positions are one too small: the first is -1"),
                                 (2, "positions are two too large: the first is 2, as by padding")):  # fmt: skip
             moved = (cos + 1j * sin) * step**by_steps
-            yield f"rotary-positions{by_steps:+}", words, by(right._replace(cos=moved.real, sin=moved.imag))
+            yield f"rotary-positions{by_steps:+}", words, moved.real, moved.imag
     if len(cos) > 3:
         half = (len(cos) + 1) // 2
         again = np.concatenate([np.arange(half), np.arange(len(cos) - half)])
         words = f"positions start again in the middle of the text, at token {half}"
-        yield "rotary-restarted", words, by(right._replace(cos=cos[again], sin=sin[again]))
+        yield "rotary-restarted", words, cos[again], sin[again]
+
+
+def _tables(count: int, frequencies: np.ndarray, factor: float) -> tuple[np.ndarray, np.ndarray]:
+    """cos and sin `[count, pairs]` of positions from 0 on, times a factor."""
+    angles = np.arange(count)[:, None] * np.asarray(frequencies)[None]
+    return factor * np.cos(angles), factor * np.sin(angles)
 
 
 def _other_pairs(turn: _Turn) -> _Turn | None:
@@ -106,8 +126,6 @@ def _other_pairs(turn: _Turn) -> _Turn | None:
 
 def _columns(turn: _Turn, pairs: int, layout: str, d: int) -> tuple[list[int], list[int]] | None:
     """The columns of so many pairs in the layout; None where a head has too few."""
-    if pairs == len(turn.first):
-        return list(turn.first), list(turn.second)
     start, width = min(*turn.first, *turn.second), 2 * pairs
     start = 0 if start + width > d else start
     if start + width > d:

@@ -1,6 +1,6 @@
 """The inputs and outputs of an attention module and its parts while it runs, from which its RoPE layout is found."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
@@ -88,7 +88,7 @@ def _turning(run: _Run, query: torch.Tensor, text: int, rows: slice, keys: slice
     outputs = [_numbers(row) for x in run.pre_rope_outputs() for row in _rows(x, text, place, b, n)]
     tables = [
         Angles(cos[keys], sin[keys])
-        for pair in (*_tables(run.given), *_tables(run.outputs))
+        for pair in (*tables_in(run.given), *tables_in(run.outputs))
         for cos, sin in _of_text(pair, text, keys.stop)
     ]
     tolerance = max(_LEAST_TOLERANCE, 4 * torch.finfo(query.dtype).eps)
@@ -126,7 +126,7 @@ def _projects(module: nn.Module) -> bool:
     return any(weights.ndim > 1 for weights in module.parameters())
 
 
-def _tables(values: Sequence[Any]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+def tables_in(values: Iterable[Any]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """Every two tensors that can be cos and sin: their squares add up to the same number everywhere."""
     for value in values:
         if isinstance(value, torch.Tensor) and value.is_complex():

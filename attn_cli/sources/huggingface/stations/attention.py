@@ -1,13 +1,14 @@
 """Every attention call of a pass as stations: q and k before and after rotary positions, v, and the heads' output."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
 from torch import nn
 
-from attn_cli.kernel.definition.dense import scores
+from attn_cli.kernel.definition.dense import scores as all_scores
 from attn_cli.kernel.definition.heads import expand_groups
 from attn_cli.kernel.definition.positions import Turning
 from attn_cli.kernel.definition.rule import Rule
@@ -18,6 +19,7 @@ from attn_cli.sources.huggingface.capture.layer_output import output_of_layer
 from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.text_rule import rule_of_text
 from attn_cli.sources.huggingface.rope.reader import RotationReader
+from attn_cli.sources.huggingface.stations.own_code import LastProduct, own_attention
 
 _MOST_SCORES = 2**21  # that are held at once
 _FEWEST_ROWS = 16
@@ -73,6 +75,7 @@ class StationAttention:
         self.ledger, self.rotations, self.streams, self.seen = ledger, rotations, streams, seen
         self.rounding, self.wrong, self.draw = rounding, wrong, draw
         self.unseen = False
+        self.products: LastProduct | None = None
         self.note: Callable[[int, Products, Rule, Turning], None] | None = None
 
     def of_products(self, module: nn.Module, way: str, qkv: Products, rule: LayerRule) -> torch.Tensor | None:
@@ -87,10 +90,12 @@ class StationAttention:
             query, key, value = (self.rounding(x) for x in qkv)
             query, key = (_with_angle_noise(x, turning, self.draw) for x in (query, key))
         of_text = rule_of_text(rule, 0, slice(0, n), slice(0, m), range(query.shape[1]))
+        scale = (_own_scale(module) or 1.0) if rule.scale == 1 else 1.0  # OPT's code gives it to queries
+        own = of_text if scale == 1 else replace(of_text, scale=scale)
         if self.note is not None:
-            self.note(place.layer, (query[0], key[0], value[0]), of_text, turning)
+            self.note(place.layer, (query[0] / scale, key[0], value[0]), own, turning)
         q, k, v = self._products(place.layer, (query[0], key[0], value[0]), of_text, turning)
-        output = self._wrong_output(place.layer, (q, k, v), of_text, turning) if self.wrong else None
+        output = self._wrong_output(place.layer, (q / scale, k, v), own, turning) if self.wrong else None
         if output is None and self.rounding is not None and n <= _MOST_ROUNDED:
             output = rounded_output(q, k, v, of_text, self.rounding)
         if output is None:
@@ -135,13 +140,33 @@ class StationAttention:
         return x if shown is before else turned(shown, turning)
 
     def of_softmax(self, module: nn.Module, way: str, weights: torch.Tensor, scores: torch.Tensor | None) -> None:
-        """Weights of the model's own code have no products: the layer's vectors alone are stations."""
-        self.ledger.record(module, way)
+        """Weights of the model's own code: the layer's vectors alone are stations; its rule is read off the scores."""
+        layer = self.ledger.record(module, way).place.layer
         self.unseen = True
+        own = own_attention(self.products.factors, scores, _own_scale(module)) if self.products is not None else None
+        if own is not None:
+            query, key, rule = own
+            if self.note is not None:
+                self.note(layer, (query, key, key), rule, Turning())
+            is_changed = False
+            for wrong in self.wrong:
+                made = wrong.attended(layer, (query, key, key), rule, Turning())
+                if made is not None:
+                    (query, key, _), rule, is_changed = made.qkv, made.rule, True
+            if is_changed:
+                wrong_scores = _rounded_scores(all_scores(query, key, rule), self.rounding or (lambda x: x))
+                weights.copy_(softmax(wrong_scores, rule.sink).reshape(weights.shape))
+                return
         if self.rounding is not None and scores is not None and scores.shape == weights.shape:
             same = torch.softmax(scores.float(), -1)
             if torch.allclose(same, weights.float(), atol=1e-3):
                 weights.copy_(self.rounding(torch.softmax(_rounded_scores(scores.float(), self.rounding), -1)))
+
+
+def _own_scale(module: nn.Module) -> float | None:
+    """The factor that a module's code gives queries before their product, if it has one of the usual name."""
+    scale = getattr(module, "scaling", None)
+    return scale if isinstance(scale, float) else None
 
 
 def _with_angle_noise(x: torch.Tensor, turning: Turning, draw: int) -> torch.Tensor:
@@ -182,7 +207,7 @@ def rounded_output(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, rule: Rule
     for start in range(0, q.shape[1], rows):
         stop = min(start + rows, q.shape[1])
         part = rule.of_rows(start, stop, k.shape[1])
-        weights = rounding(softmax(_rounded_scores(scores(q[:, start:stop], k, part), rounding), part.sink))
+        weights = rounding(softmax(_rounded_scores(all_scores(q[:, start:stop], k, part), rounding), part.sink))
         outputs.append(weights @ expand_groups(v, q.shape[0]).to(weights.dtype))
     return torch.cat(outputs, 1).to(q.dtype)
 

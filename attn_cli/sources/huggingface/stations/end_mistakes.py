@@ -41,14 +41,18 @@ def mistakes_of_embeddings(model: PreTrainedModel, sites: Sites) -> Iterator[Mod
             yield from by_changes(f"tokens{step:+}", words, "residual_in",
                                   [(BEFORE_LAYERS, embedding, partial(_shifted, step))])  # fmt: skip
     for path, module in model.named_modules():
-        if isinstance(module, nn.Embedding) and ("position" in path.rpartition(".")[2] or path.endswith("wpe")):
+        table = "weight" if isinstance(module, nn.Embedding) else "weights"  # of learned positions, of sines
+        rows = getattr(module, table, None)
+        is_of_positions = "position" in path.rpartition(".")[2] or path.endswith("wpe")
+        if is_of_positions and isinstance(rows, torch.Tensor) and rows.shape[-1:] == (width,):
             yield from by_changes("positions-missing", "the position embeddings are missing", "residual_in",
                                 [(BEFORE_LAYERS, module, lambda m, a, y: torch.zeros_like(y))])  # fmt: skip
             for step in (1, -1, 2):
                 words = f"position embeddings are taken {abs(step)} {'too far on' if step > 0 else 'too far back'}"
-                moved = nn.Parameter(module.weight.detach().roll(-step, 0), requires_grad=False)
+                moved = rows.detach().roll(-step, 0)
+                moved = nn.Parameter(moved, requires_grad=False) if isinstance(rows, nn.Parameter) else moved
                 yield ModuleMistake(PlantedMistake(f"positions{step:+}", words, "residual_in"),
-                                    partial(set_to, [(BEFORE_LAYERS, module, "weight", moved)]))  # fmt: skip
+                                    partial(set_to, [(BEFORE_LAYERS, module, table, moved)]))  # fmt: skip
 
 
 def _shifted(step: int, module: nn.Module, args: Any, output: torch.Tensor) -> torch.Tensor:

@@ -1,6 +1,7 @@
 """The mistakes that a model can be run with: those of the register of attention, and those of its other modules."""
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -64,7 +65,10 @@ class KernelMistake:
     def output(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> torch.Tensor | None:
         """As `WrongAttention` says."""
         mistake = None if self.planted.kind == "q_rotated" else self._made(layer, qkv, rule, turning)
-        return None if mistake is None or mistake.operands is not None else _tensor(mistake.output, qkv[0])
+        if mistake is None or mistake.operands is not None:
+            return None
+        whole = self._made(layer, qkv, _in_numpy(rule), turning)
+        return None if whole is None else _tensor(whole.output, qkv[0])
 
     def _made(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> Mistake | None:
         """The mistake in the problem of a layer; None where the layer has no such one."""
@@ -73,6 +77,12 @@ class KernelMistake:
         problem = problem_of(self.config, layer, qkv, rule, turning)
         found = [each for family in REGISTER for each in family(problem) if each.name == self.planted.name]
         return next((each for each in found if each.words == self.planted.words), found[0] if found else None)
+
+
+def _in_numpy(rule: Rule) -> Rule:
+    """The rule with its tensors as arrays, for what is computed of arrays."""
+    sink, bias = (to_numpy(x) if isinstance(x, torch.Tensor) else x for x in (rule.sink, rule.bias))
+    return replace(rule, sink=sink, bias=bias)
 
 
 def _tensor(x: np.ndarray, like: torch.Tensor) -> torch.Tensor:

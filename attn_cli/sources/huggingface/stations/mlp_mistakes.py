@@ -44,14 +44,22 @@ def mistakes_of_mlps(sites: Sites) -> Iterator[ModuleMistake]:
     halves: list[tuple[int, nn.Module, Change]] = []
     for layer, parts in enumerate(sites.linear):
         modules = parts.get("mlp", [])
-        if len(modules) == 3 and len({shape_of(m) for m in modules[:2]}) == 1:
-            pairs.append((layer, modules[0], modules[1]))
-        elif len(modules) == 2 and width_of(modules[0]) == 2 * inputs_of(modules[1]):
+        gated = list(_gated(sites.blocks[layer], modules))
+        pairs += [(layer, gate, up) for gate, up in gated]
+        if not gated and len(modules) == 2 and width_of(modules[0]) == 2 * inputs_of(modules[1]):
             halves.append((layer, modules[0], _halves))
     words = "gate and up are in each other's place"
     if pairs:
         yield ModuleMistake(PlantedMistake("gate-up-swapped", words, "mlp"), partial(exchanged, pairs))
     yield from by_changes("gate-up-swapped", words, "mlp", halves)
+
+
+def _gated(block: nn.Module, linear: Sequence[nn.Module]) -> Iterator[tuple[nn.Module, nn.Module]]:
+    """Gate and up of every module of a layer that has these and a third one, which undoes their width."""
+    for module in block.modules():
+        own = [child for child in module.children() if child in linear]
+        if len(own) == 3 and shape_of(own[0]) == shape_of(own[1]) == shape_of(own[2])[::-1]:
+            yield own[0], own[1]
 
 
 def _halves(module: nn.Module, args: Any, output: torch.Tensor) -> torch.Tensor:

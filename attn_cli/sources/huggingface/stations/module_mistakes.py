@@ -7,6 +7,7 @@ from attn_cli.sources.huggingface.stations.end_mistakes import mistakes_of_embed
 from attn_cli.sources.huggingface.stations.mlp_mistakes import mistakes_of_experts, mistakes_of_mlps
 from attn_cli.sources.huggingface.stations.norm_mistakes import mistakes_of_norms
 from attn_cli.sources.huggingface.stations.projection_mistakes import mistakes_of_biases, mistakes_of_projections
+from attn_cli.sources.huggingface.stations.rotary_tables import mistakes_of_tables
 from attn_cli.sources.huggingface.stations.sites import Sites
 
 
@@ -16,6 +17,7 @@ def module_mistakes(model: PreTrainedModel, whole: PreTrainedModel | None, sites
         *mistakes_of_norms(sites),
         *mistakes_of_biases(sites),
         *mistakes_of_projections(sites),
+        *mistakes_of_tables(model, sites),
         *mistakes_of_mlps(sites),
         *mistakes_of_experts(sites),
         *mistakes_of_embeddings(model, sites),

@@ -31,6 +31,7 @@ from attn_cli.sources.huggingface.stations.coming import Coming, PassDone
 from attn_cli.sources.huggingface.stations.mistakes import KernelMistake, attention_mistakes, problem_of
 from attn_cli.sources.huggingface.stations.module_mistakes import module_mistakes
 from attn_cli.sources.huggingface.stations.near_routes import NearRoutes
+from attn_cli.sources.huggingface.stations.own_code import LastProduct
 from attn_cli.sources.huggingface.stations.rounding import round_output, rounded
 from attn_cli.sources.huggingface.stations.sites import Sites, find_sites
 
@@ -55,6 +56,7 @@ class ModelReference:
         self.places = ModulePlaces(self.model)
         self._sites: Sites | None = None
         self._shapes: dict[Station, Shape] = {}
+        self._has_own_code = False  # attention that calls a softmax itself
         self._module_mistakes: list[ModuleMistake] | None = None
         self._seen: dict[int, list[PlantedMistake]] = {}  # the mistakes in attention of every layer
 
@@ -177,6 +179,8 @@ class ModelReference:
             attend = StationAttention(ledger, rotations, TEXT_STREAMS, coming.of_heads, rounding, wrong, draw)
             if not mistakes and precision is None:
                 attend.note = self._note
+            if self._has_own_code:
+                attend.products = stack.enter_context(LastProduct())
             stack.enter_context(attending(self.model, attend))
             with torch.no_grad():
                 if wants_logits:
@@ -186,6 +190,7 @@ class ModelReference:
                     coming.come(station("logits"), model(**arguments).logits[0])
                 else:
                     model(**arguments)
+        self._has_own_code |= attend.unseen
 
 
 def _of_rows(rows: torch.Tensor, module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:

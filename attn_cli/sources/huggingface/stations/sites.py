@@ -8,12 +8,12 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from attn_cli.sources.huggingface.anatomy.forward_arguments import first_float_input
+from attn_cli.sources.huggingface.anatomy.configuration import text_configuration
 from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
-from attn_cli.sources.huggingface.anatomy.hooks import first_output, hooked
+from attn_cli.sources.huggingface.anatomy.hooks import hooked
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.residual.output_projection import Projections
-from attn_cli.sources.huggingface.stations.routes import places_of_route
+from attn_cli.sources.huggingface.stations.site_log import Event, Log
 
 
 class Site(NamedTuple):
@@ -39,6 +39,7 @@ class Sites:
     heads    of every layer the number of query heads, where its attention module says so, else 0
     embedding_scale  what the rows of the embedding are multiplied by before the first layer; 0 where they are not that
     final_norm  the module behind the last layer; None where there is none
+    tables   cos and sin of rotary positions that modules were given
     """
 
     width: int = 0
@@ -51,26 +52,13 @@ class Sites:
     heads: list[int] = field(default_factory=list)
     embedding_scale: float = 0.0
     final_norm: nn.Module | None = None
+    tables: dict[nn.Module, tuple[torch.Tensor, torch.Tensor]] = field(default_factory=dict)
 
     def add(self, module: nn.Module, run: int, site: Site) -> None:
         """Add a site to a module's run."""
         runs = self.of.setdefault(module, [])
         runs.extend([] for _ in range(run + 1 - len(runs)))
         runs[run].append(site)
-
-
-class _Event(NamedTuple):
-    """One run of a module: where its input and output are in memory, None where they are no vector per token.
-
-    routes  whether it chose experts
-    """
-
-    module: nn.Module
-    run: int
-    start: int
-    given: int | None
-    returned: int | None
-    routes: bool
 
 
 def find_sites(
@@ -85,7 +73,7 @@ def find_sites(
     arguments  of a pass over a few tokens
     stream     the names of that stack's stream
     """
-    log = _Log()
+    log = Log()
     lists = {p.block_path.rpartition(".")[0] for m in places.attention for p in places.of(m) if p.stream in stream}
     blocks = [block for path in lists if path for block in model.get_submodule(path).children()]
     watch = [block.register_forward_pre_hook(log.note_first, with_kwargs=True) for block in blocks]
@@ -110,59 +98,15 @@ def _scale_of(model: PreTrainedModel, arguments: Mapping[str, Any], first: torch
     return factor if fits else 0.0
 
 
-class _Log:
-    """The runs of all modules in the order in which they ended; outputs are kept, so that memory tells them apart."""
-
-    def __init__(self) -> None:
-        self.events: list[_Event] = []
-        self.kept: list[Any] = []
-        self.runs: dict[nn.Module, int] = {}
-        self.starts: list[tuple[int, int | None]] = []
-        self.clock = 0
-        self.width = 0
-        self.first: torch.Tensor | None = None
-
-    def handles(self, model: nn.Module) -> list[Any]:
-        """Hooks of all modules."""
-        modules = [module for module in model.modules() if module is not model]
-        before = [module.register_forward_pre_hook(self._enter, with_kwargs=True) for module in modules]
-        return [*before, *(module.register_forward_hook(self._leave, always_call=False) for module in modules)]
-
-    def note_first(self, module: nn.Module, args: Any, kwargs: Any) -> None:
-        """Keep what the first block is given."""
-        if self.first is None:
-            self.first = first_float_input(args, kwargs)
-
-    def _vector(self, x: Any) -> int | None:
-        if not isinstance(x, torch.Tensor) or not x.is_floating_point() or x.ndim < 2:
-            return None
-        self.kept.append(x)
-        return x.data_ptr()
-
-    def _enter(self, module: nn.Module, args: Any, kwargs: Any) -> None:
-        self.clock += 1
-        self.starts.append((self.clock, self._vector(first_float_input(args, kwargs))))
-
-    def _leave(self, module: nn.Module, args: Any, output: Any) -> None:
-        start, given = self.starts.pop()
-        self.clock += 1
-        run = self.runs.get(module, 0)
-        self.runs[module] = run + 1
-        returned = first_output(output)
-        at = self._vector(returned)
-        self.events.append(_Event(module, run, start, given, at, places_of_route(output) is not None))
-        if self.width == 0 and at is not None:
-            self.width = returned.shape[-1]
-
-
-def _sites(log: _Log, places: ModulePlaces, projections: Projections, stream: frozenset[str]) -> Sites:
-    sites = Sites()
+def _sites(log: Log, places: ModulePlaces, projections: Projections, stream: frozenset[str]) -> Sites:
+    sites = Sites(tables=log.tables)
     attention = {module for module in places.attention if any(p.stream in stream for p in places.of(module))}
     block_paths = {p.block_path for module in attention for p in places.of(module) if p.stream in stream}
     lists = {path.rpartition(".")[0] for path in block_paths if path}
     blocks = {block for path in lists for block in places.model.get_submodule(path).children()}
     w_o = {found.module for found in projections.found.values() if found.module is not None}
     layer, last_end = -1, 0
+    stated = int(getattr(text_configuration(places.model.config), "num_attention_heads", 0) or 0)
     for event in (event for event in log.events if event.module in blocks):
         layer += 1
         inside = [x for x in log.events if event.start < x.start and x.module is not event.module
@@ -179,7 +123,7 @@ def _sites(log: _Log, places: ModulePlaces, projections: Projections, stream: fr
         )
         sites.routers.append([x.module for x in inside if x.routes])
         own = next((x.module for x in inside if x.module in attention), None)
-        sites.heads.append((heads_of(own) or 0) if own is not None else 0)
+        sites.heads.append(0 if own is None else heads_of(own) or stated)
         last_end = log.events.index(event)
     if sites.blocks:
         first = next(event for event in log.events if event.module in blocks)
@@ -193,18 +137,24 @@ def _sites(log: _Log, places: ModulePlaces, projections: Projections, stream: fr
     return sites
 
 
-def _returned_by_attention(events: Sequence[_Event], attention: set[nn.Module], w_o: set[nn.Module]) -> set[nn.Module]:
-    """The linear module whose output a layer's attention returns, where no projection of it is known."""
+def _returned_by_attention(events: Sequence[Event], attention: set[nn.Module], w_o: set[nn.Module]) -> set[nn.Module]:
+    """The linear module whose output a layer's attention returns, where no projection of it is known.
+
+    Where attention adds the residual itself: the last one that it gives something other than its own input.
+    """
     attended = next((event for event in events if event.module in attention), None)
     if attended is None or any(event.module in w_o for event in events):
         return set()
     parts = set(attended.module.modules()) - {attended.module}
-    return {event.module for event in events if event.module in parts and event.returned == attended.returned
-            and any(p.ndim == 2 for p in event.module.parameters(recurse=False))}  # fmt: skip
+    linear = [event for event in events if event.module in parts and event.returned is not None
+              and any(p.ndim == 2 for p in event.module.parameters(recurse=False))]  # fmt: skip
+    returned = {event.module for event in linear if event.returned == attended.returned}
+    behind = [event.module for event in linear if event.given not in (None, attended.given)]
+    return returned or set(behind[-1:])
 
 
 def _inside(
-    sites: Sites, layer: int, events: Sequence[_Event], attention: set[nn.Module], w_o: set[nn.Module]
+    sites: Sites, layer: int, events: Sequence[Event], attention: set[nn.Module], w_o: set[nn.Module]
 ) -> dict[str, nn.Module]:
     """Add the sites within one layer; the modules by what they are."""
     inner: dict[str, nn.Module] = {}
@@ -239,19 +189,24 @@ def _inside(
             if returned is not None and event.given == returned:
                 sites.add(event.module, event.run, Site(kind, layer, False))
                 inner[part] = event.module
-    if mlp is not None:
-        inner["mlp"] = mlp.module
-        sites.add(mlp.module, mlp.run, Site("mlp_normed", layer, True))
+    first = mlp
+    if mlp is None:  # its two matrices stand in the layer itself
+        matrices = [event for event in rest if event.start > attended.start and _has_matrix(event.module)]
+        first, mlp = (matrices[0], matrices[-1]) if len(matrices) > 1 else (None, None)
+    if mlp is not None and first is not None:
+        if first is mlp:
+            inner["mlp"] = mlp.module
+        sites.add(first.module, first.run, Site("mlp_normed", layer, True))
         sites.add(mlp.module, mlp.run, Site("mlp", layer, False))
         for event in norms:
-            if event.returned is not None and event.returned == mlp.given:
+            if event.returned is not None and event.returned == first.given:
                 inner["mlp_norm"] = event.module
                 if event.start > attended.start:
                     sites.add(event.module, event.run, Site("residual_mid", layer, True))
     return inner
 
 
-def _projected(sites: Sites, layer: int, events: Sequence[_Event]) -> None:
+def _projected(sites: Sites, layer: int, events: Sequence[Event]) -> None:
     """Add the outputs of the projections of q, k and v, where each has one."""
     modules = sites.linear[-1].get("qkv", [])
     if len(modules) == 1:
@@ -266,14 +221,14 @@ def _projected(sites: Sites, layer: int, events: Sequence[_Event]) -> None:
 
 
 def _linear(
-    events: Sequence[_Event], attention: set[nn.Module], w_o: set[nn.Module], inner: Mapping[str, nn.Module]
+    events: Sequence[Event], attention: set[nn.Module], w_o: set[nn.Module], inner: Mapping[str, nn.Module]
 ) -> dict[str, list[nn.Module]]:
     """The modules of a layer with one matrix of their own, by where they are."""
     found: dict[str, list[nn.Module]] = {}
     within = {part for module in attention for part in module.modules()}
     in_mlp = set(inner["mlp"].modules()) if "mlp" in inner else set()
     for event in sorted(events, key=lambda event: event.start):
-        if sum(p.ndim == 2 for p in event.module.parameters(recurse=False)) != 1:
+        if not _has_matrix(event.module):
             continue
         if event.module in w_o:
             part = "w_o"
@@ -287,11 +242,16 @@ def _linear(
     return found
 
 
-def _mlp(events: Sequence[_Event]) -> _Event | None:
+def _mlp(events: Sequence[Event]) -> Event | None:
     """The outermost module with two matrices or more; None where the layer has none."""
     many = [event for event in events if sum(p.ndim >= 2 for p in event.module.parameters()) >= 2]
     outer = [x for x in many if not any(x.module is not y.module and x.module in set(y.module.modules()) for y in many)]
     return outer[-1] if outer else None
+
+
+def _has_matrix(module: nn.Module) -> bool:
+    """True for a module with one matrix of its own."""
+    return sum(p.ndim == 2 for p in module.parameters(recurse=False)) == 1
 
 
 def _is_norm(module: nn.Module) -> bool:
