@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from attn_cli.model.stations import Mistakes, Reference, Station
+from attn_cli.model.stations import Given, Mistakes, Reference, Station
 from attn_cli.summaries.bisect.errors import UNITS, Errors, Noise, errors_of, kept_rows, root_mean_squares
 from attn_cli.summaries.bisect.placing import Placed
 
@@ -87,6 +87,7 @@ class HeldAgainst:
     precision: str
     noise: dict[Station, list[Noise]] = field(default_factory=dict)
     _right: dict[Station, np.ndarray] = field(default_factory=dict)
+    _begun: Given = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.given: dict[Station, Callable[[], np.ndarray]] = {}
@@ -148,6 +149,14 @@ class HeldAgainst:
             found.append(Compared(placed, of, of.over(noises)))
         return sorted(found, key=lambda one: one.placed.at.order)
 
+    def begin_at(self, layer: int, mistakes: Mistakes) -> None:
+        """Let passes for stations of this layer begin at it, with what reaches it in a pass with these mistakes."""
+        at, found = Station(layer, "residual_in"), []
+        if layer > 0 and not {at, Station(layer - 1, "residual")} & self.given.keys():
+            self.reference.run(self.ids, {at}, lambda _, x: found.append(x.copy()), given=self.given,
+                               mistakes=mistakes)  # fmt: skip
+        self._begun = {at: lambda: found[0]} if found else {}
+
     def run(self, names: Collection[str], mistakes: Mistakes, tokens: int | None = None) -> list[Compared]:
         """These arrays against a pass with mistakes, over the first `tokens` alone, or over all."""
         return self.judged(self._errors(names, mistakes, {}, tokens))
@@ -187,7 +196,8 @@ class HeldAgainst:
                 if len(values):
                     errors[placed.array.name] = errors_of(values, x, start)
 
-        self.reference.run(self.ids[:tokens], at_station.keys(), arrive, given=self.given, mistakes=mistakes)
+        given = {**self.given, **self._begun}
+        self.reference.run(self.ids[:tokens], at_station.keys(), arrive, given=given, mistakes=mistakes)
         return errors
 
     def _measure(self, stations: Collection[Station], mistakes: Mistakes, *, draw: int = 0) -> None:
@@ -210,6 +220,7 @@ class HeldAgainst:
             rows = kept_rows(len(x))
             noise[at] = Noise(rows, root_mean_squares(x[rows] - right[at]), UNITS[self.precision])
 
-        self.reference.run(self.ids[:tokens], stations, arrive, given=self.given, precision=self.precision, draw=draw,
+        given = {**self.given, **self._begun}
+        self.reference.run(self.ids[:tokens], stations, arrive, given=given, precision=self.precision, draw=draw,
                            mistakes=mistakes)  # fmt: skip
         return noise

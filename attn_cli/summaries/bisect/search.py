@@ -82,6 +82,13 @@ class Search:
 
     def fits(self) -> list[Tried]:
         """The mistakes that give the dump's numbers: single ones, else pairs."""
+        self.comparison.begin_at(self.layer if self.where else 0, self.found)
+        try:
+            return self._fits()
+        finally:
+            self.comparison.begin_at(0, {})
+
+    def _fits(self) -> list[Tried]:
         singly = self._singly(self.possible)
         self.nearest = sorted(singly, key=lambda one: one.typical)
         found = self._fitting(singly)

@@ -12,7 +12,7 @@ _OTHERWISE = 2.0**-19
 
 
 class NearRoutes(TorchFunctionMode):
-    """While it is on, `torch.topk` gives the runner-up in place of the last where these are nearly alike."""
+    """While it is on, `torch.topk` and `torch.max` give the runner-up in place of the last where these are alike."""
 
     def __init__(self, precision: str) -> None:
         super().__init__()
@@ -24,6 +24,8 @@ class NearRoutes(TorchFunctionMode):
         """Run `func`."""
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
+        if func in (torch.max, torch.Tensor.max) and not isinstance(result, torch.Tensor):
+            return self._greatest(args, kwargs, result)
         if func not in (torch.topk, torch.Tensor.topk) or kwargs.get("largest") is False:
             return result
         scores, (values, chosen) = args[0], result
@@ -35,3 +37,13 @@ class NearRoutes(TorchFunctionMode):
         last = torch.arange(count + 1, device=chosen.device) == count - 1
         one, other = (torch.where(is_near & last[:-1], x[..., -1:], x[..., :-1]) for x in (more, numbers))
         return torch.return_types.topk((one, other))
+
+    def _greatest(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
+        """The maximum over the last axis and its place, or those of the runner-up."""
+        scores, axis = args[0], kwargs.get("dim", args[1] if len(args) > 1 else None)
+        if axis not in (-1, scores.ndim - 1) or not scores.is_floating_point() or scores.shape[-1] < 2:
+            return result
+        values, places = torch.topk(scores, 2, dim=-1)
+        is_near = values[..., :1] - values[..., 1:] < self.near * values[..., :1].abs()
+        chosen = (torch.where(is_near, x[..., 1:], x[..., :1]).reshape(result[0].shape) for x in (values, places))
+        return torch.return_types.max(tuple(chosen))

@@ -28,6 +28,7 @@ from attn_cli.sources.huggingface.rope.reader import RotationReader
 from attn_cli.sources.huggingface.stations.attention import StationAttention, WrongAttention
 from attn_cli.sources.huggingface.stations.changes import ModuleMistake
 from attn_cli.sources.huggingface.stations.coming import Coming, PassDone
+from attn_cli.sources.huggingface.stations.late_start import LateStart
 from attn_cli.sources.huggingface.stations.mistakes import KernelMistake, attention_mistakes, problem_of
 from attn_cli.sources.huggingface.stations.module_mistakes import module_mistakes
 from attn_cli.sources.huggingface.stations.near_routes import NearRoutes
@@ -56,6 +57,7 @@ class ModelReference:
         self.places = ModulePlaces(self.model)
         self._sites: Sites | None = None
         self._shapes: dict[Station, Shape] = {}
+        self._late: LateStart | None = None
         self._has_own_code = False  # attention that calls a softmax itself
         self._module_mistakes: list[ModuleMistake] | None = None
         self._seen: dict[int, list[PlantedMistake]] = {}  # the mistakes in attention of every layer
@@ -124,8 +126,27 @@ class ModelReference:
         mistakes: Mistakes | None = None,
     ) -> None:
         """One pass, as `attn_cli.model.stations.Reference` says."""
-        if wanted:
-            self._pass(ids, set(wanted), arrive, given or {}, precision, draw, mistakes or {})
+        if not wanted:
+            return
+        late = self._late_start(ids)
+        layer = late.layer(set(wanted), given or {})
+        given = late.given_from(layer, given or {})
+        with late.skipping(layer):
+            self._pass(ids, set(wanted), arrive, given, precision, draw, mistakes or {})
+
+    def _late_start(self, ids: Sequence[int]) -> LateStart:
+        if self._late is None:
+            few = ids[:_FEW]
+
+            def run_few(wanted: set[Station], given: Given, layer: int) -> dict[Station, np.ndarray]:
+                found: dict[Station, np.ndarray] = {}
+                assert self._late is not None
+                with self._late.skipping(layer):
+                    self._pass(few, wanted, lambda at, x: found.update({at: x.copy()}), given)
+                return found
+
+            self._late = LateStart(self._found(ids).blocks, run_few)
+        return self._late
 
     def _found(self, ids: Sequence[int]) -> Sites:
         if self._sites is None:

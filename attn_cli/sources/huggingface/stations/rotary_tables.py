@@ -49,7 +49,7 @@ def _wrong(
 ) -> tuple[np.ndarray, np.ndarray] | None:
     if name == "rotary-missing":
         return np.ones_like(cos), np.zeros_like(sin)
-    return next((tables for own, _, *tables in _every(model, layer, cos, sin) if own == name), None)  # type: ignore[misc]
+    return next(((one, other) for own, _, one, other in _every(model, layer, cos, sin) if own == name), None)
 
 
 def _pairs(
