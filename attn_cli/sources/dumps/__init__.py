@@ -84,7 +84,7 @@ def _entries(raw: Raw) -> Iterator[_Entry]:
     kind = kind_of(raw)
     if kind is FileKind.NPY:
         stem = raw.path.stem if raw.path else raw.label
-        yield _of_header(stem, npy_header(raw.data, raw.label), partial(_read_npy, raw))
+        yield _of_header(stem, npy_header(raw.data, raw.label), partial(_read_npy, raw.path or raw))
     elif kind is FileKind.NPZ:
         with npz_archive(raw) as archive:
             for entry in archive.namelist():
@@ -110,7 +110,9 @@ def _of_header(name: str, header: NpyHeader, read: Callable[[], np.ndarray]) -> 
     return _Entry(name, header.shape, kind.lstrip("<>="), read)
 
 
-def _read_npy(raw: Raw) -> np.ndarray:
+def _read_npy(file: Path | Raw) -> np.ndarray:
+    """The array of a file, which is opened again when it is read, so that a folder of them isn't held; or of a pipe."""
+    raw = file if isinstance(file, Raw) else open_raw(str(file), None)
     return read_any_npy(raw.data, raw.label)
 
 

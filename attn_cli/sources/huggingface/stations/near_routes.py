@@ -45,5 +45,5 @@ class NearRoutes(TorchFunctionMode):
             return result
         values, places = torch.topk(scores, 2, dim=-1)
         is_near = values[..., :1] - values[..., 1:] < self.near * values[..., :1].abs()
-        chosen = (torch.where(is_near, x[..., 1:], x[..., :1]).reshape(result[0].shape) for x in (values, places))
-        return torch.return_types.max(tuple(chosen))
+        one, other = (torch.where(is_near, x[..., 1:], x[..., :1]).reshape(result[0].shape) for x in (values, places))
+        return torch.return_types.max((one, other))
