@@ -35,9 +35,11 @@ from attn_cli.sources.huggingface.stations.near_routes import NearRoutes
 from attn_cli.sources.huggingface.stations.own_code import LastProduct
 from attn_cli.sources.huggingface.stations.rounding import round_output, rounded
 from attn_cli.sources.huggingface.stations.sites import Sites, find_sites
+from attn_cli.sources.memory import give_back
 
 _FEW = 8  # tokens of the pass that finds the sites
 _MOST_LOGITS = 2**24  # numbers that come at once
+_LONG = 512  # tokens, of more each layer gives its memory back
 _NONE_MADE: Mistakes = {}
 
 
@@ -187,6 +189,9 @@ class ModelReference:
             if precision and draw:
                 stack.enter_context(NearRoutes(precision))
             stack.enter_context(coming.watching(sites))
+            if len(ids) > _LONG:
+                handles = [block.register_forward_hook(_give_back) for block in dict.fromkeys(sites.blocks)]
+                stack.enter_context(hooked(*handles))
             stack.enter_context(rotations.watching(self.places.attention))
             wrong: list[WrongAttention] = []
             for mistake, layers in mistakes.items():
@@ -217,3 +222,7 @@ class ModelReference:
 def _of_rows(rows: torch.Tensor, module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """The first argument of the LM head cut to rows."""
     return (args[0][:, rows.to(args[0].device)], *args[1:])
+
+
+def _give_back(module: nn.Module, args: Any, output: Any) -> None:
+    give_back()
