@@ -4,7 +4,7 @@ A model's folder, such as SmolLM2's, or so many layers of its size with random w
 all stations; in the last layer scores have another scale; seven mistakes are tried, on all tokens, and the first that
 fits is taken as the cause without more passes of the whole model. Printed: processor time until the first wrong
 station, in plain passes, and of the longest steps; and the most memory over that of a plain pass. Each part can be run
-by itself: `python -m tests.bisect.long part dump|plain|bisect DUMP TOKENS LAYERS`, and `part all` prints what they said.
+by itself: `python -m tests.bisect.long part dump|plain|bisect DUMP TOKENS LAYERS`, and `part all` prints all figures.
 """
 
 import json
