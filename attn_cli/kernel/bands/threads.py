@@ -12,15 +12,19 @@ _MOST = 8  # threads; each needs memory of its own
 
 
 def available_cores() -> int:
-    """The number of processors that this process may use: at most OMP_NUM_THREADS, where that is set."""
-    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """The number of processors on which this process may run."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def used_cores() -> int:
+    """The number of processors on which this process computes: at most OMP_NUM_THREADS, where that is set."""
     most = os.environ.get("OMP_NUM_THREADS", "")
-    return max(1, min(count, int(most))) if most.isdecimal() else count
+    return max(1, min(available_cores(), int(most))) if most.isdecimal() else available_cores()
 
 
 def cores() -> int:
     """The number of processors that a walk uses: at most 8."""
-    return min(available_cores(), _MOST)
+    return min(used_cores(), _MOST)
 
 
 def in_order(jobs: Iterator[Callable[[Memory], Result]], memories: Sequence[Memory]) -> Iterator[Result]:

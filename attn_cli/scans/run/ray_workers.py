@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from attn_cli.errors import AttnError, InputError, LimitError, LoadError, reason
-from attn_cli.kernel.bands.threads import available_cores
+from attn_cli.kernel.bands.threads import used_cores
 from attn_cli.model.source import Source
 from attn_cli.scans.kept.manifest import ScannedModel
 from attn_cli.scans.read.scan_options import ScanOptions
@@ -180,7 +180,7 @@ def _check_reachable(address: str) -> None:
 def _start(ray: Any) -> None:
     """Start a Ray of our own on this machine."""
     ray.init(
-        address="local", num_cpus=available_cores(), resources={_OURS: 1}, object_store_memory=_OBJECTS,
+        address="local", num_cpus=used_cores(), resources={_OURS: 1}, object_store_memory=_OBJECTS,
         include_dashboard=False, **_QUIET,
     )  # fmt: skip
 
