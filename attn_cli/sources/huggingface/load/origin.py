@@ -119,8 +119,10 @@ def find(name: str, options: OriginOptions) -> Origin:
     """
     check_options(options)
     origin = _locate(name, options)
-    if origin.local and not origin.gguf and is_adapter(Path(origin.path)):
-        return _with_base(origin)
+    if origin.local and not origin.gguf:
+        check_folder(Path(origin.path), origin.name)
+        if is_adapter(Path(origin.path)):
+            return _with_base(origin)
     if origin.local and options.revision:
         raise InputError("--revision is for models from the hub", f"{name} is a local path")
     if origin.gguf:
@@ -158,7 +160,6 @@ def _is_installed(package: str) -> bool:
 def _with_base(adapter: Origin) -> Origin:
     """The origin of an adapter's base model, with the adapter; LoadError where base or peft are missing."""
     folder, name = Path(adapter.path), adapter.name
-    check_folder(folder, name)
     check_files(folder, name)
     if not _is_installed("peft"):
         raise LoadError(f"{name} is an adapter, which needs the package peft", "pip install 'attn-cli[adapters]'")
@@ -192,7 +193,6 @@ def _check_cached(origin: Origin) -> None:
 def _check_folder(origin: Origin) -> None:
     """Raise LoadError for a folder that holds no model, or one that may not be loaded; InputError for no tokenizer."""
     folder, name = Path(origin.path), origin.name
-    check_folder(folder, name)
     if (folder / ADAPTER_FILE).is_file():  # transformers would load another model, the one it names
         raise LoadError(f"{name} holds an adapter ({ADAPTER_FILE}) and a model (config.json)", "move one elsewhere")
     if not (folder / "config.json").is_file():
