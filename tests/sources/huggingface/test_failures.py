@@ -114,7 +114,7 @@ def test_ids_of_too_many_axes_are_the_inputs() -> None:
 
 
 def test_a_mask_that_the_models_own_code_can_not_read_is_the_inputs() -> None:
-    source, prompt = source_on("gptj", input_ids=TEXT, attention_mask=torch.ones(12))
+    source, prompt = source_on("gpt_neo", input_ids=TEXT, attention_mask=torch.ones(12))
     with pytest.raises(InputError, match="can't be run on this: too many indices"):
         source.each([prompt], Selection(), show)
 

@@ -101,7 +101,7 @@ def test_parts_add_up_or_would_be_refused(kind: str) -> None:
         ("falcon_h1", {}, "layers.0: it adds more than attention and one other module"),
         ("bart", {"decoder": (0, 5, 6, 7)}, "decoder.layers.0: it adds more than attention"),
         ("jetmoe", {}, "layer 0 .* W_O was not found"),
-        ("gptj", {}, "before W_O"),
+        ("bloom", {}, "before W_O"),
     ],
 )
 def test_the_check_that_failed_is_named(kind: str, others: dict[str, tuple[int, ...]], check: str) -> None:
