@@ -90,6 +90,30 @@ def test_a_wrong_rule_is_named(wrong: Callable, options: list[str], words: str) 
     assert not verdict["right"]
 
 
+NEIGHBOURS = {
+    "without its diagonal": (np.tril(CAUSAL, -1), "blocks the diagonal too", True),
+    "transposed": (np.triu(np.ones((5, 7), dtype=bool)), "is transposed", False),
+    "inverted": (~CAUSAL[:, :5], "is inverted", True),
+}
+
+
+@pytest.mark.parametrize("masked", [-np.inf, -1e9], ids=["infinite", "finite"])
+@pytest.mark.parametrize(("mask", "words", "is_empty"), NEIGHBOURS.values(), ids=NEIGHBOURS)
+def test_a_neighbour_of_the_causal_mask_is_named(mask: np.ndarray, words: str, is_empty: bool, masked: float) -> None:
+    m = mask.shape[1]
+    arrays = case(m=m)
+    k, v = (arrays[name].repeat(2, axis=0) for name in "kv")
+    scores = np.where(mask, arrays["q"] @ k.swapaxes(-1, -2) / 2, masked)
+    verdict = check([*save(**arrays), "--mask", "causal", "-q"], softmax(scores) @ v, "--json").json["result"]["check"][
+        0
+    ]
+    assert words in verdict["cause"], verdict["cause"]
+    empty = (
+        "rows that it leaves no key are NaN" if masked == -np.inf else "a row that it leaves no key spreads over all"
+    )
+    assert (empty in verdict["cause"]) == is_empty
+
+
 @pytest.mark.parametrize(
     ("cap", "options", "words"),
     [

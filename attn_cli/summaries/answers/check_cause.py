@@ -15,6 +15,7 @@ from attn_cli.kernel.definition.masks import Causal, Intersection, Open, Window,
 from attn_cli.kernel.definition.softmax import unnormalised
 from attn_cli.kernel.lessons.mistakes.nan import why_nan
 from attn_cli.kernel.lessons.mistakes.register import Fitted, Mistake, Problem, fitted_mistakes, mistakes, sum_mistakes
+from attn_cli.kernel.lessons.mistakes.scale_mask_softcap import rule_mistakes
 from attn_cli.kernel.lessons.precision import PRECISIONS
 from attn_cli.kernel.lessons.structure import LEAST_SHARE, places, structure
 from attn_cli.summaries.answers.check_numbers import FAR, CheckedNumbers, ErrorSize
@@ -68,7 +69,7 @@ class _Search:
         numbers = self.numbers
         for values in numbers.user.values():
             if not np.isfinite(values).all():
-                return Cause(self._why_nan(values), picture=places(self.bad))
+                return Cause(self._why_nan(values) or self._why_no_key(), picture=places(self.bad))
         wrong = numbers.distance(numbers.right.output, numbers.right.weights)
         best, words = self._nearest(self._readings())
         problem = self._problem(0, self.rows)
@@ -124,6 +125,17 @@ class _Search:
         bad = ~np.isfinite(values).all(axis=-1)
         bad = (bad if bad.ndim == 2 else bad[None])[:, : self.rows]
         return why_nan(call.q[:, : self.rows], call.k, call.rule.of_rows(0, self.rows, call.m), bad)
+
+    def _why_no_key(self) -> str:
+        """The mistake that leaves no key to exactly the rows that hold NaN, and is right in all others; "" if none."""
+        zeroed = {name: np.where(np.isfinite(x), x, 0.0) for name, x in self.numbers.user.items()}
+        rest = _Search(replace(self.numbers, user=zeroed), self.tolerance, self.bad, self.own_tolerance)
+        off, words = self._nearest((each.words, rest._off(each)) for each in rule_mistakes(self._problem(0, self.rows)))
+        return (
+            f"{words}; rows that it leaves no key are NaN, the softmax of -inf alone"
+            if (off.worst <= self.tolerance)
+            else ""
+        )
 
     def _readings(self) -> Iterator[tuple[str, ErrorSize]]:
         """Errors of layout, each with its distance: axes in another order, rows left at 0, q, k, v with rows first."""

@@ -5,10 +5,12 @@ from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
 
-from attn_cli.kernel.definition.mask import Mask
+import numpy as np
+
+from attn_cli.kernel.definition.mask import Intervals, Mask, intervals
 from attn_cli.kernel.definition.masks import Causal, Given, Intersection, Open, Prefix, Window, all_of
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.lessons.mistakes.problem import Mistake, Problem
+from attn_cli.kernel.lessons.mistakes.problem import Mistake, Problem, attended
 
 _AT_ONCE = 2  # mistakes in a rule that are tried together
 _USUAL_CAPS = (50.0, 30.0, 20.0)  # of scores, in models and in kernels' tests
@@ -33,6 +35,8 @@ def rule_mistakes(problem: Problem) -> Iterator[Mistake]:
             assert scale.scale is not None and mask.mask is not None
             names, words = "+".join(change.name for change in wrong), "; and ".join(change.words for change in wrong)
             yield problem.attended(names, words, replace(rule, scale=scale.scale, mask=mask.mask, softcap=cap.softcap))
+            if wrong == [mask] and (spread := _spread(problem, mask)) is not None:
+                yield spread
     if rule.softcap is None:
         for usual in _USUAL_CAPS:
             words = f"a softcap of {usual:g} was applied without being requested"
@@ -44,6 +48,24 @@ def rule_mistakes(problem: Problem) -> Iterator[Mistake]:
     if rule.softmax:
         without = replace(rule, softmax=False, sink=None)
         yield problem.attended("softmax-missing", "the softmax is missing", without)
+
+
+def _spread(problem: Problem, change: _Change) -> Mistake | None:
+    """A wrong mask of large negative numbers: rows that see nothing attend to all keys alike; None without such rows.
+
+    Their scores are all the same, as those of a query of zeros are.
+    """
+    rule, n, m = problem.rule, problem.q.shape[-2], problem.k.shape[-2]
+    seen = None if change.mask is None else intervals(change.mask, n, m)
+    if seen is None or rule.bias is not None or rule.sink is not None or not rule.softmax:
+        return None
+    dead = seen.first >= seen.last
+    if not dead.any():
+        return None
+    opened = Intervals(np.where(dead, 0, seen.first), np.where(dead, m, seen.last))
+    words = f"{change.words}; a row that it leaves no key spreads over all: masked scores are finite, such as -1e9"
+    q = np.where(dead[:, None], 0.0, problem.q)
+    return attended(f"{change.name}-finite", words, q, problem.k, problem.v, replace(rule, mask=opened))
 
 
 def _scales(problem: Problem) -> Iterator[_Change]:
@@ -100,10 +122,16 @@ def _diagonals(causal: Causal, rest: list[Mask], n: int, m: int) -> Iterator[_Ch
         if offset != causal.offset:
             words = f"the causal mask is aligned the other way: {side}"
             yield _Change("causal-aligned-otherwise", words, mask=all_of(Causal(offset), *rest))
-    words = "the causal mask blocks the diagonal too (j < i instead of j <= i)"
-    yield _Change("causal-blocks-diagonal", words, mask=all_of(Causal(causal.offset - 1), *rest))
-    words = "the causal mask lets every query see one key ahead"
-    yield _Change("causal-one-ahead", words, mask=all_of(Causal(causal.offset + 1), *rest))
+    offset = causal.offset
+    for name, words, other in (
+        ("blocks-diagonal", "blocks the diagonal too (j < i instead of j <= i)", Causal(offset - 1)),
+        ("one-ahead", "lets every query see one key ahead", Causal(offset + 1)),
+        ("transposed", "is transposed: a query sees itself and what follows (j >= i, triu for tril)",
+         Window(1, offset)),
+        ("inverted", "is inverted: a query sees what follows alone (j > i, 1 was taken as blocked)",
+         Window(1, offset + 1)),
+    ):  # fmt: skip
+        yield _Change(f"causal-{name}", f"the causal mask {words}", mask=all_of(other, *rest))
     if rest:
         words = f"only the causal mask was applied, not {all_of(*rest)}"
         yield _Change("causal-alone", words, mask=causal)
