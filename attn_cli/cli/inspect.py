@@ -1,4 +1,4 @@
-"""Show the overview: what a text's answer or words rest on, what heads do, one matrix."""
+"""Show the overview: what a text's answer needs, what words read, what heads do, one matrix."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -54,9 +54,9 @@ def inspect(
     *,
     hiding: HidingOptions,
 ) -> ExitCode:  # fmt: skip
-    """Show the overview: what a text's answer or words rest on, what heads do, one matrix.
+    """Show the overview: what a text's answer needs, what words read, what heads do, one matrix.
 
-    Of a model that writes it begins with what comes next and which words and heads that rests on, of an encoder with
+    Of a model that writes it begins with what comes next and which words and heads that needs, of an encoder with
     what each word reads. Heads are named by what they attend to (attn guide kinds). The matrix is that of the head that
     stands out most; with --scores or --by the mean over the chosen heads of the last chosen layer. --token shows one
     token alone: what it reads, and what for. -o page.html writes an interactive page of all heads.

@@ -1,6 +1,6 @@
 """The heads that stand out on a text, in order, each with the reason: the one answer that all screens give."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 _FEW_ROWS = 4  # with a target: fewer say nothing of a head, however high its number
 LEAST_SHARE = 0.5  # on one key a row, of what isn't given to sinks
 _TIMES_UNIFORM = 3
+_CONTENT, _PLACED = ([at for at, kind in enumerate(KINDS) if kind.rank == rank] for rank in (CONTENT, PLACE))
 
 
 class StrongestCell(NamedTuple):
@@ -86,20 +87,19 @@ def standing_out(summaries: Sequence[Summary]) -> list[StandOut]:
         out
         for call, summary in enumerate(summaries)
         if (part := summary.part(HeadKinds)) is not None
-        for at in range(len(summary.place.heads))
-        if (out := _stands_out(part, call, at, summary)) is not None
+        for at, (number, is_judged) in _candidates(part)
+        if (out := _stands_out(part, call, at, summary, number, is_judged)) is not None
     ]
     return sorted(found, key=lambda out: out._order)
 
 
-def _stands_out(part: HeadKinds, call: int, at: int, summary: Summary) -> StandOut | None:
+def _stands_out(
+    part: HeadKinds, call: int, at: int, summary: Summary, number: int | None, is_judged: bool
+) -> StandOut | None:
     judged, peaks, place = part.judged, part.peaks, summary.place
-    number, is_judged = _kind(part, at)
     if number is None:
         kind, rows = None, peaks.counted
         weight, share, baseline, count = peaks.weight[at], peaks.share[at], peaks.uniform, rows.sum()
-        if weight < max(LEAST_WEIGHT, _TIMES_UNIFORM * baseline) or share < LEAST_SHARE:
-            return None
     else:
         kind = KINDS[number]
         rows = peaks.counted & (part.targets.lists[kind] == peaks.keys[at][:, None]).any(axis=1)
@@ -120,12 +120,20 @@ def _strongest(part: HeadKinds, at: int, rows: np.ndarray) -> StrongestCell | No
     return StrongestCell(row, int(part.peaks.keys[at, row]), float(weights[row]))
 
 
-def _kind(part: HeadKinds, at: int) -> tuple[int | None, bool]:
-    """By what place in `KINDS` a head stands out, and whether there were rows enough to judge it."""
-    judged, named = part.judged, int(part.judged.kind[at])
-    if named >= 0 and KINDS[named].rank == CONTENT:
-        return named, True
-    for number, kind in enumerate(KINDS):
-        if kind.rank == CONTENT and judged.high[number, at] and _FEW_ROWS <= judged.rows[number] < LEAST_ROWS:
-            return number, False
-    return (named, True) if named >= 0 and KINDS[named].rank == PLACE else (None, True)
+def _candidates(part: HeadKinds) -> Iterator[tuple[int, tuple[int | None, bool]]]:
+    """The heads that may stand out, each with its place in `KINDS` and whether there were rows enough to judge that.
+
+    None for heads of no such kind that give one key a row much.
+    """
+    judged, peaks = part.judged, part.peaks
+    few = [at for at in _CONTENT if _FEW_ROWS <= judged.rows[at] < LEAST_ROWS]
+    focused = (peaks.weight >= max(LEAST_WEIGHT, _TIMES_UNIFORM * peaks.uniform)) & (peaks.share >= LEAST_SHARE)
+    for at, named in enumerate(judged.kind.tolist()):
+        if named in _CONTENT:
+            yield at, (named, True)
+        elif (number := next((x for x in few if judged.high[x, at]), None)) is not None:
+            yield at, (number, False)
+        elif named in _PLACED:
+            yield at, (named, True)
+        elif focused[at]:
+            yield at, (None, True)

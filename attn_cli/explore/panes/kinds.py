@@ -125,7 +125,7 @@ def _own(scene: Scene, view: Viewpoint, work: HeadWork, width: int) -> list[Line
     if cell is not None:
         layer = scene.layer(view)
         query, key = short_label(layer.queries[cell.query], scene), short_label(layer.keys[cell.key], scene)
-        reads = [*line(f"strongest: query {query} reads key {key} with {cell.weight:.2f}", width, PLAIN)]
+        reads = [*line(f"strongest: query {query} gives key {key} {cell.weight:.2f}", width, PLAIN)]
         reads += _context(scene, view, cell.query, width - sum(len(part.text) for part in reads))
     words = f"{name} {sentence(out)}"
     if len(words) <= width:

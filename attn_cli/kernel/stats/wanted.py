@@ -109,8 +109,7 @@ class Wanted:
     def __or__(self, other: "Wanted") -> "Wanted":
         """Both at once; of all rows, where the two want numbers of different ones."""
         rows = self.rows if not other.notes_rows or self.rows == other.rows else None
-        names = [x.name for x in fields(self) if x.name not in ("rows", "seen")]
-        both = {name: _joined(getattr(self, name), getattr(other, name)) for name in names}
+        both = {name: _joined(getattr(self, name), getattr(other, name)) for name in _LISTS}
         return Wanted(rows if self.notes_rows else other.rows, seen=self.seen or other.seen, **both)
 
     def of_rows(self, rows: tuple[int, ...]) -> "Wanted":
@@ -121,7 +120,7 @@ class Wanted:
     @property
     def notes_rows(self) -> bool:
         """True if any number of single rows is wanted."""
-        return any(getattr(self, x.name) for x in fields(self) if x.name not in ("rows", "column_sums", "pools"))
+        return any(getattr(self, name) for name in _OF_ROWS)
 
     @property
     def is_nothing(self) -> bool:
@@ -137,9 +136,13 @@ class Wanted:
         return sorted({row for rows in known for row in rows}) if len(known) == len(each) else None
 
 
-def _joined(some: Any, more: Any) -> Any:
-    """Both flags, or both tuples without repeats; arrays repeat where they are the same object."""
-    if isinstance(some, bool):
+_LISTS = tuple(x.name for x in fields(Wanted) if x.name not in ("rows", "seen"))
+_OF_ROWS = tuple(x.name for x in fields(Wanted) if x.name not in ("rows", "column_sums", "pools"))
+
+
+def _joined(some: tuple[Any, ...], more: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Both without repeats; arrays repeat where they are the same object."""
+    if not (some and more):
         return some or more
     return some + tuple(x for x in more if not any(x is y if isinstance(x, np.ndarray) else x == y for y in some))
 

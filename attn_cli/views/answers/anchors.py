@@ -36,10 +36,10 @@ def draw(anchors: Anchors, report: Report, screen: Screen) -> Iterator[Text]:
     wide, has_bars = screen.width >= _NARROW, screen.width >= _WIDE
     digits = len(str(len(anchors.anchors)))
     needed = max(9, *(len(_needed_by(anchor)) for anchor in shown)) if wide else 0
-    numbers = (8 if wide else 0) + 9 + 9
+    numbers = (10 if wide else 0) + 9 + 9
     room = screen.width - 4 - digits - numbers - (needed + 2 if wide else 0) - (_BAR + 2 if has_bars else 0)
     label = max(4, min(room, max(cell_len(_label(anchor)) for anchor in shown)))
-    read = f"{'read':>8}" if wide else ""
+    read = f"{'vs usual':>10}" if wide else ""
     by = f"  {'needed by':<{needed}}" if wide else ""
     yield Text(f"  {'':{digits}}  {'':{label}}{read}{'bits':>9}{'answer':>9}{by}".rstrip(), DIM)
     longest = max(-(anchor.bits or 0.0) for anchor in shown)
@@ -49,7 +49,7 @@ def draw(anchors: Anchors, report: Report, screen: Screen) -> Iterator[Text]:
     rest = len(anchors.anchors) - 1 - len(shown)
     if rest > 0:
         unmasked = len(anchors.anchors) - 1 - len(order)
-        more = f", {unmasked} of them, which later ones read less, not masked" if unmasked else ""
+        more = f", {unmasked} of them, which later ones attend to less, not masked" if unmasked else ""
         yield from (Text(line, DIM) for line in wrap(f"  … {counted(rest, 'more sentence')}{more}", screen.width))
     if anchors.receivers:
         named = [f"{x.place.layer}.{x.place.head} to {x.sentence + 1} ({x.times:.0f} times)"
@@ -75,18 +75,18 @@ def _verdict(anchors: Anchors) -> Iterator[str]:
     if of_answer:
         named = ", ".join(f"{_named(anchor)} {bits:+.1f}" for anchor, bits in of_answer[:_NAMED])
         more = f" and {counted(len(of_answer) - _NAMED, 'more sentence')}" if len(of_answer) > _NAMED else ""
-        yield f"the last sentence, {_named(last)}, rests on {named}{more} (bits)"
+        yield f"the last sentence, {_named(last)}, needs {named}{more} (bits)"
     else:
         yield f"the last sentence, {_named(last)}, needs no single earlier sentence"
     most = max(anchors.order, key=lambda anchor: len(anchor.leaning))
     if len(most.leaning) > 1:
-        yield f"most sentences rest on {_named(most)}: {len(most.leaning)} later ones need it"
+        yield f"most sentences need {_named(most)}: {len(most.leaning)} later ones"
 
 
 def _line(anchor: Anchor, digits: int, label: int, needed: int, *, wide: bool) -> str:
     line = f"  {anchor.number + 1:>{digits}}  {fit(_label(anchor), label)}"
     if wide:
-        line += f"{'' if anchor.read is None else format(anchor.read, '.2f'):>8}"
+        line += f"{'' if anchor.read is None else format(anchor.read, '.2f'):>10}"
     line += f"{anchor.bits or 0.0:>+9.1f}{anchor.answer_bits or 0.0:>+9.1f}"
     if wide:
         line += f"  {_needed_by(anchor):<{needed}}"
@@ -113,9 +113,9 @@ def _named(anchor: Anchor) -> str:
 def _legend(anchors: Anchors) -> str:
     heads = "the receiver heads" if anchors.receivers else "all heads"
     return (
-        f"read: attention of later sentences in {heads}, 1 = as usual at that distance · bits: change of log2 p of all "
-        "later sentences with it masked for all rows after it · answer: the same of the last sentence · needed by: "
-        "later sentences that lose a bit or more, and a quarter of the most that they lose"
-        + (" · receiver head: most later sentences read one sentence 3 times as much as usual, beyond chance"
+        f"vs usual: attention of later sentences in {heads}, 1 = as usual at that distance · bits: change of log2 p "
+        "of all later sentences with it masked for all rows after it · answer: the same of the last sentence · "
+        "needed by: later sentences that lose a bit or more, and a quarter of the most that they lose"
+        + (" · receiver head: most later sentences attend to one sentence 3 times as much as usual, beyond chance"
            if anchors.receivers else "")
     )  # fmt: skip

@@ -42,7 +42,7 @@ def cited_lines(answer: PartsRead, width: int) -> Iterator[Text]:
         if part not in bits and answer.read.parts[part].non_sink_share >= _MUCH
     ]
     if unneeded:
-        yield Text(f"  read and not needed, with the share of non-sink attention: {'  '.join(unneeded)}", DIM)
+        yield Text(f"  attended to and not needed, with the share of non-sink attention: {'  '.join(unneeded)}", DIM)
     yield Text("")
 
 
@@ -54,7 +54,7 @@ def _verdict(answer: PartsRead, citation: Citation) -> str:
         return f"{said} comes from {names}, which replace each other: both hidden, it is {without} less likely"
     if citation.needed:
         (first, bits), *others = citation.needed
-        verb = "rests on" if answer.cut == "words" else "comes from"
+        verb = "needs" if answer.cut == "words" else "comes from"
         sentence = f"{said} {verb} {_named(answer, first)}: hidden, it makes the answer {_times(bits)} less likely"
         more = [f"{_short(answer, part)} {_times(value)}" for part, value in others[:_OTHERS]]
         more += [counted(len(others) - _OTHERS, "more part")] if len(others) > _OTHERS else []
@@ -64,7 +64,7 @@ def _verdict(answer: PartsRead, citation: Citation) -> str:
     if citation.bits > -1:
         return (
             f"{said} needs none of the parts: with all of them hidden its log2 p changes by {citation.bits:+.2f}. "
-            "It rests on the question, or on what the model learned"
+            "It comes from the question, or from what the model learned"
         )
     together = _times(citation.bits)
     return f"{said} needs several parts together: all hidden, it is {together} less likely; one by one, at most 2 times"

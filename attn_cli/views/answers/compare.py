@@ -70,9 +70,10 @@ def _most_pulling(comparison: Comparison, number: int) -> str | None:
     best = max(others, key=lambda at: float(mean[at]), default=None)
     if best is None or mean[best] < _LEAST_PULL:
         return None
-    verb = "pulled" if comparison.blocks[0].contexts[number].pulls is not None else "is read by"
     word = visible(journey.prompt.tokens[best].text)
-    return f"{word} {verb} it most in {number + 1} ({mean[best]:.2f})"
+    pulled = comparison.blocks[0].contexts[number].pulls is not None
+    said = f"{word} pulled it most" if pulled else f"it attends to {word} most"
+    return f"{said} in {number + 1} ({mean[best]:.2f})"
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
@@ -81,7 +82,8 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
 
 
 _LEAST_PULL, _LEAST_SHOWN = 0.05, 0.005
-_PULL = ("pull: a token's share of the word's attention output,", "along it; sums to 1; below 0: against it")
+_PULL = ("pull: the part of the word's attention output that a token adds,", "measured along that output;",
+         "all parts sum to 1; below 0: against it")  # fmt: skip
 _NO_PULL = ("weights, not pulls:", "this model's values can't be seen")
 
 
@@ -98,8 +100,8 @@ def _one_block(comparison: Comparison, block: ComparedBlock, screen: Screen) -> 
     for number, (journey, context) in enumerate(zip(comparison.journeys, block.contexts, strict=True), 1):
         yield ""
         heading = [
-            f"{number} · {_word_places(journey)}",
-            f"cosine of before and after {context.cosine_turned:.3f}",
+            f"in {number}, {_word_places(journey)}",
+            f"its cosine with itself before {context.cosine_turned:.3f}",
             "pulled by",
         ]
         yield packed_text(heading, screen, BOLD)

@@ -13,7 +13,7 @@ from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
 from attn_cli.views.invocation import Invocation
 
 _WIDTH = 73  # columns of the wide table
-_WIDE = ("KV cache alternatives", "cache", "scores, mixing", "next token")
+_WIDE = ("KV cache alternatives", "cache", "scores + mixing", "next token")
 _NARROW = ("keys", "cache", "q kᵀ, wv", "next")
 
 
@@ -55,17 +55,23 @@ def draw(cost: Cost, report: Report, screen: Screen) -> Iterator[Text | str]:
     operations += [x for each in cost.variants for x in (each.matrix_operations, each.next_token_operations)]
     ends = {magnitude(number)[-1] for number in operations}
     units = ", ".join(f"{unit} 10^{power}" for unit, power in (("P", 15), ("T", 12), ("G", 9)) if unit in ends)
-    legend = [*(["< as given"] if wide else []), "next token: operations on one more", *([units] if units else [])]
+    legend = [
+        *(["< as given"] if wide else []),
+        "next token: operations on one more",
+        "mixing: weights times values",
+        "a multiplication and an addition: 2 operations",
+        *([units] if units else []),
+    ]
     yield packed_text(legend, screen, DIM)
     yield ""
-    memory_words = [f"storing all attention weights: {binary_bytes(cost.matrix_bytes)} per layer"]
+    memory_words = [f"storing all attention weights: {binary_bytes(cost.matrix_bytes)} at 4 bytes each, per layer"]
     memory_words += (
         [f"{binary_bytes(cost.matrix_bytes * cost.layers)} for {cost.layers} layers"] if cost.layers > 1 else []
     )
     yield packed_text(memory_words, screen)
     heads, rows = cost.band
     of_heads = f"{heads} {'head' if heads == 1 else 'heads'}"
-    yield packed_text([f"attn holds {rows} rows of {of_heads} at a time", binary_bytes(cost.band_bytes)], screen)
+    yield packed_text([f"attn itself holds {rows} rows of {of_heads} at a time", binary_bytes(cost.band_bytes)], screen)
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:

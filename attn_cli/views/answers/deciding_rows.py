@@ -10,7 +10,7 @@ from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.told.deciding_rows import DecidingRows
 from attn_cli.summaries.told.read_keys import resting_keys
-from attn_cli.views.drawing.cells import fit, packed_text
+from attn_cli.views.drawing.cells import fit, packed, packed_text
 from attn_cli.views.drawing.labels import head_name, key_bar, token_label
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
@@ -44,23 +44,26 @@ def _of_stream(seen: Seen, stream: str, screen: Screen) -> Iterator[Text]:
     (first, part), heads = seen[0], sum(len(own.keys) for _, own in seen)
     rows, n = part.rows, len(first.queries)
     of = stream + " · " if stream else ""
-    which = f"what {token_label(first.queries[rows[0]])} reads, the row that decides"
+    which = f"what {token_label(first.queries[rows[0]])} attends to, the row that decides"
     if len(rows) > 1:
-        which = "what all rows read" if len(rows) == n else f"what the {len(rows)} rows read that chose the answer"
+        which = "what all rows attend to" if len(rows) == n else f"what the {len(rows)} rows that chose attend to"
     yield Text()
-    yield packed_text([of + which, f"mean of {heads} heads"], screen, BOLD)
+    yield packed_text([of + which, f"weight, mean of {heads} heads"], screen, BOLD)
     sinks = resting_keys(seen)
     weight = np.sum([own.weight for _, own in seen], axis=0) / heads
     rest = [f"{token_label(first.keys[key])} {weight[key]:.2f}" for key in sorted(sinks, key=lambda key: -weight[key])]
-    if rest:
-        yield packed_text(["left out (sinks)", *rest[:4]], screen, DIM, "  ")
     order = [key for key in np.argsort(-weight, kind="stable").tolist() if key not in sinks and weight[key] > 0]
     most = float(weight[order[0]]) if order else 1.0
     yield from (key_bar(first.keys[key], float(weight[key]), most, screen) for key in order[:_MOST_KEYS])
+    if rest:
+        yield packed_text(["left out (sinks)", *rest[:4]], screen, DIM, "  ")
     named = _heads(seen, sinks)
     yield Text()
     if named:
-        yield packed_text([f"heads that give a token {_LEAST_WEIGHT} or more, sinks excluded"], screen, BOLD)
+        give = "head (layer.head) gives" if len(named) == 1 else "heads (layer.head) give"
+        shown = f"; the first {_MOST_HEADS}" if len(named) > _MOST_HEADS else ""
+        said = f"{len(named)} {give} a token {_LEAST_WEIGHT} or more, sinks excluded{shown}"
+        yield Text("\n".join(packed([said], screen.width)), BOLD)
     else:
         yield Text(f"no head gives a token {_LEAST_WEIGHT} that is no sink")
     yield from (_line(name, keys, screen) for _, name, keys in named[:_MOST_HEADS])

@@ -9,7 +9,8 @@ from rich.text import Text
 from attn_cli.summaries.answers.kinds import text_sinks
 from attn_cli.summaries.head_words import does, sentence
 from attn_cli.summaries.reduce import Summary
-from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, FIRST, KINDS
+from attn_cli.summaries.reducers.kinds.counted_rows import LEAST_KEYS
+from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, FIRST, KINDS, UNIFORM
 from attn_cli.summaries.reducers.kinds.kind_sums import LEAST_ROWS
 from attn_cli.summaries.sinks import FEW_KEYS, MOST_OF_A_KEY, SHORT_VALUE
 from attn_cli.summaries.standing_out import StandOut, standing_out
@@ -61,7 +62,8 @@ def head_lines(out: StandOut | None, summary: Summary, at: int, reason: str, scr
     said = f"{reason}; {name} is the most focused"
     if out is not None:
         uniform = f"{out.baseline:.{2 if out.baseline >= _HUNDREDTH else 3}f}"
-        said = f"{name} · {sentence(out)}; uniform attention would give {uniform}"
+        of_content = " of those that find content" if out.kind is not None and out.kind.rank == CONTENT else ""
+        said = f"drawn, the clearest{of_content}: {name} · {sentence(out)}; uniform attention would give {uniform}"
     yield Text("\n".join(packed([said], screen.width)), BOLD)
     found = [f"{token_label(x.query)} gives {token_label(x.key)} {x.weight:.2f}" for x in readings(summary, at)]
     if found:
@@ -77,14 +79,17 @@ def _line(family: CountedKind, screen: Screen) -> Text:
     """
     named = [] if family.kind is None or family.kind is FIRST else family.heads
     more = int(family.kind is not None and family.kind.rank == CONTENT)
-    words = _of_several(family.does, len(family.heads))
+    words = of_several(family.does, len(family.heads))
     if family.kind is FIRST:
         (_, most), (_, least) = family.heads[0], family.heads[-1]
+        words += " in most rows"
         words += f", weight {most:.2f}" if len(family.heads) == 1 else f", weight {least:.2f} to {most:.2f}"
+    if family.kind is UNIFORM:
+        words += ", entropy as a share of the largest"
     return _named(len(family.heads), words, named, screen, more)
 
 
-def _of_several(work: str, count: int) -> str:
+def of_several(work: str, count: int) -> str:
     """`look at the token before`: what one head does, of so many."""
     verb, _, rest = work.partition(" ")
     several = f"{verb.removesuffix('s')} {rest}".replace(" its own", " their own").replace(" it may", " they may")
@@ -123,7 +128,7 @@ def _of_few_rows(summaries: Sequence[Summary], found: Sequence[CountedKind], scr
         rows = counted(heads[0].rows, "row")
         yield _named(
             len(heads),
-            f"may {_of_several(does(kind), 2)} ({kind.words}), on {rows} only",
+            f"may {of_several(does(kind), 2)} ({kind.words}): only {rows} to judge by",
             [(x.name, x.weight) for x in heads],
             screen,
         )
@@ -135,15 +140,17 @@ def _of_few_rows(summaries: Sequence[Summary], found: Sequence[CountedKind], scr
 
 
 def _sinks(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
-    """`41% of all attention rests on 0 When, a sink of 60% of heads (0.3 or more of their weight)`, a line a sink."""
+    """`41% of all attention rests on 0 When, a sink: 162 heads give it 0.3 or more, mean over rows`, a line a sink."""
     queries, mask = len(summaries[0].queries), str(summaries[0].rule["mask"])
-    leaves_out = queries >= FEW_KEYS and mask.startswith("causal")  # the first rows, which see few keys
-    of_rows = f"of rows that see {FEW_KEYS} keys or more " if leaves_out else ""
+    heads = sum(len(summary.place.heads) for summary in summaries)
     for at, sink in enumerate(text_sinks(kind_parts(summaries))[:_MOST_SINKS]):
         kind = "a hub" if sink.is_hub else "a sink"
-        words = f"{sink.weight:.0%} rests" if at else f"{sink.weight:.0%} of all attention {of_rows}rests"
-        words += f" on {token_label(sink.token)}, {kind} of {sink.heads:.0%} of heads"
-        words += "" if at else f" ({MOST_OF_A_KEY:g} or more of their weight)"
+        words = f"{sink.weight:.0%} rests" if at else f"{sink.weight:.0%} of all attention rests"
+        words += f" on {token_label(sink.token)}, {kind}: {counted(round(heads * sink.heads), 'head')} "
+        words += f"give{'s' if round(heads * sink.heads) == 1 else ''} it {MOST_OF_A_KEY:g} or more, mean over rows"
         if sink.value is not None and sink.value < SHORT_VALUE:
-            words += f": its value is short ({sink.value:.2f} of the median), so little is read there"
+            words += f"; its value is short ({sink.value:.2f} of the median), so little is read there"
         yield Text("\n".join(packed([words], screen.width)))
+    if queries >= FEW_KEYS and mask.startswith("causal"):  # the first rows see few keys
+        rows = [f"kinds: over rows that see {LEAST_KEYS} keys or more", f"sinks: {FEW_KEYS} or more"]
+        yield packed_text(rows, screen, DIM)

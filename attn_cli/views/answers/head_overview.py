@@ -9,7 +9,6 @@ from rich.text import Text
 
 from attn_cli.summaries.head_words import sentence
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
-from attn_cli.summaries.reducers.kinds.counted_rows import LEAST_KEYS
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import standing_out
 from attn_cli.summaries.told.head_families import readings
@@ -33,12 +32,6 @@ def draw(report: Report, screen: Screen) -> Iterator[Text]:
     yield from _outstanding(report, screen)
     yield Text()
     yield from _histograms(head_rows(report.summaries), screen)
-    yield packed_text(
-        ["these: means over all rows", f"weights above: over rows that see {LEAST_KEYS} keys or more"],
-        screen,
-        DIM,
-        between="; ",
-    )
     yield packed_text(["--all lists every head", "--sort induction -k 8 the 8 largest by a number"], screen, DIM)
 
 
@@ -52,7 +45,8 @@ def _outstanding(report: Report, screen: Screen) -> Iterator[Text]:
         return
     count = min(_MOST, len(found))
     said = (
-        f"{len(found)} of {heads} heads stand out: a kind names them, or one token a row gets half of what sinks leave"
+        f"{len(found)} of {heads} heads stand out: they find content or look at a place near by, or give one token a "
+        "row half of what sinks leave"
     )
     said += f"; the first {count}" if count < len(found) else ""
     yield Text("\n".join(packed([said], screen.width)), BOLD)
@@ -71,7 +65,7 @@ def _histograms(rows: Sequence[HeadRow], screen: Screen) -> Iterator[Text]:
     """`entropy (bits)  0.01 ▂█▅ 2.9 least 18.8`: where the heads lie between the least and the largest number."""
     blocks = _ASCII_BLOCKS if screen.ascii_only else _BLOCKS
     width = max(len(statistic.heading) for statistic in STATISTICS)
-    yield packed_text(["how many heads have which value, least to largest"], screen, BOLD)
+    yield packed_text(["how many heads have which value, least to largest", "means over all rows"], screen, BOLD)
     for statistic in STATISTICS:
         values = np.array([row.heads.statistics[statistic.name][row.at] for row in rows], dtype=np.float64)
         known = np.isfinite(values)

@@ -8,7 +8,7 @@ from rich.style import Style
 from rich.text import Text
 
 from attn_cli.selection import ranges
-from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, FIRST, KINDS, MARKS, PLACE
+from attn_cli.summaries.reducers.kinds.head_kinds import BACK, CONTENT, FIRST, KINDS, MARKS, PLACE
 from attn_cli.summaries.reducers.kinds.kind_sums import NOTHING
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
@@ -139,15 +139,16 @@ def _gaps(rows: Sequence[GridRow], heads: Sequence[int]) -> tuple[int, ...]:
 
 
 def cell_text(kind: int, number: float, columns: int, *, ascii_only: bool = False) -> str:
-    """A head in a grid: its kind's letter and tenths of its number; of one column a mark for what it finds.
+    """A head in a grid: its kind's letter and tenths of its number, of hundredths as they are told beside the map; of
+    one column a mark for what it finds.
 
-    >>> cell_text(0, 0.66, 2), cell_text(0, 0.2, 1), cell_text(NOTHING, 0.0, 2)
-    ('I6', '█', ' -')
+    >>> cell_text(0, 0.66, 2), cell_text(0, 0.198, 2), cell_text(0, 0.2, 1), cell_text(NOTHING, 0.0, 2)
+    ('I6', 'I2', '█', ' -')
     """
     if columns == 1:
         marks = _ASCII_MARKS if ascii_only else _MARKS
         return marks[KINDS[kind].rank] if kind >= 0 else marks[-1] if kind == NOTHING else "?"
-    return f"{kind_letter(kind)}{min(9, int(number * 10))}" if kind >= 0 else kind_letter(kind).rjust(columns)
+    return f"{kind_letter(kind)}{min(9, round(100 * number) // 10)}" if kind >= 0 else kind_letter(kind).rjust(columns)
 
 
 def marks_in_words(screen: Screen) -> list[str]:
@@ -159,9 +160,14 @@ def marks_in_words(screen: Screen) -> list[str]:
 
 
 def kind_letter(kind: int) -> str:
-    """The letter of a kind; of that of most heads of many models a small one, which lets the others stand out."""
+    """The letter of a kind; of that of most heads of many models a small one, which lets the others stand out.
+
+    Those of fixed distances have one together: a digit would run into that of the number.
+    """
     if kind < 0:
         return "-" if kind == NOTHING else "?"
+    if KINDS[kind] in BACK:
+        return "B"
     return KINDS[kind].letter.lower() if KINDS[kind] is FIRST else KINDS[kind].letter
 
 

@@ -13,7 +13,8 @@ from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, KINDS
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import standing_out
 from attn_cli.summaries.told.head_families import families
-from attn_cli.views.answers.head_families import family_lines
+from attn_cli.text import counted
+from attn_cli.views.answers.head_families import family_lines, of_several
 from attn_cli.views.answers.kinds import draw_kinds, kind_parts, sink_lines
 from attn_cli.views.drawing.cells import packed, packed_text
 from attn_cli.views.drawing.screen import Screen
@@ -42,19 +43,20 @@ def _families(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
 
 
 def _sentence(summaries: Sequence[Summary]) -> str:
-    """`head 18.6 looks at what followed this token before: weight 0.90, where uniform attention gives 0.015`."""
+    """How many heads look at what followed a token before, and at the same token; the strongest, beside uniform."""
     found = [family for family in families(summaries) if family.kind is not None and family.kind.rank == CONTENT]
     heads = sum(len(summary.place.heads) for summary in summaries)
     if not found:
         return ""  # the families say it
-    count = sum(len(family.heads) for family in found)
-    names = ", ".join(family.kind.words for family in found if family.kind is not None)
-    name, weight = found[0].heads[0]
-    kind = found[0].kind
+    (name, weight), kind = found[0].heads[0], found[0].kind
     assert kind is not None
     baselines = [part.judged.baseline[KINDS.index(kind)] for _, part in kind_parts(summaries)]
-    return (f"{count} of {heads} heads find content ({names}); head {name} {does(kind)}: "
-            f"weight {weight:.2f}, where uniform attention gives {float(np.nanmean(baselines)):.3f}")  # fmt: skip
+    uniform = float(np.nanmean(baselines))
+    said = f"{len(found[0].heads)} of {heads} heads {of_several(does(kind), len(found[0].heads))} ({kind.words})"
+    said += "".join(f", {len(other.heads)} {of_several(other.does, len(other.heads))}" for other in found[1:])
+    layer, _, head = name.partition(".")
+    times = f", {weight / uniform:.0f} times as much as uniform attention, {uniform:.3f}" if uniform > 0 else ""
+    return f"{said}; most of all {name} (layer {layer}, head {head}): weight {weight:.2f}{times}"
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
@@ -72,7 +74,8 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
 def _read(kinds: KindMap) -> Iterator[str]:
     """The input where that is no text, and the number of heads that share a key head."""
     if kinds.seed is not None:
-        yield f"repeated random tokens: {', '.join(map(str, kinds.lengths))} tokens"
+        texts = counted(len(kinds.lengths), "text")
+        yield f"{texts} of random tokens that repeat: {', '.join(map(str, kinds.lengths))} tokens"
         yield f"seed {kinds.seed}"
     shared = {
         len(summary.place.heads) // len(set(summary.place.groups))

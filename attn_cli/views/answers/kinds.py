@@ -98,10 +98,9 @@ def legend(
 
 
 def letters_in_words(counts: Mapping[int, int]) -> list[str]:
-    """`I induction`, `2-8 tokens back`, `- none`: the letters of the kinds that heads are of."""
+    """`I induction`, `B 2 to 8 tokens back`, `- none`: the letters of the kinds that heads are of."""
     words = [f"{kind_letter(at)} {kind.words}" for at, kind in enumerate(KINDS) if counts[at] and kind not in BACK]
-    backs = [f"{kind.letter}" for at, kind in enumerate(KINDS) if counts[at] and kind in BACK]
-    words += [f"{' '.join(backs)} so many tokens back"] if backs else []
+    words += ["B 2 to 8 tokens back"] if any(counts[at] for at, kind in enumerate(KINDS) if kind in BACK) else []
     others = ((NOTHING, "no kind"), (NOT_JUDGED, "not judged"))
     return words + [f"{kind_letter(kind)} {name}" for kind, name in others if counts[kind]]
 
@@ -116,7 +115,7 @@ def counts_in_words(counts: Mapping[int, int]) -> list[str]:
         if kind.rank != CONTENT and kind.back in (None, -1, 0, 1) and counts[number]:
             words.append(f"{kind_letter(number)} {kind.words} {counts[number]}")
         if kind is SELF and (back := sum(counts[at] for at, other in enumerate(KINDS) if (other.back or 0) > 1)):
-            words.append(f"2-8 back {back}")
+            words.append(f"B 2-8 back {back}")
     others = ((NOTHING, "none"), (NOT_JUDGED, "not judged"))
     return words + [f"{kind_letter(kind)} {name} {counts[kind]}" for kind, name in others if counts[kind]]
 

@@ -59,7 +59,7 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
 
 
 def _verdict(knock: Knock) -> str | None:
-    """`John rests most on 23.0 (-0.82 bits), 11.6 (-0.77), 12.8 (-0.72); 24.4 holds it back (+0.60)`.
+    """`John most needs 23.0 (-0.82 bits), 11.6 (-0.77), 12.8 (-0.72); 24.4 holds it back (+0.60)`.
 
     None for an encoder's vector, and where single heads were not ablated one by one in all.
     """
@@ -71,7 +71,7 @@ def _verdict(knock: Knock) -> str | None:
     against = [head for head in knock.heads[:-3:-1] if head.outcome.effect >= _LEAST_IN_VERDICT]
     named = [f"{_label(head)} ({head.outcome.effect:+.2f}{'' if at else ' bits'})" for at, head in enumerate(needed)]
     said = (
-        f"{what} rests most on {', '.join(named)}"
+        f"{what} most needs {', '.join(named)}"
         if named
         else (f"no single head is needed for {what}: none costs it {_LEAST_IN_VERDICT} bits")
     )

@@ -73,7 +73,7 @@ def _sentence(groups: list[list[Layer]]) -> str | None:
     row = groups[0][0]
     shared = "" if row.kv_heads in (0, row.heads) else f" over {counted(row.kv_heads, 'key/value head')}"
     if shared and row.heads and row.heads % row.kv_heads == 0:
-        shared += f", {row.heads // row.kv_heads} to each"
+        shared += f", each shared by {row.heads // row.kv_heads}"
     rule = [visible(row.mask)] if row.mask else []
     rule += [f"scale {row.scale:.4g}"] if row.scale is not None else []
     alike = f"{counted(len(groups[0]), 'block')}{' alike' if len(groups[0]) > 1 else ''}"

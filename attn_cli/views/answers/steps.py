@@ -22,7 +22,7 @@ from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import on_same_input
 
-_STAGE = 9  # the width of a stage's column, and of a number in it
+_STAGE = 10  # the width of a stage's column, and of a number in it
 _MOST_KEYS = 16  # of more keys, only the heaviest are shown
 _FEW_KEYS = 8  # the most terms of a readable sum
 _BETWEEN = ("scores", "scaled", "capped", "biased", "masked", "shifted", "exp", "weights")
@@ -156,7 +156,7 @@ class _Walk:
         if longest + width + 14 > self.screen.width:
             return
         yield Text("")
-        yield _title([f"{self.numbers['scores']} scores{head}", f"q · k of {self.name} and every key"], self.screen)
+        yield _title([f"{self.numbers['scores']} scores{head}", f"q times k of {self.name} and every key"], self.screen)
         for key, products in zip(keys, sums, strict=True):
             score = float(scores.values[at, 0, key])
             is_exact = all(_is_short(number) for number in (*q.tolist(), *k[key].tolist(), score))
@@ -180,7 +180,9 @@ class _Walk:
         per_line = _per_line(screen)
         for start in range(0, len(stages), per_line):
             block = stages[start : start + per_line]
-            yield Text(" " * (label_width + 2) + "".join(f"{stage.name:>{cell}}" for stage in block))
+            yield Text(
+                " " * (label_width + 2) + "".join(f"{f'{numbers[stage.name]} {stage.name}':>{cell}}" for stage in block)
+            )
             formulas = [_formula(stage, steps, at) for stage in block]
             yield Text(
                 " " * (label_width + 2) + "".join(f"{fit(words, cell - 1).strip():>{cell}}" for words in formulas), DIM

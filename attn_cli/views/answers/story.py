@@ -29,15 +29,15 @@ def draw(story: Story, screen: Screen) -> Iterator[Text]:
         text = excerpt(story.answer.strip(), _LONGEST)
         yield from _named("it wrote", [f"{visible(text)} (probability {story.target.probability:.2g})"], screen)
     else:
-        yield from _named("next", _likeliest(story.likeliest), screen)
+        yield from _named("next token", _likeliest(story.likeliest), screen)
     if story.obstacle:
-        yield from _named("it rests on", [f"not measured: {visible(story.obstacle)}", "attn parts measures it"], screen)
+        yield from _named("it needs", [f"not measured: {visible(story.obstacle)}", "attn parts measures it"], screen)
         return
     what = "them" if story.target.generated else next_word(story.target.tokens[0])
     needed = story.needed
     if story.cut == "words":
         words = [_effect(_label(word), word.effect) for word in needed[:_MOST_WORDS]]
-        yield from _named("it rests on", words or [_no_word(story, what)], screen)
+        yield from _named("it needs", words or [_no_word(story, what)], screen)
     else:
         yield from _parts(story, needed[:_MOST_PARTS], what, screen)
     heads = [_head(head) for head in story.bringing[:_MOST_HEADS]]
@@ -57,7 +57,7 @@ def draw(story: Story, screen: Screen) -> Iterator[Text]:
             example = f"{place.layer}.{place.head}: layer {place.layer}, head {place.head}"
             by_head = f", or a head ({example}) set to 0"
             gives = "; gives: its largest weight"
-            by = "of the largest effects by gradients" if story.estimated else "that read them most"
+            by = "that gradients rank highest" if story.estimated else "that read them most"
             tried += f" and the {counted(len(story.heads), 'head')} {by}"
         legend = f"bits: change of log2 p({changed}) with the {noun} masked{by_head}, in {_rows(story)}{gives}; {tried}"
         yield Text("\n".join(wrap(legend, screen.width)), DIM)
@@ -104,14 +104,14 @@ def _no_head(story: Story, what: str) -> str:
 def _parts(story: Story, needed: Sequence[StoryWord], what: str, screen: Screen) -> Iterator[Text]:
     """A line for each part of a long text, with the beginning of its text."""
     if not needed:
-        yield from _named("it rests on", [_no_word(story, what)], screen)
+        yield from _named("it needs", [_no_word(story, what)], screen)
         return
     names = max(len(word.name) for word in needed)
     margin = _MARGIN if screen.width >= _NARROW else 2
     if margin < _MARGIN:
-        yield Text("it rests on", BOLD)
+        yield Text("it needs", BOLD)
     for number, word in enumerate(needed):
-        line = Text().append(("it rests on" if not number and margin == _MARGIN else "").ljust(margin), BOLD)
+        line = Text().append(("it needs" if not number and margin == _MARGIN else "").ljust(margin), BOLD)
         line.append(f"{word.name:{names}} {word.effect:+7.2f}  ")
         room = screen.width - cell_len(line.plain)
         yield line.append(fit(" ".join(word.text.split()), room).rstrip(), DIM)
@@ -138,7 +138,7 @@ def _rows(story: Story) -> str:
     if story.target.generated:
         return "the rows that chose them"
     if len(story.rows) > 1:
-        return f"the last {len(story.rows)} rows"
+        return f"the last {len(story.rows)} rows, the last {story.cut.removesuffix('s')}"
     return "the last row" if story.is_last else f"row {story.rows[0]}"
 
 

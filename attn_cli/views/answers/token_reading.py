@@ -121,12 +121,14 @@ def _bars(
 def _captions(
     keys: Sequence[Token], sinks: set[int], rows: Sequence[int], shares: np.ndarray, weight: np.ndarray, heads: int
 ) -> list[str]:
-    captions = ["read: share of weight times value norm, of all heads", f"weight: mean of {counted(heads, 'head')}"]
+    captions = ["read, in the text in hundredths: share of weight times value norm, of all heads",
+                f"weight: mean of {counted(heads, 'head')}"]  # fmt: skip
     if len(rows) > 1:
         captions.append(f"mean of {len(rows)} rows")
     left = [f"{visible(text_with_mark(keys[key])).strip()} {shares[key]:.2f}, weight {weight[key]:.2f}"
             for key in sorted(sinks, key=lambda key: -weight[key]) if weight[key] > 0]  # fmt: skip
-    return [*captions, *([f"left out (sinks): {'; '.join(left[:4])}"] if left else [])]
+    named = ["itself", *([f"sinks {'; '.join(left[:4])}"] if left else [])]
+    return [*captions, f"left out: {', '.join(named)}"]
 
 
 def _heads(seen: Seen, left_out: set[int]) -> list[tuple[float, str, list[tuple[str, float]], str]]:

@@ -58,9 +58,9 @@ class Runner:
             self.calls.no_cache_reason = "no language-model head"
         if "decoder_input_ids" in arguments:
             self.calls.no_cache_reason = "an encoder-decoder"
-        places = ModulePlaces(self.stack)
+        self._places = ModulePlaces(self.stack)
         self._blocks = outermost_blocks(
-            self.stack, [place for module in attention_modules(self.stack) for place in places.of(module)]
+            self.stack, [place for module in attention_modules(self.stack) for place in self._places.of(module)]
         )
         self._outputs: list[Any] = []
 
@@ -164,7 +164,7 @@ class Runner:
         encoder_decoder = is_pair(self.model)
         texts, others = (None, None) if prompt is None else ([prompt.tokens], [prompt.others])
         labels = BatchLabels(texts, others, encoder_decoder=encoder_decoder)
-        ledger = Ledger(self.stack, Selection() if look is None else look.selection, labels)
+        ledger = Ledger(self.stack, Selection() if look is None else look.selection, labels, self._places)
         visitor = None if look is None else BatchVisitor(look.visit, ledger)
         attention = InterveningAttention(ledger, self.calls, numbered, batch, visitor)
         reader = self.stack.register_forward_pre_hook(labels.read_arguments, with_kwargs=True)

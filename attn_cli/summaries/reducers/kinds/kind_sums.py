@@ -28,6 +28,8 @@ TIMES_BASELINE, TIMES_CONTROL, WINDOW_TIMES_BASELINE = 5, 2, 2
 TIMES_OTHER_PLACES = 1.5  # what the second best place gets, for a name by place on a text
 MOST_ROWS = 0.6  # of a text, that must hold a name by place or marks by themselves
 NOTHING, NOT_JUDGED = -1, -2  # in place of the number of a kind
+_CONTENT, _PLACED, _MARKED = ([at for at, kind in enumerate(KINDS) if kind.rank == x] for x in (CONTENT, PLACE, MARKS))
+_TARGETED = [at for at, kind in enumerate(KINDS) if kind is not UNIFORM]
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,31 +125,29 @@ class JudgedKinds:
 
     def is_high(self, number: np.ndarray) -> np.ndarray:
         """True if each number `[K, h]` is high enough for a name; never where it is NaN."""
-        high, best_place = self.agrees.copy(), _best_places(number)
+        best_place = _best_places(number)
+        pairs = zip(KINDS, self.baseline, self.control, strict=True)
+        least = np.stack([np.broadcast_to(least_for_name(*each), number.shape[1:]) for each in pairs])
         with np.errstate(invalid="ignore"):
-            for at, kind in enumerate(KINDS):
-                high[at] &= number[at] >= least_for_name(kind, self.baseline[at], self.control[at])
-                if kind.rank == CONTENT:
-                    # Without keys to hold targets against, as in a text written twice, a head that looks at a place
-                    # can't be told apart: then most of what it gives, and more than any place near by gets.
-                    most = np.maximum(LEAST_OF_FEW, best_place[at])
-                    high[at] &= ~np.isnan(self.control[at]) | (number[at] >= most)
-                elif self.by_share and kind.rank in (PLACE, MARKS):
-                    high[at] &= self.row_support[at] >= (MOST_ROWS if kind.rank == MARKS else most_rows(self.rows[at]))
-                    if kind.rank == PLACE:
-                        high[at] &= number[at] >= TIMES_OTHER_PLACES * best_place[at]
-                if self.by_share and kind is not UNIFORM:
-                    high[at] &= self.non_sink_weight[at] >= LEAST_WEIGHT
+            high = self.agrees & (number >= least)
+            # Without keys to hold targets against, as in a text written twice, a head that looks at a place can't be
+            # told apart: then most of what it gives, and more than any place near by gets.
+            most = np.maximum(LEAST_OF_FEW, best_place[_CONTENT])
+            high[_CONTENT] &= ~np.isnan(self.control[_CONTENT]) | (number[_CONTENT] >= most)
+            if self.by_share:
+                least_rows = [most_rows(self.rows[at]) for at in _PLACED] + [MOST_ROWS] * len(_MARKED)
+                high[_PLACED + _MARKED] &= self.row_support[_PLACED + _MARKED] >= np.array(least_rows)[:, None]
+                high[_PLACED] &= number[_PLACED] >= TIMES_OTHER_PLACES * best_place[_PLACED]
+                high[_TARGETED] &= self.non_sink_weight[_TARGETED] >= LEAST_WEIGHT
         return high
 
 
 def _best_places(number: np.ndarray) -> np.ndarray:
     """For every kind the most that any kind by place gets beside it `[K, h]`."""
-    places = [at for at, kind in enumerate(KINDS) if kind.rank == PLACE]
-    values = np.nan_to_num(number[places]).clip(min=0)
+    values = np.nan_to_num(number[_PLACED]).clip(min=0)
     *_, second, best = np.sort(values, axis=0)
     most = np.broadcast_to(best, number.shape).copy()
-    most[places] = np.where(np.arange(len(places))[:, None] == values.argmax(axis=0), second, best)
+    most[_PLACED] = np.where(np.arange(len(_PLACED))[:, None] == values.argmax(axis=0), second, best)
     return most
 
 
