@@ -1,6 +1,6 @@
 """A text, image or audio as the model reads it: tokens that say which part of the input each one stands for."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -62,8 +62,8 @@ class Prompt:
     others     the tokens of streams that read something else, by stream: decoder, vision
     files      file names of an image or audio read with the text, by kind: image, audio
     generated  what the model generated after the text, which is among the tokens; None where it generated nothing
-    seen       the image as the model saw it, in whole patches: bytes `[height, width, 3]`; None where it saw none, or
-               several tiles
+    seen       makes the image as the model saw it, in whole patches: bytes `[height, width, 3]`; None where it saw
+               none, and made where it saw several tiles
     """
 
     text: str
@@ -72,7 +72,7 @@ class Prompt:
     others: Mapping[str, tuple[Token, ...]] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     generated: Generated | None = None
-    seen: np.ndarray | None = field(default=None, repr=False, compare=False)
+    seen: Callable[[], np.ndarray | None] | None = field(default=None, repr=False, compare=False)
 
     def ending_with_answer(self, start: int, end: int) -> "Prompt":
         """The prompt up to the character `end`, whose characters from `start` on are its given answer."""

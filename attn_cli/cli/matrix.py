@@ -121,7 +121,7 @@ def matrix(
         }
         | hiding.given
     ):
-        changes = _changes(options, token, mean, merges, color_scale)
+        changes = _changes(options, token, mean, merges, color_scale, figure_width)
         return against.run(options, changes, ViewSettings(figure_width=figure_width, dpi=dpi or DPI))
     show_weights = weights or not scores
     keep_scores = scores or not weights  # data holds both, unless one is named
@@ -164,9 +164,7 @@ def matrix(
                 if is_drawn
             )]  # fmt: skip
 
-        if figure_width is not None and heads > MOST_PANELS:
-            raise InputError(f"a figure of {heads} maps; it holds 1 to {MOST_PANELS}",
-                             "choose heads with -l and -H, or add --screen")  # fmt: skip
+        _check_maps(heads, figure_width)
         kinds = rescale + (1 if merges else show_weights + keep_scores + (measure.by != "weight"))
 
         def memory(prompt: Prompt, rows: PickedRows) -> str:
@@ -221,12 +219,22 @@ def millimetres(width: str) -> float:
     return value
 
 
-def _changes(options: TextCommandOptions, token: str | None, mean: bool, words: bool, scale: str) -> AgainstCommand:
+def _check_maps(heads: int, figure_width: float | None) -> None:
+    """InputError for a figure of more maps than one holds, before a model runs."""
+    if figure_width is not None and heads > MOST_PANELS:
+        raise InputError(f"a figure of {heads} maps; it holds 1 to {MOST_PANELS}",
+                         "choose heads with -l and -H, or add --screen")  # fmt: skip
+
+
+def _changes(
+    options: TextCommandOptions, token: str | None, mean: bool, words: bool, scale: str, figure_width: float | None
+) -> AgainstCommand:
     """The comparison of --against: pooled on a screen, whole in files."""
 
     def memory(view: View, source: Source, prompt: Prompt) -> None:
+        heads = sum(1 if mean else layer.heads for layer in source.planned_layers(options.selection))
+        _check_maps(heads, figure_width)
         if view.largest is None:
-            heads = sum(1 if mean else layer.heads for layer in source.planned_layers(options.selection))
             n = len(prompt.tokens)
             rows = n if token is None else 1
             check_memory(8 * heads * rows * n, f"{heads:,} matrices of {rows:,} x {n:,}",

@@ -30,7 +30,7 @@ def test_the_last_sentence_rests_on_the_step_that_it_repeats() -> None:
     weather = sentences[3]
     assert sentences[-1]["bits"] is None and {x["sentence"] for x in weather["needed_by"]} <= {6}  # the other aside
     screen = " ".join(attn("parts", f"{QUESTION} {TRACE}", "-m", SMOL, "--anchors").text.split())
-    assert 'the last sentence, 8 ("The answer is 42."), rests on 6 ("So 48 minus 6 is 42.")' in screen
+    assert 'the last sentence, 8 ("The answer is 42."), needs 6 ("So 48 minus 6 is 42.")' in screen
 
 
 def test_a_given_answer_and_the_last_message_of_a_chat_are_traces(tmp_path: Path) -> None:

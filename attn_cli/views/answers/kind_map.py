@@ -74,8 +74,8 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
 def _read(kinds: KindMap) -> Iterator[str]:
     """The input where that is no text, and the number of heads that share a key head."""
     if kinds.seed is not None:
-        texts = counted(len(kinds.lengths), "text")
-        yield f"{texts} of random tokens that repeat: {', '.join(map(str, kinds.lengths))} tokens"
+        texts = counted(len(kinds.lengths), "random text")
+        yield f"{texts}, repeated: {', '.join(map(str, kinds.lengths))} tokens"
         yield f"seed {kinds.seed}"
     shared = {
         len(summary.place.heads) // len(set(summary.place.groups))

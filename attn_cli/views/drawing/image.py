@@ -105,7 +105,8 @@ def pixels_of_patches(prompt: Prompt, stream: str, keys: Sequence[Token], grid: 
 
     A token of a text may hold a square of the vision tower's patches; those left over at the edges are in none.
     """
-    seen, first, last = prompt.seen, keys[grid[0, 0]], keys[grid[-1, -1]]
+    seen = None if prompt.seen is None else prompt.seen()
+    first, last = keys[grid[0, 0]], keys[grid[-1, -1]]
     patches = _extent(prompt.others.get(stream, prompt.tokens))
     if seen is None or 0 in patches:
         return None

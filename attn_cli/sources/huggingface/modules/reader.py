@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache, partial
 from inspect import signature
 from typing import Any
 
@@ -52,7 +53,9 @@ class ModuleReader(PromptReader):
         pixels: torch.Tensor = self._built.transform(media.image)
         arrays: dict[str, Any] = {next(names): pixels[None]}
         patches = _patches(model)
-        seen = as_bytes(pixels, *_normalised_by(self._built.transform)) if patches and pixels.ndim == 3 else None
+        seen = None
+        if patches and pixels.ndim == 3:
+            seen = cache(partial(as_bytes, pixels, *_normalised_by(self._built.transform)))
         if self._built.tokenize is None:
             if text:
                 raise InputError(f"{self.about['model']} reads no text beside --image", "leave out the text")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from inspect import signature
 from typing import Any, Protocol
 
@@ -212,7 +213,7 @@ class PromptReader:
             arrays_for_forward(self.loaded.model, arrays),
             frames=frames,
             files=processor.media.files,
-            seen=seen_image(configuration_of(self.loaded.model), arrays, processor.processor),
+            seen=cache(partial(seen_image, configuration_of(self.loaded.model), arrays, processor.processor)),
             warnings=marked_text.notes + silence_notes(frames, processor.media.audio),
         )
 
