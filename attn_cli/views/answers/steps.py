@@ -176,8 +176,8 @@ class _Walk:
         first, last = numbers[stages[0].name], numbers["weights"]
         yield Text("")
         yield Text(f"{first}-{last} scores to weights{head} [{len(weights)}]", BOLD)
-        label_width, cell = _label_width(screen), _STAGE
-        per_line = _per_line(screen)
+        label_width, cell = _label_width(screen), _STAGE + (last > 9)  # a number of two digits stands before the name
+        per_line = max(1, (screen.width - label_width - 2) // cell)
         for start in range(0, len(stages), per_line):
             block = stages[start : start + per_line]
             yield Text(
@@ -195,7 +195,7 @@ class _Walk:
                     line.append(" ").append(_number(value, cell)[1:], style)
                 yield line
             if any(stage.name in ("exp", "weights") for stage in block):
-                yield from _totals(steps, block, at, screen)
+                yield from _totals(steps, block, at, cell, screen)
         if len(keys) < len(weights):
             rest_weight = weights.sum() - weights[keys].sum()
             yield Text(f"  the {len(keys)} heaviest of {len(weights)} keys; the others hold {rest_weight:.3f}", DIM)
@@ -223,19 +223,14 @@ class _Walk:
             yield _line("times U_V", raised_stage.values[at, 0], screen)
 
 
-def _per_line(screen: Screen) -> int:
-    """The number of stages side by side."""
-    return max(1, (screen.width - _label_width(screen) - 2) // _STAGE)
-
-
-def _totals(steps: Steps, block: Sequence[Stage], at: int, screen: Screen) -> Iterator[Text]:
+def _totals(steps: Steps, block: Sequence[Stage], at: int, cell: int, screen: Screen) -> Iterator[Text]:
     """The sums of exp and of weights, after the share of a learned sink if there is one."""
     powers, weights = steps.stage("exp"), steps.stage("weights")
     if powers is None or weights is None or not weights.values[at, 0].any():
         return
     sums = {"exp": float(powers.values[at, 0].sum()), "weights": float(weights.values[at, 0].sum())}
     total = sums["exp"] / sums["weights"]
-    lines, cell = {"sum": sums}, _STAGE
+    lines = {"sum": sums}
     if steps.has_sink:
         lines = {"sink": {"exp": total - sums["exp"], "weights": 1 - sums["weights"]}}
         lines["sum"] = {"exp": total, "weights": 1.0}
