@@ -179,9 +179,9 @@ class _WrittenPass:
         return WrittenHead(self.call, writers, queries[kept], keys[:, kept], values[:, kept])
 
     def _wrote(self, *parts: np.ndarray) -> list[int]:
-        """The places of all writers but of modules, other than heads, that wrote nothing of these parts `[W, d]`."""
+        """The places of biases, and of the writers that wrote something of these parts `[W, d]`."""
         wrote = np.any([(part != 0).any(axis=1) for part in parts], axis=0)
-        return [at for at, writer in enumerate(self.writers) if wrote[at] or writer.kind in ("head", "biases")]
+        return [at for at, writer in enumerate(self.writers) if wrote[at] or writer == BIASES]
 
     def _group(self, head: int) -> int:
         return head // (self.query.shape[1] // self.key.shape[1])

@@ -21,6 +21,7 @@ class Family:
     embeddings  the modules that make the first vectors, by the names of the writers
     first_norm  behind their sum, "" for none
     w_o, mlp    what attention and feed-forward end with
+    cross       what attention to an encoder ends with, "" for none
     before      the norm before attention, "" for none
     behind      norms behind W_O and behind the feed-forward, before they are added
     after       norms behind the two sums
@@ -38,6 +39,7 @@ class Family:
     q: Callable[[nn.Module], tuple[torch.Tensor, torch.Tensor]]
     k: Callable[[nn.Module], tuple[torch.Tensor, torch.Tensor]]
     first_norm: str = ""
+    cross: str = ""
     before: str = ""
     behind: tuple[str, str] = ("", "")
     after: tuple[str, str] = ("", "")
@@ -106,7 +108,7 @@ class DenseWriters:
     def _run(self, arguments: dict[str, Any]) -> None:
         names = list(self.family.embeddings.values())
         for layer in range(self.layer):
-            names += [self.family.w_o.format(layer), self.family.mlp.format(layer)]
+            names += [path.format(layer) for path in (self.family.w_o, self.family.cross, self.family.mlp) if path]
         handles = [self.model.get_submodule(name).register_forward_hook(self._keep(name)) for name in names]
         with torch.no_grad(), all_named(self.model, "eager"):
             self.model(**arguments)
@@ -131,15 +133,10 @@ class DenseWriters:
         parts["biases"] = torch.zeros_like(next(iter(parts.values())))
         _, parts = self._norm(family.first_norm, sum(parts.values()), parts)
         for layer in range(self.layer):
-            w_o = self.model.get_submodule(family.w_o.format(layer))
-            z, _ = self.seen[family.w_o.format(layer)]
-            matrix = w_o.weight.detach().double()
-            matrix = matrix if type(w_o).__name__ == "Conv1D" else matrix.T  # [h * e, width]
-            e = len(matrix) // self.h
-            written = {f"head {layer}.{h}": z[:, h * e : (h + 1) * e] @ matrix[h * e : (h + 1) * e]
-                       for h in range(self.h)}  # fmt: skip
-            bias = getattr(w_o, "bias", None)
-            written["biases"] = (torch.zeros(matrix.shape[1]) if bias is None else bias.detach().double()).expand(n, -1)
+            written = self._heads_of(family.w_o.format(layer), f"head {layer}", n)
+            if family.cross:
+                crossed = self._heads_of(family.cross.format(layer), f"cross head {layer}", n)
+                written |= crossed | {"biases": written["biases"] + crossed["biases"]}
             mlp = {f"MLP {layer}": self.seen[family.mlp.format(layer)][1]}
             for added, behind, after in zip((written, mlp), family.behind, family.after, strict=True):
                 _, added = self._norm(behind.format(layer), sum(added.values()), added)
@@ -147,6 +144,17 @@ class DenseWriters:
                     parts[name] = parts.get(name, torch.zeros_like(x)) + family.scale * x
                 _, parts = self._norm(after.format(layer), sum(parts.values()), parts)
         return sum(parts.values()), parts
+
+    def _heads_of(self, path: str, name: str, n: int) -> Parts:
+        """What each head of a W_O wrote, and its bias."""
+        w_o, (z, _) = self.model.get_submodule(path), self.seen[path]
+        matrix = w_o.weight.detach().double()
+        matrix = matrix if type(w_o).__name__ == "Conv1D" else matrix.T  # [h * e, width]
+        e = len(matrix) // self.h
+        written = {f"{name}.{h}": z[:, h * e : (h + 1) * e] @ matrix[h * e : (h + 1) * e] for h in range(self.h)}
+        bias = getattr(w_o, "bias", None)
+        written["biases"] = (torch.zeros(matrix.shape[1]) if bias is None else bias.detach().double()).expand(n, -1)
+        return written
 
     def _norm(self, path: str, x: torch.Tensor, parts: Parts) -> tuple[torch.Tensor, Parts]:
         """The parts of a norm of x, its statistics held."""

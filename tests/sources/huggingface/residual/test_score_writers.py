@@ -19,8 +19,8 @@ from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.answers.writers import KeyPicks, WrittenCell, writers_of
 from tests.loaded import load_once
 from tests.sources.huggingface.intervene.oracle import prompt_of, speaking_source
-from tests.sources.huggingface.residual.dense_writers import DenseWriters
-from tests.sources.huggingface.residual.writers_families import FAMILIES, T5
+from tests.sources.huggingface.residual.dense_writers import DenseWriters, Family
+from tests.sources.huggingface.residual.writers_families import FAMILIES, T5, T5_DECODER
 
 ROW, KEY, HEAD = 11, 4, 3
 
@@ -129,19 +129,23 @@ def _distances(cell: WrittenCell, dense: DenseWriters, head: int, row: np.ndarra
 def test_pairs_are_those_of_dense_matrices(kind: str) -> None:
     """Every pair, their sum, and the weight without each of the largest, against the mean key and against another."""
     found = distances(kind)
-    assert found.of_pairs < 1e-6 and found.of_sum < 1e-5 and found.of_weights < 1e-5
+    times = (
+        8**0.5 if kind == "granitemoe" else 1.0
+    )  # its scores have scale 1, so that rounding in its norms is larger, too
+    assert found.of_pairs < 1e-6 * times and found.of_sum < 1e-5 and found.of_weights < 1e-5
 
 
-def test_those_of_an_encoder_with_a_bias_of_positions() -> None:
-    """T5: its scores have no scale, and their bias is no part of the pairs."""
+@pytest.mark.parametrize(("stream", "family", "key"), [("encoder", T5, 2), ("decoder", T5_DECODER, 1)])
+def test_those_of_an_encoder_and_a_decoder_with_a_bias_of_positions(stream: str, family: Family, key: int) -> None:
+    """T5: its scores have no scale, and their bias is no part of the pairs; heads that read the encoder write, too."""
     source, prompt = doubled("t5"), prompt_of(decoder=(0, 5, 9))
     assert source.loaded.generating is not None
-    picks = KeyPicks(1, lambda keys: [2])
+    picks = KeyPicks(1, lambda keys: [key])
     cells = writers_of(source, prompt, Selection(pairs=((1, HEAD),)), lambda queries: [len(queries) - 1], picks).cells
-    cell = next(cell for cell in cells if cell.query.index == len(prompt.tokens) - 1)
-    dense = DenseWriters(source.loaded.generating, source.reader.arguments([prompt]), T5, 1)
+    (cell,) = (cell for cell in cells if cell.place.stream == stream)
+    dense = DenseWriters(source.loaded.generating, source.reader.arguments([prompt]), family, 1)
     expected = dense.pairs(HEAD, cell.query.index, cell.at, np.flatnonzero(cell.row.visible).tolist(), 1.0)
-    names = [writer.name.removeprefix("encoder ") for writer in cell.writers]
+    names = [writer.name.removeprefix(f"{stream} ") for writer in cell.writers]
     assert cell.pairs is not None and {(a, b) for a in names for b in names} == set(expected)
     for (i, a), (j, b) in itertools.product(enumerate(names), repeat=2):
         assert cell.pairs[i, j] == pytest.approx(expected[a, b], abs=1e-6)

@@ -61,9 +61,17 @@ FAMILIES = {
         query_scale=8**-0.5,
     ),
     "mixtral": _llama(),
+    "qwen2_moe": _llama(),
+    "granitemoe": _llama(mlp=_LLAMA + "block_sparse_moe"),
     "olmoe": _llama(q_norm=_LLAMA + "self_attn.q_norm", k_norm=_LLAMA + "self_attn.k_norm", whole=True),
 }  # fmt: skip
 T5 = Family(
     {"embedding": "encoder.embed_tokens"}, _T5 + "0.SelfAttention.o", _T5 + "1.DenseReluDense",
     linear("layer.0.SelfAttention.q"), linear("layer.0.SelfAttention.k"), before=_T5 + "0.layer_norm",
+)  # fmt: skip
+_T5_DECODER = "decoder.block.{}.layer."
+T5_DECODER = Family(
+    {"embedding": "decoder.embed_tokens"}, _T5_DECODER + "0.SelfAttention.o", _T5_DECODER + "2.DenseReluDense",
+    linear("layer.0.SelfAttention.q"), linear("layer.0.SelfAttention.k"), before=_T5_DECODER + "0.layer_norm",
+    cross=_T5_DECODER + "1.EncDecAttention.o",
 )  # fmt: skip
