@@ -18,6 +18,7 @@ from attn_cli.cli.kit.options.model import opened
 from attn_cli.cli.kit.options.text_command import ReadOptions
 from attn_cli.cli.kit.run.kept_run import kept_run
 from attn_cli.cli.kit.run.texts import Texts
+from attn_cli.cli.kit.run.written_cell import written_lines
 from attn_cli.cli.kit.shell.commands import imported_command
 from attn_cli.cli.kit.shell.invocation import current
 from attn_cli.cli.kit.shell.signature import takes_options
@@ -37,12 +38,11 @@ from attn_cli.sources.files.raw import nearest_name
 from attn_cli.sources.memory import free_memory
 from attn_cli.sources.recordings import RecordedSource
 from attn_cli.summaries.answers.record import record, recorded
-from attn_cli.summaries.answers.writers import KeyPicks, writers_of
 from attn_cli.summaries.reducers.record import MemoryBudget, left_out_note
-from attn_cli.views.answers.writers import cell_lines
 from attn_cli.views.drawing.raster import converted, require
 from attn_cli.views.drawing.screen import Screen, screen_of
 from attn_cli.views.sink import Sink
+from attn_cli.views.view import RecordedCell
 from attn_cli.views.writers.cells_svg import DARK, LIGHT, svg_of
 
 _OWN = ("text", "file", "layer", "head", "color", "no_mouse", "quiet")  # what a line of another command needn't say
@@ -183,12 +183,7 @@ class _Reader:
 
     def writers(self, recording: Recording, view: Viewpoint, width: int) -> list[str]:
         """Who wrote the query and the key of a cell, in lines of so many columns."""
-        place = recording.layers[view.at].place
-        selection = Selection(pairs=((place.layer, place.heads[view.head]),))
-        picks = KeyPicks(1, lambda _: [view.key])
-        found = writers_of(self.source, recording.prompt, selection, lambda _: [view.query], picks)
-        cells = [cell for cell in found.cells if cell.place.stream == place.stream]
-        return [text.plain for cell in cells[:1] for text in cell_lines(cell, Screen(width, "none"))]
+        return written_lines(self.source, recording, RecordedCell(view.at, view.head, view.query, view.key), width)
 
     def _recording(self, text: str, step: Callable[[], None], budget: MemoryBudget) -> Recording:
         return record(self.source, text, selection=self.selection, pair=self.options.pair, budget=budget, step=step)

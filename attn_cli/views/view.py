@@ -1,7 +1,8 @@
 """Views: what an output format does with the reports of a command."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from attn_cli.errors import InputError
 from attn_cli.views.invocation import Invocation
@@ -12,6 +13,19 @@ if TYPE_CHECKING:  # --help and error messages import this package, and summarie
     from attn_cli.summaries.report import Report
 
 PAGE_BYTES = 2_000_000
+
+
+class RecordedCell(NamedTuple):
+    """A cell of a recording: the place of its layer and head in their lists, its query and its key."""
+
+    at: int
+    head: int
+    query: int
+    key: int
+
+
+ReadWriters = Callable[["Recording", RecordedCell, int], Sequence[str]]
+"""Takes a recording, a cell and a width, and gives lines on who wrote the query and the key of the cell."""
 DPI = 300
 
 
@@ -47,11 +61,13 @@ class View:
     chooses        whether a person looks at it, so that a command that was told nothing chooses what it shows
     records_alone  whether it writes nothing but the recording of what the model read
     is_first       whether nothing was shown yet
+    read_writers   who wrote a cell, for a view that tells it beside a recording; None where no model can be asked
     """
 
     largest: tuple[int, int] | None = None
     chooses = False
     records_alone = False
+    read_writers: ReadWriters | None = None
 
     def __init__(self, sink: Sink, format: str, settings: ViewSettings) -> None:
         self.sink, self.format, self.settings = sink, format, settings

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.benchmarks import (
     against,
+    anchors,
     budget,
     capture,
     compute,
@@ -61,6 +62,7 @@ def main() -> None:
             "modules": other_libraries.lines,
             "used": parts_used.lines,
             "traced": traced.lines,
+            "anchors": lambda: anchors.lines(quick=options.quick),
             "writers": lambda: writers.lines(options.repeats, quick=options.quick),
             "budget": lambda: budget.lines(quick=options.quick, keep=options.keep),
             **{

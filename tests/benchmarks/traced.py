@@ -26,7 +26,7 @@ from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.parts.answer import read_parts
 from attn_cli.summaries.parts.text_parts import TextPart, message_spans, named_parts, parts_of
 from tests.benchmarks.left_out import bits_without
-from tests.benchmarks.traced_texts import Case, cases, claims, traced_text
+from tests.benchmarks.traced_texts import FACTS_TOLD, LONGEST, Case, cases, claims, traced_text
 from tests.sources.huggingface.conftest import folder_of
 
 LOOKUPS_BAR, CLAIMS_BAR, COST_BAR = 38, 0.9, 4.0
@@ -53,34 +53,62 @@ def lookup_of(source: ModelSource, case: Case, answer: str | None = None) -> tup
     return prompt, named_parts(prompt, within or (), "template") if cut == "roles" else parts_of(prompt, cut, within)
 
 
-def read(source: ModelSource, case: Case) -> dict[str, Any]:
-    """The parts of a case by the product: which comes first, what it loses, how many runs and how long."""
+def written(source: ModelSource, case: Case) -> dict[str, Any]:
+    """What the model writes after a prompt, and how long that takes."""
     begin = time.process_time()
-    prompt, parts = lookup_of(source, case)
+    prompt, _ = lookup_of(source, case)
+    assert prompt.generated is not None
+    return {"answer": prompt.generated.text, "seconds": time.process_time() - begin}
+
+
+def read(source: ModelSource, case: Case, answer: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The parts of a case by the product: which comes first, what it loses, how many runs and how long, written or not.
+
+    answer  what was written before, and how long that took; None to write it now
+    """
+    begin = time.process_time()
+    prompt, parts = lookup_of(source, case, None if answer is None else answer["answer"])
     with counted_runs() as runs:
         reading = read_parts(source, prompt, parts)
     seconds = time.process_time() - begin
     first = reading.order[0].number
-    found = {
+    return {
         "tokens": len(prompt.tokens),
         "parts": len(parts),
         "first": first,
         "bits": reading.effects[first],
         "answer": "" if prompt.generated is None else prompt.generated.text,
         "runs": sum(runs),
-        "seconds": seconds,
+        "seconds": seconds + (0.0 if answer is None else answer["seconds"]),
     }
-    return found | ({"plain": plain_seconds(source, prompt)} if case.tokens >= _LONG else {})
 
 
-def truth(source: ModelSource, case: Case, answer: str) -> dict[str, Any]:
-    """The part of a case without which the answer loses most, and what each of its parts is worth."""
+def truth(
+    source: ModelSource, case: Case, answer: str, only: int | None = None, kept: Path | None = None
+) -> dict[str, Any]:
+    """The part of a case without which the answer loses most, and what each of its parts is worth.
+
+    only  the part that is tried, in the order of the text
+    """
     prompt, parts = lookup_of(source, case, answer)
     reading = [at for at, part in enumerate(parts) if part.kind == "given"]
     told = reading[:-1]  # the last one is the question, without which nothing is asked
-    lost = bits_without(source, prompt, [parts[at] for at in told])
-    bits = {at: sum(of_part) for at, of_part in zip(told, lost, strict=True)}
-    return {"used": min(bits, key=lambda at: bits[at]), "bits": bits}
+    told = told if only is None else told[only : only + 1]
+    lost = bits_without(source, prompt, [parts[at] for at in told], kept)
+    bits = {str(at): sum(of_part) for at, of_part in zip(told, lost, strict=True)}
+    return {"used": int(min(bits, key=lambda at: bits[at])), "bits": bits}
+
+
+def joined(done: dict[str, Any], case: Case) -> dict[str, Any] | None:
+    """The truth of a case, of all its parts; None where some weren't tried."""
+    if case.tokens < LONGEST:
+        found: dict[str, Any] | None = done.get(f"truth {case.name}")
+        return found
+    of_parts = [done.get(name) for name, _ in _truths(case, None)]
+    if None in of_parts:
+        return None
+    bits = {at: value for row in of_parts if row is not None for at, value in row["bits"].items()}
+    return {"used": int(min(bits, key=lambda at: bits[at])), "bits": bits}
 
 
 def cited(source: ModelSource, seed: int) -> dict[str, Any]:
@@ -111,27 +139,49 @@ def counted_runs() -> Iterator[list[int]]:
         Runner.with_interventions = before  # type: ignore[method-assign]
 
 
-def plain_seconds(source: ModelSource, prompt: Prompt) -> float:
+def plain(source: ModelSource, case: Case, answer: str) -> dict[str, Any]:
     """Processor time of a plain pass, by torch's own attention, that computes the last row's words alone."""
+    prompt, _ = lookup_of(source, case, answer)
     model, arguments = source.loaded.generating, source.reader.arguments([prompt])
     assert model is not None
     begin = time.process_time()
     with torch.no_grad(), all_named(model, "sdpa"):
         model(**arguments, use_cache=False, logits_to_keep=1)
-    return time.process_time() - begin
+    return {"plain": time.process_time() - begin}
 
 
-def steps() -> dict[str, Step]:
-    """All steps by their names, in the order in which they are done."""
+def steps(kept: Path | None = None) -> dict[str, Step]:
+    """All steps by their names, in the order in which they are done; each takes less than some minutes.
+
+    kept  a file for keys and values of the longest prompt
+    """
     found: dict[str, Step] = {}
     for seed in CLAIMS:
         found[f"cite {seed}"] = lambda source, _, seed=seed: cited(source, seed)  # type: ignore[misc]
     for case in cases():
-        found[f"read {case.name}"] = lambda source, _, case=case: read(source, case)  # type: ignore[misc]
-        found[f"truth {case.name}"] = lambda source, done, case=case: truth(  # type: ignore[misc]
-            source, case, done[f"read {case.name}"]["answer"]
+        if case.tokens == LONGEST:
+            found[f"write {case.name}"] = lambda source, _, case=case: written(source, case)  # type: ignore[misc]
+        found[f"read {case.name}"] = lambda source, done, case=case: read(  # type: ignore[misc]
+            source, case, done.get(f"write {case.name}")
         )
+        if case.tokens >= _LONG:
+            found[f"plain {case.name}"] = lambda source, done, case=case: plain(  # type: ignore[misc]
+                source, case, done[f"read {case.name}"]["answer"]
+            )
+        found |= _truths(case, kept)
     return found
+
+
+def _truths(case: Case, kept: Path | None) -> Iterator[tuple[str, Step]]:
+    """The steps of a case's truth: one, or of the longest one for each fact."""
+    for only in range(FACTS_TOLD) if case.tokens == LONGEST else [None]:
+        name = f"truth {case.name}" + ("" if only is None else f" {only}")
+        yield (
+            name,
+            lambda source, done, only=only: truth(  # type: ignore[misc]
+                source, case, done[f"read {case.name}"]["answer"], only, None if only is None else kept
+            ),
+        )
 
 
 def lines(file: Path | None = None, seconds: float = float("inf"), threads: int = 1) -> Iterator[str]:
@@ -141,7 +191,7 @@ def lines(file: Path | None = None, seconds: float = float("inf"), threads: int 
     if file is not None and file.exists():
         done = {row.pop("step"): row for row in map(json.loads, file.read_text().splitlines())}
     source: ModelSource | None = None
-    for name, step in steps().items():
+    for name, step in steps(None if file is None else file.with_suffix(".cache")).items():
         if name in done or time.process_time() > seconds:
             continue
         if source is None:
@@ -161,7 +211,7 @@ def summary(done: dict[str, Any]) -> Iterator[str]:
     right = tried = unused = longest = 0
     distances: list[float] = []
     for case in cases():
-        found, true = done.get(f"read {case.name}"), done.get(f"truth {case.name}")
+        found, true = done.get(f"read {case.name}"), joined(done, case)
         if found is None or true is None:
             continue
         bits = true["bits"][str(true["used"])]
@@ -186,10 +236,12 @@ def summary(done: dict[str, Any]) -> Iterator[str]:
     if more:
         over = sum(x > 2 for x in more)
         yield f"runs beyond one a part: at most {max(more)}, bar 2; more in {over} of {len(more)}"
-    for name, row in rows.items():
-        if "plain" in row:
-            yield (f"{name}, {row['tokens']:,} tokens, {row['parts']} parts: {row['seconds'] / row['plain']:.2f} plain "
-                   f"passes of {row['plain']:.1f} s, bar {COST_BAR}")  # fmt: skip
+    for case in cases():
+        row, of_pass = done.get(f"read {case.name}"), done.get(f"plain {case.name}")
+        if row and of_pass:
+            passes = row["seconds"] / of_pass["plain"]
+            yield (f"{case.name}, {row['tokens']:,} tokens, {row['parts']} parts: {passes:.2f} plain passes of "
+                   f"{of_pass['plain']:.1f} s, bar {COST_BAR}")  # fmt: skip
 
 
 def _of_claims(done: dict[str, Any]) -> Iterator[str]:

@@ -10,7 +10,7 @@ STYLES = ("notes", "documents", "messages")
 SIZES = [(150, 6), (400, 4), (1000, 2), (2000, 1)]  # tokens, and how many prompts of each style
 LONGEST = 6000  # tokens of one prompt
 MORE = (("notes", 400, 4), ("messages", 400, 4))  # in place of two whose answers need no part of the text
-_FACTS = 5
+FACTS_TOLD = 5
 Chat = Callable[[Sequence[dict[str, str]]], str]
 
 _WHO = ["The baker", "An old sailor", "The teacher", "A girl from the mill", "The postman", "My cousin", "The miller",
@@ -63,10 +63,10 @@ def cases() -> list[Case]:
 def traced_text(case: Case, chat: Chat) -> TracedText:
     """The prompt of a case; `chat` makes the text of messages."""
     chance = random.Random(f"{case.style} {case.tokens} {case.seed}")
-    facts = chance.sample(FACTS, _FACTS)
+    facts = chance.sample(FACTS, FACTS_TOLD)
     asked = chance.choice(facts)
     told = [fact.says.format(chance.choice(fact.words)) for fact in facts]
-    around = max(0, case.tokens - 110 - 14 * _FACTS) // (11 * _FACTS)  # sentences beside each fact
+    around = max(0, case.tokens - 110 - 14 * FACTS_TOLD) // (11 * FACTS_TOLD)  # sentences beside each fact
     pieces = [_among(line, around, chance) for line in told]
     if case.style == "notes":
         lines = ["Notes of the week.", *pieces, f"Question: {asked.asks}\nAnswer: {asked.begins}"]
@@ -84,10 +84,10 @@ def traced_text(case: Case, chat: Chat) -> TracedText:
 def claims(seed: int) -> Claims:
     """The documents and the answer of that seed."""
     chance = random.Random(f"claims {seed}")
-    facts = chance.sample(FACTS, _FACTS)
+    facts = chance.sample(FACTS, FACTS_TOLD)
     words = [chance.choice(fact.words) for fact in facts]
     documents = [_among(fact.says.format(word), 3, chance) for fact, word in zip(facts, words, strict=True)]
-    first, second = chance.sample(range(_FACTS), 2)
+    first, second = chance.sample(range(FACTS_TOLD), 2)
     answer = " ".join(f"{facts[at].begins} {words[at]}." for at in (first, second))
     asks = f"Question: {facts[first].asks[:-1]}, and {facts[second].asks}"
     return Claims(documents, asks, answer, (first, second))

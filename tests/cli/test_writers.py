@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from tests.cli.test_by import saved
 from tests.program import attn, refused
 from tests.views.test_schemas import hold
+from tests.views.webpage.test_build import document
 
 TEXT = "the cat sat on a photo"
 
@@ -18,6 +20,19 @@ TEXT = "the cat sat on a photo"
 def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("writers")
     return {kind: saved(kind, folder / kind) for kind in ("llama", "bloom")}
+
+
+def test_the_page_says_what_the_screen_says(models: dict[str, Path], tmp_path: Path) -> None:
+    """Of the strongest cell of a head that stands out; without a model there are none."""
+    page = tmp_path / "page.html"
+    assert attn("inspect", TEXT, "-m", models["llama"], "-o", page).code == 0
+    told = document(page.read_bytes())
+    head = next(head for head in told["work"]["heads"] if head["written"])
+    layer = told["layers"][head["layer"]]
+    place = f"{layer['layer']}.{layer['heads'][head['head']]}"
+    ask = ("top", TEXT, "-m", models["llama"], "-H", place, "-t", str(head["cell"][0]), "-k", "1", "--why", "writers")
+    screen = attn(*ask, env={"COLUMNS": "68"}, terminal=True).text
+    assert len(head["written"]) > 8 and set(head["written"]) <= set(re.sub(r"\x1b\[[\d;]*m", "", screen).splitlines())
 
 
 def test_the_writers_of_a_cell_in_files(models: dict[str, Path], tmp_path: Path) -> None:

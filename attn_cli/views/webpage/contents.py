@@ -15,6 +15,7 @@ from attn_cli.recording import LEVELS, MASKED, RecordedLayer, Recording
 from attn_cli.summaries.head_words import HeadWork, sentence
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.report import runs_model
+from attn_cli.summaries.standing_out import StandOut
 from attn_cli.text import counted, model_name, visible
 from attn_cli.views.webpage.packing import packed_mask
 
@@ -30,7 +31,9 @@ class Contents:
     blob      the bytes that it points into
     """
 
-    def __init__(self, recording: Recording, pixels: int, work: HeadWork) -> None:
+    def __init__(
+        self, recording: Recording, pixels: int, work: HeadWork, written: Mapping[StandOut, Sequence[str]]
+    ) -> None:
         self.blob = bytearray()
         self._masks: dict[bytes, int] = {}
         texts = _Texts(recording.prompt)
@@ -42,7 +45,7 @@ class Contents:
             "statistics": _statistics(recording.layers),
             "layers": layers,
             "start": start(work),
-            "work": _work(work),
+            "work": _work(work, written),
             "texts": texts.documents,
         }
 
@@ -125,12 +128,12 @@ def start(work: HeadWork) -> tuple[int, int]:
     return (0, 0) if out is None else (out.call, out.at)
 
 
-def _work(work: HeadWork) -> dict[str, Any]:
-    """The heads that stand out, each with a sentence and its strongest cell; their families; letters for all heads."""
+def _work(work: HeadWork, written: Mapping[StandOut, Sequence[str]]) -> dict[str, Any]:
+    """The heads that stand out, each with a sentence, its strongest cell and who wrote that; families; letters."""
     return {
         "heads": [
             {"layer": out.call, "head": out.at, "weight": round(out.weight, 3), "words": sentence(out),
-             "cell": None if out.strongest is None else out.strongest[:2]}
+             "cell": None if out.strongest is None else out.strongest[:2], "written": list(written.get(out, ()))}
             for out in work.outs
         ],
         "families": [

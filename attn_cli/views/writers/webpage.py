@@ -34,7 +34,9 @@ class WebpageView(PageView):
             super().close()
         else:
             named = [replace(report, source=_named(report.source)) for report in self.reports]
-            self.sink.write(page_html(self.recording, self.settings.page_bytes, static_screen(named)))
+            self.sink.write(
+                page_html(self.recording, self.settings.page_bytes, static_screen(named), self.read_writers)
+            )
 
 
 def _named(source: Mapping[str, Any]) -> Mapping[str, Any]:

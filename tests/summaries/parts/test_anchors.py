@@ -11,12 +11,13 @@ from attn_cli.kernel.definition.masks import Causal
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Generated, Prompt, Token
 from attn_cli.selection import ALL
-from attn_cli.summaries.parts.anchors import Anchors, anchors_of
+from attn_cli.summaries.parts.anchors import MOST_MASKED, Anchors, anchors_of
 from attn_cli.summaries.parts.sentence_reads import SentenceReads, SentenceReadsReducer, received_by, receivers
 from attn_cli.summaries.parts.text_parts import TextPart
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.sinks import HeadSinks
 from tests.sources.huggingface.intervene.oracle import log2_p, prompt_of, speaking_source
+from tests.summaries.parts.planted_trace import planted_source, planted_trace
 from tests.summaries.parts.test_answer import hidden_mask
 
 SENTENCES = ((0, 1, 2), (3, 4), (5, 6, 7), (8,), (9, 10, 11))
@@ -38,7 +39,7 @@ def test_each_later_sentence_loses_what_it_loses_in_whole_passes(kind: str) -> N
     assert model is not None
     if kind == "mistral":
         window = int(model.config.sliding_window)
-    sinks = _sinks(answer.summaries)
+    sinks = sinks_of(answer.summaries)
 
     def of_tokens(at: int | None) -> np.ndarray:
         """log2 p of each token from 3 on, with a sentence masked for all rows after it."""
@@ -62,7 +63,7 @@ def test_each_later_sentence_loses_what_it_loses_in_whole_passes(kind: str) -> N
     assert answer.anchors[-1].bits is None and answer.noise_floor.effect < 1e-3
 
 
-def _sinks(summaries: tuple[Summary, ...]) -> set[int]:
+def sinks_of(summaries: tuple[Summary, ...]) -> set[int]:
     """Keys that a tenth of the heads call a sink."""
     found = np.concatenate([x.part(HeadSinks).reception.is_sink for x in summaries])  # type: ignore[union-attr]
     return set(np.flatnonzero(found.mean(axis=0) >= 0.1).tolist())
@@ -114,6 +115,17 @@ def test_a_receiver_head_is_one_whose_sentences_agree() -> None:
     assert receiver.times >= 3 and receiver.clear >= 5
     assert not receivers([reads_of(a_call(0.0))])
     assert np.nanargmax(received_by([reads_of(a_call(5.0))], [receiver])) == 2
+
+
+def test_links_that_were_planted_are_found_and_no_others() -> None:
+    """A sentence that asks rests on the one that told; more sentences than are masked, all that told among them."""
+    trace = planted_trace(48, 12)
+    answer = anchors_of(planted_source(48 * 12), trace.prompt, trace.parts)
+    found = {(x.sentence, anchor.number) for anchor in answer.anchors for x in anchor.leaning}
+    assert found == trace.rests and len(found) == 8
+    assert sum(anchor.bits is not None for anchor in answer.anchors) == MOST_MASKED < 47
+    ((told, bits),) = answer.of_answer
+    assert (47, told.number) in trace.rests and bits < -5
 
 
 def test_the_most_read_sentences_are_masked(monkeypatch: pytest.MonkeyPatch) -> None:
