@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from types import FrameType
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from rich.segment import Segment
 from textual import events
@@ -25,6 +25,7 @@ from threadpoolctl import ThreadpoolController
 from attn_cli.errors import AttnError, ExitCode
 from attn_cli.explore.frame import draw, pointed, seen
 from attn_cli.explore.panes.lines import PLAIN, Line
+from attn_cli.explore.passes import Passes
 from attn_cli.explore.request import Request
 from attn_cli.explore.session import Session
 from attn_cli.interrupts import end_at_once, heeded, kept
@@ -32,11 +33,6 @@ from attn_cli.recording import Recording
 
 _PATIENCE = 2.0  # seconds that a signal gives the explorer to leave the terminal as it was
 _THEME = "ansi-dark"  # background and text are the terminal's own, light or dark: nothing else of it is used
-Answer = TypeVar("Answer")
-
-
-class Ended(Exception):
-    """Somebody ended the pass of a model."""
 
 
 def keeps_failures(method: Callable[..., None]) -> Callable[..., None]:
@@ -114,7 +110,7 @@ class Explorer(App[int], inherit_bindings=False):
         self.failure: BaseException | None = None
         self.switches_mouse = False
         self.canvas = Canvas(self)
-        self._stop = threading.Event()
+        self.passes = Passes(session, self.redraw, self._from_thread)
         session.scene.answers.changed = self._from_thread(self.redraw)
 
     def compose(self) -> ComposeResult:
@@ -128,23 +124,7 @@ class Explorer(App[int], inherit_bindings=False):
         if threading.current_thread() is threading.main_thread() and not self.is_headless:
             self._heed(asyncio.get_running_loop())
         self.session.scene.answers.refine()
-        self._judge()
-
-    def _judge(self) -> None:
-        """Find out what heads do, beside the screen where that takes longer than a first picture may."""
-        scene = self.session.scene
-        if scene.is_judged:
-            return
-
-        def run() -> None:
-            try:
-                scene.judge()
-            except BaseException as error:
-                self._from_thread(lambda error=error: self._ended(error))()  # type: ignore[misc]
-            else:
-                self._from_thread(lambda: self._ended(None, self.session.judged))()
-
-        threading.Thread(target=run, daemon=True, name="judging").start()
+        self.passes.judge()
 
     def _heed(self, loop: asyncio.AbstractEventLoop) -> None:
         """Answer signals in the loop, and end the process where the loop no longer runs.
@@ -193,7 +173,7 @@ class Explorer(App[int], inherit_bindings=False):
         else:
             self._do(self.session.press(event.key, event.character))
         self.redraw()
-        self._read_missing_layer()
+        self.passes.read_missing_layer()
 
     @keeps_failures
     def on_paste(self, event: events.Paste) -> None:
@@ -211,7 +191,7 @@ class Explorer(App[int], inherit_bindings=False):
         if event.chain == 2:
             self.session.press("enter")
         self.redraw()
-        self._read_missing_layer()
+        self.passes.read_missing_layer()
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         """The wheel moves; with shift it zooms."""
@@ -237,7 +217,7 @@ class Explorer(App[int], inherit_bindings=False):
     def _interrupt(self) -> None:
         """Ctrl-C ends what is running, else the explorer."""
         if self.session.task:
-            self._stop.set()
+            self.passes.stop()
         else:
             self.exit(int(ExitCode.INTERRUPTED))
 
@@ -247,18 +227,18 @@ class Explorer(App[int], inherit_bindings=False):
             case None:
                 return
             case Request("quit"):
-                self._stop.set()
+                self.passes.stop()
                 self.exit(int(ExitCode.DONE))
             case Request("back"):
-                self._stop.set()
+                self.passes.stop()
             case Request("copy"):
                 line = self.session.attn_line
                 self.copy_to_clipboard(line)
                 self.session.say(line)
             case Request("read" | "compare" as task, text):
-                self._read(text, self._replaced if task == "read" else self.session.compare)
+                self.passes.read(text, self._replaced if task == "read" else self.session.compare)
             case Request("writers"):
-                self._read_writers()
+                self.passes.read_writers()
             case Request("picture", words):
                 self.session.guarded(lambda: self.session.draw(seen(self.session), words))
             case Request("edit"):
@@ -268,82 +248,7 @@ class Explorer(App[int], inherit_bindings=False):
 
     def _replaced(self, recording: Recording, text: str) -> None:
         self.session.replace_recording(recording, text)
-        self._judge()
-
-    def _read(self, text: str, then: Callable[[Recording, str], None]) -> None:
-        """Read another text."""
-        read, layers = self.session.outside.read, len(self.session.scene.recording.layers)
-        assert read is not None
-        self._pass(
-            lambda step: read(text, step), lambda recording: then(recording, text), f"reading · layer {{}} of {layers}"
-        )
-
-    def _read_writers(self) -> None:
-        """Find out who wrote the cell that is looked at."""
-        read, scene, view = self.session.outside.read_writers, self.session.scene, self.session.view
-        assert read is not None
-        self._pass(
-            lambda step: read(scene.recording, view, scene.screen.width),
-            lambda lines: self.session.show_writers(view, lines),
-            "who wrote query and key: one more pass",
-        )
-
-    def _read_missing_layer(self) -> None:
-        """Read the layer that is looked at again, where memory kept its numbers alone."""
-        at, read, recording = self.session.missing_layer, self.session.outside.read_layer, self.session.scene.recording
-        if at is None or read is None:
-            return
-        self._pass(
-            lambda step: read(recording, at, step),
-            lambda layer: self.session.replace_layer(at, layer),
-            f"layer {recording.layers[at].place.layer} was not kept: reading again",
-        )
-        self.redraw()
-
-    def _pass(self, read: Callable[[Callable[[], None]], Answer], then: Callable[[Answer], None], words: str) -> None:
-        """Read in a thread of its own; the old picture stays until the answer is there.
-
-        words  said meanwhile, with the number of layers that are done in place of {}
-        """
-        self._stop = threading.Event()
-        stop = self._stop
-        done = 0
-
-        def step() -> None:
-            nonlocal done
-            done += 1
-            if stop.is_set():
-                raise Ended
-            self._from_thread(lambda: self._progress(words.format(done)))()
-
-        def run() -> None:
-            try:
-                answer = read(step)
-            except BaseException as error:
-                self._from_thread(lambda error=error: self._ended(error))()  # type: ignore[misc]
-            else:
-                self._from_thread(lambda: self._ended(None, lambda: then(answer)))()
-
-        self.session.task = words.format(0)
-        threading.Thread(target=run, daemon=True, name="reading").start()
-
-    def _progress(self, words: str) -> None:
-        if self.session.task:
-            self.session.task = words
-            self.redraw()
-
-    def _ended(self, error: BaseException | None, then: Callable[[], None] = lambda: None) -> None:
-        """A pass is over: its recording is shown, or what went wrong is said."""
-        self.session.task = ""
-        if isinstance(error, Ended):
-            self.session.say("ended; this is the text that was read before")
-        elif isinstance(error, AttnError):
-            self.session.say(error.message)
-        elif error is not None:
-            raise error
-        else:
-            then()
-        self.redraw()
+        self.passes.judge()
 
     def _edit(self) -> None:
         """The text in the editor that the user chose, then read again if it was changed."""

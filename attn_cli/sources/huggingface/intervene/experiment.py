@@ -1,12 +1,13 @@
 """A model, a text, its baseline run, and runs with interventions: in batches, each by the cheapest mode that is right.
 
-In the order of an experiment: what is asked of the runs, the baseline, variants in batches, their mode, their effects.
+In the order of an experiment: the baseline, variants in batches, the mode of their runs, their effects. `asked_rows.py`
+says which rows are changed, and which are read.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from math import exp, log
+from math import log
 from typing import Any, Literal
 
 import torch
@@ -27,13 +28,12 @@ from attn_cli.model.kv_cache import CacheChange
 from attn_cli.prompt import Prompt, Token
 from attn_cli.sources.huggingface.anatomy.configuration import number_of, text_configuration
 from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS, out_of_memory
-from attn_cli.sources.huggingface.generate.detokenize import detokenize
+from attn_cli.sources.huggingface.intervene.asked_rows import AskedRows
 from attn_cli.sources.huggingface.intervene.attention import MANY_ROWS
 from attn_cli.sources.huggingface.intervene.batch import InterventionBatch
 from attn_cli.sources.huggingface.intervene.differentiated import DifferentiatedRows, GatedRows, PartlyWindowed
 from attn_cli.sources.huggingface.intervene.readout import (
     LogProbs,
-    Readout,
     outcomes_of_logits,
     outcomes_of_vectors,
     read_logits,
@@ -88,7 +88,8 @@ class ModelExperiment:
         self.tokens: tuple[Token, ...] = prompt.others.get("decoder", prompt.tokens)
         self.has_lm_head = loaded.generating is not None
         self._everywhere = everywhere or not self.has_lm_head
-        self.rows = self._rows(rows, self._everywhere)
+        self._asked = AskedRows(loaded, self.tokens, rows, everywhere=self._everywhere)
+        self.rows = self._asked.rows
         if mean and len(self.tokens) < _FEWEST_ROWS:
             raise InputError(
                 f"mean ablation over {len(self.tokens)} rows would mostly return the head's own output",
@@ -99,7 +100,7 @@ class ModelExperiment:
         self._measured: dict[
             tuple[RunMode, bool, int, int], int
         ] = {}  # most variants beside a copy, by mode, loss, place
-        self._first = min(*self.rows, *self._choosing_rows()) if self._generated() else self.rows[0]
+        self._first = min(*self.rows, *self._asked.choosing) if self._asked.generated else self.rows[0]
         first = self._first if earliest is None else min(earliest, self._first)
         self._runner = Runner(loaded, arguments, len(self.tokens), first, wants_means=mean)
         self._run_baseline(look)
@@ -108,58 +109,13 @@ class ModelExperiment:
         self._no_cache_reason = self._known_obstacle()
         self._cache_holds: bool | None = None  # whether the last rows alone reproduce the baseline, once tried
 
-    # What is asked
-
-    def _rows(self, rows: Sequence[int] | None, everywhere: bool) -> tuple[int, ...]:
-        """The rows in which interventions hold."""
-        n = len(self.tokens)
-        if everywhere:
-            return tuple(range(n))
-        if rows is None:
-            return self._choosing_rows()
-        if not rows or min(rows) < 0 or max(rows) >= n:
-            raise InputError(f"rows {list(rows)} of a text of {n} tokens", f"there are rows 0 to {n - 1}")
-        return tuple(sorted(set(rows)))
-
-    def _generated(self) -> list[int]:
-        return [token.index for token in self.tokens if token.generated and token.index > 0]
-
-    def _choosing_rows(self) -> tuple[int, ...]:
-        """The rows that choose: of what was generated, else the last one."""
-        return tuple(index - 1 for index in self._generated()) or (len(self.tokens) - 1,)
-
-    def _readout_of(self, logits: torch.Tensor, start: int) -> Readout:
-        """The target and its rows, by the logits `[1, rows, words]` of the baseline's rows from `start` on."""
-        everywhere = len(self.rows) == len(self.tokens)
-        ids = [token.id for token in self.tokens]
-        text = tuple(id for id in ids if id is not None) if everywhere and None not in ids else None
-        generated = self._generated()
-        if generated:
-            rows = self._choosing_rows()
-            return Readout(tuple(int(ids[index] or 0) for index in generated), rows, rows[-1], text)
-        last = self.rows[-1]
-        return Readout((int(logits[0, last - start].argmax()),), (last,), last, text)
-
-    def _target(self, log_p: float) -> Target:
-        """The target's tokens, by the readout, and their probability, whose natural logarithm is given."""
-        generated, rows, bits = self._generated(), self._readout.rows, -log_p / log(2)
-        if generated:
-            return Target(tuple(self.tokens[index] for index in generated), exp(log_p), rows, True, bits)
-        return Target((self._chosen(self._readout.ids[0]),), exp(log_p), rows, False, bits)
-
-    def _chosen(self, id: int) -> Token:
-        """A word of the vocabulary as the token after the last row that chooses."""
-        before = [token.id for token in self.tokens[: self._readout.last + 1] if token.id is not None]
-        _, (token,) = detokenize(self.loaded.tokenizer, before, (id,), "")
-        return replace(token, generated=False)
-
     # The baseline
 
     def _run_baseline(self, look: Look | None) -> None:
         """Run the model once, and read what later runs are compared with."""
         # the loss of the text needs the logits of all rows
         every = not self.has_lm_head or len(self.rows) == len(self.tokens)
-        answers = self._choosing_rows()[0] if self._generated() else self.rows[-1]
+        answers = self._asked.choosing[0] if self._asked.generated else self.rows[-1]
         output = self._runner.baseline(0 if every else answers, self.prompt, look)
         self.target: Target | None = None
         self._baseline: LogProbs | torch.Tensor
@@ -168,9 +124,9 @@ class ModelExperiment:
             return
         logits = output["logits"]
         start = self._runner.first_row_of(logits)
-        self._readout = self._readout_of(logits, start)
+        self._readout = self._asked.readout(logits, start)
         self._baseline = read_logits(logits, self._readout, start, with_loss=every)
-        self.target = self._target(float(self._baseline.target))
+        self.target = self._asked.target(self._readout, float(self._baseline.target))
 
     # Variants in batches
 
@@ -235,7 +191,8 @@ class ModelExperiment:
             return ()
         best = self._baseline.last[0].topk(min(count, self._baseline.last.shape[1]))
         return tuple(
-            (self._chosen(id), float(log_p.exp())) for id, log_p in zip(best.indices.tolist(), best.values, strict=True)
+            (self._asked.chosen(id, self._readout.last), float(log_p.exp()))
+            for id, log_p in zip(best.indices.tolist(), best.values, strict=True)
         )
 
     def passes(self, interventions: Sequence[Intervention]) -> float:

@@ -1,0 +1,122 @@
+"""What takes the explorer longer than a picture may: a thread of its own, beside which the old picture stays."""
+
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from attn_cli.errors import AttnError
+from attn_cli.explore.session import Session
+from attn_cli.recording import Recording
+
+Answer = TypeVar("Answer")
+
+
+class Ended(Exception):
+    """Somebody ended the pass of a model."""
+
+
+class Passes:
+    """The passes of a model that a session asks for, and the judging of its heads.
+
+    redraw       draws the session again
+    from_thread  makes a function one that other threads may call
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        redraw: Callable[[], None],
+        from_thread: Callable[[Callable[[], None]], Callable[[], None]],
+    ) -> None:
+        self.session, self.redraw, self.from_thread = session, redraw, from_thread
+        self._stop = threading.Event()
+
+    def stop(self) -> None:
+        """End the pass that is running at its next layer."""
+        self._stop.set()
+
+    def judge(self) -> None:
+        """Find out what heads do, beside the screen where that takes longer than a first picture may."""
+        scene = self.session.scene
+        if not scene.is_judged:
+            self._begin(scene.judge, lambda _: self.session.judged(), "judging")
+
+    def read(self, text: str, then: Callable[[Recording, str], None]) -> None:
+        """Read another text."""
+        read, layers = self.session.outside.read, len(self.session.scene.recording.layers)
+        assert read is not None
+        self._pass(
+            lambda step: read(text, step), lambda recording: then(recording, text), f"reading · layer {{}} of {layers}"
+        )
+
+    def read_writers(self) -> None:
+        """Find out who wrote the cell that is looked at."""
+        read, scene, view = self.session.outside.read_writers, self.session.scene, self.session.view
+        assert read is not None
+        self._pass(
+            lambda step: read(scene.recording, view, scene.screen.width),
+            lambda lines: self.session.show_writers(view, lines),
+            "who wrote query and key: one more pass",
+        )
+
+    def read_missing_layer(self) -> None:
+        """Read the layer that is looked at again, where memory kept its numbers alone."""
+        at, read, recording = self.session.missing_layer, self.session.outside.read_layer, self.session.scene.recording
+        if at is None or read is None:
+            return
+        self._pass(
+            lambda step: read(recording, at, step),
+            lambda layer: self.session.replace_layer(at, layer),
+            f"layer {recording.layers[at].place.layer} was not kept: reading again",
+        )
+        self.redraw()
+
+    def _pass(self, read: Callable[[Callable[[], None]], Answer], then: Callable[[Answer], None], words: str) -> None:
+        """Read in a thread of its own; the old picture stays until the answer is there.
+
+        words  said meanwhile, with the number of layers that are done in place of {}
+        """
+        self._stop = threading.Event()
+        stop = self._stop
+        done = 0
+
+        def step() -> None:
+            nonlocal done
+            done += 1
+            if stop.is_set():
+                raise Ended
+            self.from_thread(lambda: self._progress(words.format(done)))()
+
+        self.session.task = words.format(0)
+        self._begin(lambda: read(step), then, "reading")
+
+    def _begin(self, read: Callable[[], Answer], then: Callable[[Answer], None], name: str) -> None:
+        """Begin a thread of that name; what it reads is handed to `then` in the explorer's own."""
+
+        def run() -> None:
+            try:
+                answer = read()
+            except BaseException as error:
+                self.from_thread(lambda error=error: self._ended(error))()  # type: ignore[misc]
+            else:
+                self.from_thread(lambda: self._ended(None, lambda: then(answer)))()
+
+        threading.Thread(target=run, daemon=True, name=name).start()
+
+    def _progress(self, words: str) -> None:
+        if self.session.task:
+            self.session.task = words
+            self.redraw()
+
+    def _ended(self, error: BaseException | None, then: Callable[[], None] = lambda: None) -> None:
+        """A pass is over: its recording is shown, or what went wrong is said."""
+        self.session.task = ""
+        if isinstance(error, Ended):
+            self.session.say("ended; this is the text that was read before")
+        elif isinstance(error, AttnError):
+            self.session.say(error.message)
+        elif error is not None:
+            raise error
+        else:
+            then()
+        self.redraw()
