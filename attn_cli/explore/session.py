@@ -81,8 +81,7 @@ class Session:
     help_line: int | None = None
     task: str = ""
     trail: Trail = field(default_factory=Trail)
-    _purpose: str = ""
-    _histories: dict[str, list[str]] = field(default_factory=dict)
+    _history: list[str] = field(default_factory=list)
     _found: str = ""
     _read_again: tuple[int, RecordedLayer] | None = None
 
@@ -208,7 +207,7 @@ class Session:
         """Do what the session can do itself; the rest is handed on."""
         match request.task:
             case "ask":
-                self._ask(":", request.words, "command")
+                self._ask(":", request.words)
             case "help":
                 self.help_line = 0
             case "find":
@@ -240,7 +239,7 @@ class Session:
         """
         forced, file = words.startswith(_REPLACE), words.removeprefix(_REPLACE).strip()
         if not forced and Path(file).expanduser().exists():
-            self._ask(f"{file} exists, enter replaces it :", f"write {_REPLACE}{file}", "command")
+            self._ask(f"{file} exists, enter replaces it :", f"write {_REPLACE}{file}")
             return None
         suffix, scene, view = Path(file).suffix.lower(), self.scene, self.view
         if suffix in _FIGURES and not is_figure(view):
@@ -273,12 +272,10 @@ class Session:
             return
         self._stand(replace(self.view, pane=pane_named(self.view.pane).above))
 
-    def _ask(self, prompt: str, text: str, purpose: str) -> None:
-        history = self._histories.setdefault(purpose, [])
+    def _ask(self, prompt: str, text: str) -> None:
         if text == "text " and self.outside.read is not None:
             text += self.scene.recording.prompt.text
-        self.entry = LineEntry(prompt, text, history, lambda line: completions(line, self.scene, self.view))
-        self._purpose = purpose
+        self.entry = LineEntry(prompt, text, self._history, lambda line: completions(line, self.scene, self.view))
 
     def _type(self, entry: LineEntry, key: str, character: str | None) -> Request | None:
         if key == "escape" or (key == "backspace" and not entry.text):
