@@ -69,7 +69,7 @@ def watch() -> None:
 
 
 def heeded() -> list[signal.Signals]:
-    """Those of `ENDS` that aren't ignored."""
+    """The signals of `ENDS` that the process doesn't ignore."""
     return [number for number in ENDS if signal.getsignal(number) is not signal.SIG_IGN]
 
 

@@ -53,7 +53,7 @@ class RuleOptions:
 
     @property
     def given(self) -> tuple[str, ...]:
-        """Those that are not as by default."""
+        """The names of the options whose value is not the default."""
         every = {"--heads": self.heads, "--kv-heads": self.kv_heads, "--scale": self.scale, "--softcap": self.softcap}
         return tuple(name for name, value in every.items() if value is not None) + (
             ("--mask",) if self.mask != "causal" else ()

@@ -76,7 +76,7 @@ class _CellsGrid:
         return _farthest(cells, block) if scores or self.signed else _blocks(np.fmax, cells, block)
 
     def coarse(self) -> tuple[np.ndarray, tuple[int, int]] | None:
-        """None: it would have to be made of all cells."""
+        """None: a coarse picture would need all cells, as the exact one does."""
         return None
 
 

@@ -83,7 +83,7 @@ def to_end(last: bool) -> Run:
 
 
 def deeper(scene: Scene, view: Viewpoint, words: str) -> Outcome:
-    """From heads to the matrix, the text and one cell."""
+    """The pane that Enter opens: from heads the matrix, then the text, then one cell."""
     at = NAMES.index(view.pane)
     if at + 1 == len(NAMES):
         raise InputError(f"there is nothing below {pane_named(view.pane).words}")

@@ -12,7 +12,7 @@ Answer = TypeVar("Answer")
 
 
 class Ended(Exception):
-    """Somebody ended the pass of a model."""
+    """Raised in a model's pass that the user has ended."""
 
 
 class Passes:

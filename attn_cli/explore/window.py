@@ -21,7 +21,7 @@ class CellForm(NamedTuple):
 
     @property
     def number(self) -> bool:
-        """True where its number stands in it."""
+        """True if a cell of the matrix shows its number."""
         return self.columns >= WITH_NUMBER
 
 

@@ -55,7 +55,7 @@ class AttentionLayer(NamedTuple):
 
     @property
     def heads(self) -> tuple[HeadPlace, ...]:
-        """Its heads in their order."""
+        """The places of the layer's heads, in the order of their numbers."""
         return tuple(HeadPlace(self.layer, head, self.stream) for head in range(len(self.groups)))
 
     @property

@@ -22,7 +22,7 @@ class RecordedHead(Displayed):
 
     @property
     def title(self) -> str:
-        """Its layer and head in words."""
+        """The layer's and the head's number, in words."""
         place = self.layer.place
         stream = "" if place.stream == "self" else f"{place.stream} "
         return f"{stream}layer {place.layer} head {place.heads[self.index]}"

@@ -42,7 +42,7 @@ class Object:
     nullable: bool = False
 
     def schema(self) -> Schema:
-        """As JSON Schema."""
+        """The JSON Schema of objects with these fields."""
         schema = object_schema(self.fields)
         return or_none(schema) if self.nullable else schema
 
@@ -66,7 +66,7 @@ class Rows:
     closed: bool = False
 
     def schema(self) -> Schema:
-        """As JSON Schema."""
+        """The JSON Schema of a list of such rows."""
         more = {"additionalProperties": False} if self.closed else {}
         return each(object_schema(self.fields) | more, self.meaning, self.count)
 
@@ -96,7 +96,7 @@ class Field:
         object.__setattr__(self, "read", read)
 
     def schema(self) -> dict[str, Any]:
-        """Its JSON Schema."""
+        """The JSON Schema of the field's value."""
         schema = self.type if isinstance(self.type, dict) else self.type.schema()
         return {**schema, **({"description": self.meaning} if self.meaning else {})}
 

@@ -45,7 +45,7 @@ class Answer(ABC, Displayed):
 
     @abstractmethod
     def arrays(self) -> dict[str, np.ndarray]:
-        """Everything as named arrays, for npz."""
+        """The answer's numbers as arrays by name, for .npz files."""
 
 
 @dataclass(frozen=True, eq=False)

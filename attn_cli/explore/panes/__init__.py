@@ -22,5 +22,5 @@ class PaneDrawing(Protocol):
 
 
 def drawing_of(pane: str) -> PaneDrawing:
-    """The file of a pane in the table."""
+    """The module that draws a pane, found by the pane's name."""
     return cast(PaneDrawing, import_module(f"{__name__}.{pane}"))

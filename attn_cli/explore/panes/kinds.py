@@ -32,7 +32,7 @@ def kinds_title(scene: Scene, work: HeadWork, width: int) -> Line:
 
 
 def map_room(scene: Scene, room: int) -> int:
-    """The lines of the map, its ruler among them."""
+    """The number of lines of the map of kinds, its ruler among them."""
     most = max(layer.h for layer in scene.recording.layers)
     return min(most + 1, max(room - _LISTED, room // 2))
 

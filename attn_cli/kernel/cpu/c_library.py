@@ -47,7 +47,7 @@ def _sums_texts(code: ctypes.CDLL) -> bool:
 
 
 def is_built() -> bool:
-    """True if the compiled code is there."""
+    """True if the package was built with its compiled code."""
     return library() is not None
 
 

@@ -58,7 +58,7 @@ class GivenBias:
     numbers: Array
 
     def cells(self, start: int, stop: int, first: int, last: int) -> Array:
-        """The numbers of these cells."""
+        """The bias of queries start:stop on keys first:last, as it was given."""
         return self.numbers[..., start:stop, first:last]
 
 

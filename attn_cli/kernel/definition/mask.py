@@ -92,7 +92,7 @@ class Intervals(Mask):
         return (j >= first) & (j < last)
 
     def interval(self, i: np.ndarray, m: int) -> Ends:
-        """As they were given."""
+        """The first key that each query may attend to, and the one after the last."""
         return Ends(self.first[i], self.last[i])
 
     def __str__(self) -> str:

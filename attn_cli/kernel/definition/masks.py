@@ -73,7 +73,7 @@ class Window(Mask):
         return near & (j < i + (self.offset + self.size)) if self.both_sides else near
 
     def interval(self, i: np.ndarray, m: int) -> Ends:
-        """From the edge of each query's window."""
+        """The first key of each query's window, and the one after its last: m, unless it has both sides."""
         last = i + self.offset + self.size if self.both_sides else np.full_like(i, m)
         return Ends(i + self.offset - self.size + 1, last)
 
@@ -190,7 +190,7 @@ class Given(Mask):
     words: str = "given mask"
 
     def allowed(self, i: Array, j: Array) -> Array:
-        """The booleans of these cells."""
+        """The booleans of queries i and keys j, as they were given."""
         return self.cells[..., _places(i[:, 0]), :][..., _places(j[0, :])]
 
     def interval(self, i: np.ndarray, m: int) -> Ends | None:

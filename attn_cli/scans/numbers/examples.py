@@ -85,7 +85,7 @@ class Examples:
         return self.weight[..., -1]
 
     def with_excerpts(self, excerpts: np.ndarray) -> "Examples":
-        """With these excerpts."""
+        """The same examples with `excerpts` as the texts that show them."""
         return replace(self, excerpt=excerpts)
 
 

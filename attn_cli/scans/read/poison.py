@@ -26,7 +26,7 @@ class PoisonRecord(NamedTuple):
 
     @classmethod
     def of(cls, record: Document | RejectedRecord, reason: str, detail: str) -> "PoisonRecord":
-        """Of a record, or of the piece of a document."""
+        """The record of a document, or of a piece of one, that a scan leaves out, and why."""
         piece = record.piece if isinstance(record, Document) else 0
         return cls(record.number, *record.origin, piece, reason, detail)
 

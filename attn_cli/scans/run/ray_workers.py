@@ -94,7 +94,7 @@ class RayWorkers:
         return list(self._ray.get([actor.process.remote() for actor in self.actors]))
 
     def compute(self, shards: Iterator[Shard]) -> Iterator[tuple[Shard, SumArrays]]:
-        """Every shard with its sums, in any order."""
+        """The shards with their sums, in the order in which workers finish."""
         from ray.util import ActorPool
 
         pool = ActorPool(list(self.actors))

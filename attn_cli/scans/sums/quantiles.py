@@ -28,11 +28,11 @@ class Quantiles:
 
     @classmethod
     def of(cls, values: np.ndarray) -> "Quantiles":
-        """Of `values` `[count, B]`; NaN doesn't count."""
+        """The quantiles of `values` `[count, B]`, one distribution for each of `count` rows; NaN doesn't count."""
         return cls([], [values])
 
     def settled(self) -> "Quantiles":
-        """With all numbers in the digests."""
+        """The same quantiles, with the numbers that wait put into the digests."""
         if not self.pending:
             return self
         values = np.concatenate(self.pending, axis=1)

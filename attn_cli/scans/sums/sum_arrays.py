@@ -31,7 +31,7 @@ _BLOCKS = ("number", "count", "total")
 
 
 def arrays_of(sums: ScanSums) -> SumArrays:
-    """Everything that was added up."""
+    """The sums of a scan as arrays by name, and a JSON document about them."""
     about = {
         "documents": sums.documents, "tokens": sums.tokens, "records": sums.records,
         "poison": [sums.poison.reasons, [list(record) for record in sums.poison.named]],

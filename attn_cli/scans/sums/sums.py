@@ -179,7 +179,7 @@ class ModuleSums:
 
     @classmethod
     def none(cls, place: ModuleHeads) -> "ModuleSums":
-        """Of no document."""
+        """The sums of a module over no document."""
         h = len(place.heads)
         return cls(
             place, 0, _no_moments(len(NAMES), h), _no_moments(len(BASELINE_NAMES)),

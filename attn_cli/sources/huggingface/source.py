@@ -73,7 +73,7 @@ class ModelSource(ModelPasses):
         return answered(self.loaded, prompt, answer)
 
     def experiment_bytes(self, tokens: int) -> int:
-        """As for `attn_cli.model.source.Predicting`."""
+        """The bytes that an experiment on so many tokens keeps of its baseline, at most; 0 if unknown."""
         width = number_of(text_configuration(configuration_of(self.loaded.model)), "hidden_size") or 0
         # of every block its output, and at most as many numbers of keys and of values
         return 3 * width * len(self.places) * tokens * dtype_of_module(self.loaded.model).itemsize
@@ -160,7 +160,7 @@ class ModelSource(ModelPasses):
             return mixed_layers(self.loaded, prompt, arguments, found, places)
 
     def reference(self) -> ModelReference:
-        """As for `attn_cli.model.source.Referring`."""
+        """The model's pass, station by station; InputError for one of an encoder and a decoder."""
 
         def arguments(ids: Sequence[int]) -> dict[str, Any]:
             return self._without_cache(self.reader.padded_batch([np.array(ids)]))

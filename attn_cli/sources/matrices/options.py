@@ -107,7 +107,7 @@ class MatrixOptions:
         return [*names, *([] if self.softmax else ["--no-softmax"])]
 
     def sets(self, *names: str) -> bool:
-        """True if any option of these names is given."""
+        """True if one of the options of these names was given on the command line."""
         return any(getattr(self, name) is not None for name in names)
 
 

@@ -37,7 +37,7 @@ class TextFormat:
         self.parse(next(self.records(0, 0)))  # refuses a text that is no table before any look-up
 
     def records(self, row: int, start: int) -> Iterator[WordRecord]:
-        """Every line; blank ones may stand at the end."""
+        """The words of a table with their vectors, a line each; blank lines may stand at the end."""
         start = start or self.begin
         self.file.seek(start)
         while line := self._line(self._number(row)):

@@ -115,7 +115,7 @@ class KindMap(Answer):
 
     @property
     def parts(self) -> list[tuple[Summary, HeadKinds]]:
-        """Every call with its kinds."""
+        """The summary of each call that was judged, with the kinds of its heads."""
         return [(summary, part) for summary in self.summaries if (part := summary.part(HeadKinds)) is not None]
 
     @property

@@ -90,7 +90,7 @@ class Knock(Answer):
 
     @property
     def table_rows(self) -> list[KnockedRow]:
-        """Its heads as tables and JSON have them."""
+        """The ablated heads as rows of tables and JSON, in the order of the answer."""
         several = len({head.place.stream for head in self.heads}) > 1
         return [KnockedRow(head, head.place.stream if several else None) for head in self.heads]
 
@@ -177,7 +177,7 @@ def chosen_heads(layers: Sequence[AttentionLayer], selection: Selection) -> list
 
 
 def interventions_of(layers: Sequence[ChosenHeads]) -> list[Intervention]:
-    """One intervention for each of these heads."""
+    """The interventions that ablate one head each, of these layers' chosen heads."""
     return [Intervention((head,)) for _, heads in layers for head in heads]
 
 

@@ -106,7 +106,7 @@ class LogitKeys(Answer):
 
     @property
     def by_key(self) -> list[KeyLogit]:
-        """Every key, largest first."""
+        """The chosen keys with what they add to the logit, largest first."""
         sums = self.values.sum(axis=0)
         return [
             KeyLogit(self.tokens[key], float(sums[key]),
@@ -116,7 +116,7 @@ class LogitKeys(Answer):
 
     @property
     def by_head(self) -> list[HeadLogit]:
-        """Every chosen head with what it writes to the logit, largest first."""
+        """The chosen heads with what they add to the logit, largest first."""
         sums = self.values.sum(axis=1)
         return [
             HeadLogit(self.heads[at], float(sums[at]),

@@ -45,7 +45,7 @@ def recording_of(
     tokens: Sequence[Label] | None = None,
     model: str = "arrays",
 ) -> Recording:
-    """As `Recording.of`."""
+    """The recording of arrays that anybody computed; arguments and errors as `Recording.of` says."""
     queries, keys, values = _by_layer(q), _by_layer(k), {} if v is None else _by_layer(v)
     if not queries or set(queries) != set(keys) or not set(values) <= set(keys):
         numbers = {name: sorted(x) for name, x in (("q", queries), ("k", keys), ("v", values)) if x or name != "v"}

@@ -116,7 +116,7 @@ class Steps(Part):
         yield made(_WALK, _Walk(self, summary))
 
     def sums(self, summary: Summary) -> list[_Sum]:
-        """Every output row written out."""
+        """The sums that make the output of each query: weights times values."""
         return [
             _Sum(head, query, self.sum_as_text(summary, at, row))
             for at, head in enumerate(summary.place.heads)
@@ -124,7 +124,7 @@ class Steps(Part):
         ]
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Every stage by its name."""
+        """The arrays of the computation's stages, by stage: scores, weights, output ..."""
         return {stage.name: stage.values for stage in self.stages}
 
     def sum_as_text(self, summary: Summary, head: int, row: int, most: int = 12) -> str:

@@ -219,7 +219,7 @@ class _Watcher:
         self.summaries: list[Summary] = []
 
     def visit(self, call: Call) -> None:
-        """Look at one call."""
+        """Take in one attention call while the model runs."""
         if len(call.keys) == len(call.queries) == len(self.prompt.tokens):
             sinks = reduce(call, self.of_sinks)
             part = sinks.part(HeadSinks)

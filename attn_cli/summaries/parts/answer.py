@@ -118,7 +118,7 @@ class PartsRead(Answer):
 
     @property
     def table_rows(self) -> list[PartRow]:
-        """Its parts as tables and JSON have them."""
+        """The parts of the text as rows of tables and JSON."""
         outcomes, context = None if self.hidden is None else self.hidden.outcomes, set(self.context)
         return [
             PartRow(
@@ -280,7 +280,7 @@ class _Watcher:
         self._shares: SharesOfParts | None = None
 
     def visit(self, call: Call) -> None:
-        """Look at one call."""
+        """Take in one attention call while the model runs."""
         reads = call.place.stream == "cross" if self.crosses else self.is_text(call.queries)
         if reads and self.is_text(call.keys):
             hidden = self.hides(call)

@@ -168,7 +168,7 @@ class FullMatrix:
         self.mean_heads = self.whole_heads = mean_heads
 
     def start(self, call: Call) -> None:
-        """Allocate `[h, rows, m]` once or twice."""
+        """Allocate memory for the weights or scores of `call`, `[h, rows, m]`, or for both."""
         heads = 1 if self.mean_heads else call.h
         self.places = RowPlaces(self.rows, call.n)
         self.heads = call.h

@@ -43,7 +43,7 @@ class PooledMatrix:
         self.mean_heads, self.pooling, self.by = mean_heads, pooling, by
 
     def wanted(self, call: Call) -> Wanted:
-        """Its blocks; of signed numbers the largest and the smallest."""
+        """The pooled blocks as row statistics; of signed numbers a block's largest and its smallest."""
         pool = self._pool(call)
         return Wanted(pools=(pool, replace(pool, lowest=True)) if self._is_signed(call) else (pool,))
 

@@ -115,7 +115,7 @@ class ScanDifferences(Answer):
 
     @property
     def beyond_chance(self) -> tuple[HeadDifference, ...]:
-        """Those that differ."""
+        """The heads that differ between the two scans by more than chance."""
         return tuple(each for each in self.differences if each.differs)
 
     def arrays(self) -> dict[str, np.ndarray]:

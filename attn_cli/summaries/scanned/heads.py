@@ -96,7 +96,7 @@ class ScanHeads(Answer):
         return (head.record() for head in self.heads)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Every column of the rows `[N]`."""
+        """The columns of the table of heads, `[N]` each, by name."""
         return columns_of([*self.records()])
 
 

@@ -102,7 +102,7 @@ class UnitReadsReducer:
     rows: Sequence[int] | None = None
 
     def start(self, call: Call) -> None:
-        """Allocate `[u, u]`."""
+        """Allocate `[u, u]` for what u words or sentences read of each other."""
         norms = value_norms(call)
         self.norms = None if norms is None else from_numpy(norms, call.like)[:, None]
         self.starts, self.m = units_of(call.keys).starts, call.m

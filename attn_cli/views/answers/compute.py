@@ -18,7 +18,7 @@ from attn_cli.views.same_input import more_of_matrices
 
 
 def draw(answer: Computation, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """Every map of every entry."""
+    """The matrices of each computed head, one below the other."""
     for summary in report.summaries:
         yield from _entry(summary, report, screen)
 

@@ -21,7 +21,7 @@ _ROUNDING = 1e-12  # rounding error of float64 sums in another order
 
 
 def draw(decoding: Decoding, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """Everything to print for one call."""
+    """A table of the steps of decoding of one call: reused tokens, cached numbers, multiplications."""
     yield ""
     title = [f"{place_prefix(summary, report)}decoding {len(decoding.steps)} tokens one at a time",
              f"{decoding.layer.cached} numbers cached per token"]  # fmt: skip

@@ -112,7 +112,7 @@ def _mean_of_some_rows(summary: Summary, ranking: Ranking) -> Iterator[str]:
 
 
 def head_rows(summaries: Sequence[Summary]) -> list[HeadRow]:
-    """Every head of every layer that has statistics."""
+    """The heads of all layers that have statistics, a row each."""
     parts = [(summary, heads) for summary in summaries if (heads := summary.part(Heads)) is not None]
     return [HeadRow(summary, heads, at) for summary, heads in parts for at in range(len(summary.place.heads))]
 

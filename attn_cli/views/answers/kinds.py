@@ -36,7 +36,7 @@ def draw(part: HeadKinds, summary: Summary, report: Report, screen: Screen) -> I
 
 
 def kind_parts(summaries: Sequence[Summary]) -> list[tuple[Summary, HeadKinds]]:
-    """Every call with its kinds."""
+    """The summaries of calls whose heads were judged, with their kinds."""
     return [(summary, part) for summary in summaries if (part := summary.part(HeadKinds)) is not None]
 
 
@@ -75,7 +75,7 @@ def _row(summary: Summary, part: HeadKinds, of_stream: Sequence[tuple[Summary, H
 
 
 def too_few(screen: Screen) -> Text:
-    """Why no head is named, and what names them."""
+    """The line that says why no head is named, and which texts would name them."""
     return packed_text([
         "too few tokens to name heads", f"each kind is judged on {LEAST_ROWS} rows or more",
         "attn heads --kinds -m MODEL names them",

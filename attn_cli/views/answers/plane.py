@@ -24,7 +24,7 @@ _NAMED = 8  # at most this many of the words without room are named
 
 
 def draw(plane: Plane, report: Report, screen: Screen) -> Iterator[Text | str]:
-    """Both panels, then what the axes are."""
+    """The panels of words before and after attention, then what their axes are."""
     yield ""
     several = len(set(plane.texts)) > 1
     gap = 2
@@ -211,7 +211,7 @@ class _Panel:
             at += width
 
     def lines(self) -> list[Text]:
-        """The panel in its frame."""
+        """The lines of a panel, with the frame around it."""
         flat, upright = ("-", "|") if self.ascii_only else ("─", "│")
         above, below = ("++", "++") if self.ascii_only else ("┌┐", "└┘")
         body = []

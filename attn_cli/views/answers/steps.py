@@ -30,7 +30,7 @@ _MEANING = {"x": "the vector of {}", "q": "the query of {}", "k": "a key for eac
 
 
 def draw(steps: Steps, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """Everything to print for one call."""
+    """The computation of one call, step by step, each with its numbers."""
     if len(steps.rows) == 1:
         yield from _one_query(summary, steps, screen)
     else:

@@ -135,7 +135,7 @@ class _Panel:
 
     @property
     def height(self) -> float:
-        """From the title to the line below the cells."""
+        """The height in points, from the title to the line below the cells."""
         return self.top + self.side + _SMALL + 3
 
     def parts(self) -> Iterator[str]:

@@ -158,7 +158,7 @@ class HeatMap:
 
     @property
     def height(self) -> int:
-        """Its height in lines."""
+        """The height in lines: title, labels, cells, legend."""
         rows = len(self.values)
         if self._is_blank:
             return self.title_lines + len(self._blank())

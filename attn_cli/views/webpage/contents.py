@@ -50,7 +50,7 @@ class Contents:
         }
 
     def stream(self, more: Mapping[str, Any]) -> bytes:
-        """The bytes, with `more` in the JSON text's object."""
+        """The page's bytes: the JSON text's length, that text with `more` in its object, and the arrays behind it."""
         text = orjson.dumps(self.document | dict(more), option=orjson.OPT_SERIALIZE_NUMPY)
         return len(text).to_bytes(4, "little") + text + bytes(self.blob)
 

@@ -68,7 +68,7 @@ class PackedCells:
     sums: np.ndarray
 
     def at_least(self, threshold: float) -> "PackedCells":
-        """Those of at least `threshold`."""
+        """The cells whose weight is at least `threshold`, by size."""
         left = np.abs(self.weights) >= threshold
         return PackedCells(self.queries[left], self.keys[left], self.weights[left], self.sums)
 
@@ -106,7 +106,7 @@ def chosen_cells(layer: RecordedLayer, head: int, choice: Choice) -> PackedCells
 
 
 def packed_head(layer: RecordedLayer, cells: PackedCells) -> PackedHead:
-    """Cells of one head of a layer as a page has them."""
+    """The cells of one head as the page holds them: places in steps, weights in levels of 8 bits of their root."""
     size = np.abs(cells.weights)
     high = max(1.0, float(size.max(initial=0.0)))
     signed, loose = bool((cells.weights < 0).any()), not layer.rule.softmax

@@ -16,7 +16,7 @@ class RecordingFileView(View):
         raise no_recording()
 
     def records(self, command: str) -> bool:
-        """Whatever the command."""
+        """True for any command: recordings are what this view writes."""
         return True
 
     def show_recorded(self, report: Report, recording: Recording) -> None:

@@ -26,7 +26,7 @@ class LineStream:
         return line
 
     def has_line(self) -> bool:
-        """True if `readline` returns at once."""
+        """True if a line, or the end of the stream, is there, so that `readline` doesn't wait."""
         while not self.lines and not self.ended:
             try:
                 readable, _, _ = select.select([self.descriptor], [], [], 0)

@@ -113,7 +113,7 @@ class Mistake:
 
     @property
     def output(self) -> np.ndarray:
-        """Its output `[h, n, e]`."""
+        """The output `[h, n, e]` of a kernel that makes the mistake."""
         return self.made.output
 
 

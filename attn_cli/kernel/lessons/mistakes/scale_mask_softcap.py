@@ -27,7 +27,7 @@ class _Change(NamedTuple):
 
 
 def rule_mistakes(problem: Problem) -> Iterator[Mistake]:
-    """Every mistake that is possible with this rule."""
+    """The mistakes of scale, mask and softcap that this rule leaves room for."""
     rule = problem.rule
     for scale, mask, cap in product(_scales(problem), _masks(problem), _softcaps(rule)):
         wrong = [change for change in (scale, mask, cap) if change.name]

@@ -58,13 +58,13 @@ class _Parts:
 
     @cached_property
     def early(self) -> np.ndarray:
-        """As they are added, tile by tile."""
+        """The exponentials `[h, n, m]`, each less the maximum of the tiles up to its own."""
         scores = self.problem.right.scores
         return np.exp(scores - np.repeat(self.so_far, self.tile, axis=-1)[..., : scores.shape[-1]])
 
     @cached_property
     def late(self) -> np.ndarray:
-        """With the maximum of the row."""
+        """The exponentials `[h, n, m]`, each less the maximum of its whole row."""
         return np.exp(self.problem.right.scores - self.so_far[..., -1:])
 
 

@@ -40,7 +40,7 @@ class PlacesOfTexts(NamedTuple):
     calls: tuple[int, ...]
 
     def at(self, index: int) -> Place:
-        """The place of the `index`-th of them."""
+        """The place of the call on text number `index` of these."""
         return replace(self.place, text=self.texts[index], call=self.calls[index])
 
 

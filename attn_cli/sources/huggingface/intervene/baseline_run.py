@@ -123,7 +123,7 @@ class BaselineRun:
         self._shared.append((numbers, 1))
 
     def where(self, number: CallNumber) -> tuple[int, str]:
-        """Layer and stream of a call."""
+        """The layer and stream of an attention call of the baseline, by the call's number."""
         place = self.places[number]
         return place.layer, place.stream
 

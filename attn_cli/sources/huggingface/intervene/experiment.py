@@ -131,7 +131,7 @@ class ModelExperiment:
     # Variants in batches
 
     def outcomes(self, interventions: Sequence[Intervention], *, with_loss: bool = False) -> Iterator[Outcome]:
-        """As for `Experiment`."""
+        """The outcome of each intervention, in their order; with `with_loss` also the loss of the text."""
         done = 0
         while done < len(interventions):
             outcomes = self._outcomes_of_batch(next(self._batches(interventions[done:], with_loss)), with_loss)
@@ -139,7 +139,7 @@ class ModelExperiment:
             done += len(outcomes)
 
     def outcomes_from_cache(self, interventions: Sequence[Intervention]) -> list[Outcome] | None:
-        """As for `Experiment`."""
+        """The outcomes from the last rows alone; None where these can't run alone."""
         outcomes: list[Outcome] = []
         while len(outcomes) < len(interventions):
             batch = next(self._batches(interventions[len(outcomes) :], with_loss=False))
@@ -149,7 +149,7 @@ class ModelExperiment:
         return outcomes
 
     def estimated_effects(self) -> dict[HeadPlace, float]:
-        """As for `Experiment`."""
+        """The bits that ablating each head costs, to first order, by one derivative; empty where there is none."""
         batch = GatedRows(len(self.prompt.tokens), first=self._runner.first)
         derived = self._derived(batch)
         if derived is None:
@@ -161,7 +161,7 @@ class ModelExperiment:
         }
 
     def slopes(self, windows: Sequence[CacheChange], shares: Sequence[float]) -> Slopes | None:
-        """As for `Experiment`."""
+        """The target with each window taken in by its share, and its derivatives by these; None without any."""
         rows = None if self._everywhere else self.rows
         batch = PartlyWindowed(windows, shares, rows, len(self.prompt.tokens), first=self._runner.first)
         held = self._rows_that_run(self._runner.first) * self._runner.blocks * _NUMBERS_OF_BLOCK
@@ -186,7 +186,7 @@ class ModelExperiment:
         return float(target.detach()), [of_variable.flatten().tolist() for of_variable in slopes]
 
     def likeliest(self, count: int) -> tuple[tuple[Token, float], ...]:
-        """As for `Experiment`."""
+        """The likeliest tokens after the last row that chooses, with their probabilities; none without an LM head."""
         if not isinstance(self._baseline, LogProbs):
             return ()
         best = self._baseline.last[0].topk(min(count, self._baseline.last.shape[1]))
@@ -196,7 +196,7 @@ class ModelExperiment:
         )
 
     def passes(self, interventions: Sequence[Intervention]) -> float:
-        """As for `Experiment`."""
+        """The cost of running these interventions, in baseline runs, about."""
         passes = 0.0
         for batch in self._batches(interventions, with_loss=False):
             share = 1 - batch.skip / max(self._runner.blocks, 1)
@@ -266,19 +266,19 @@ class ModelExperiment:
 
     @property
     def run_mode(self) -> RunMode:
-        """As for `Experiment`."""
+        """The mode of runs with interventions; an untouched copy runs first, if none did."""
         return self._mode_without_cache if self.no_cache_reason else "cache"
 
     @property
     def no_cache_reason(self) -> str:
-        """As for `Experiment`."""
+        """The reason why runs can't go on from the baseline's keys and values; "" where they can."""
         while not self._no_cache_reason and self._cache_holds is None:
             # with nothing skipped every block has to do with these rows alone
             self._note_cache(self._is_same("cache", 0))
         return self._no_cache_reason
 
     def run_mode_of(self, interventions: Sequence[Intervention]) -> RunMode:
-        """As for `Experiment`."""
+        """The mode in which these interventions can run: "cache" only if they change no row before those that run."""
         calls, first_run = self._runner.calls, self._runner.first
         firsts = {self._first_of(intervention) for intervention in interventions}
         if not self._no_cache_reason and all(x >= first_run and calls.is_causal_before(x) for x in firsts):

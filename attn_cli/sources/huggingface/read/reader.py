@@ -168,7 +168,7 @@ class PromptReader:
         return generator(free).continue_decoder(alone, decoder, self.on_token)
 
     def tokens_of(self, text: str) -> tuple[Token, ...]:
-        """The tokens of a text of any length, one that the model can't read at once too."""
+        """The tokens of a text of any length, also of more than the model reads at once."""
         return self._tokenized([text], None)[0].tokens
 
     def _tokenized(self, texts: Sequence[str], pair: str | None) -> list[Prompt]:

@@ -115,7 +115,7 @@ class _GraphAttention(ObservedAttention):
         self.call: AttentionCall | None = None
 
     def of_products(self, module: nn.Module, way: str, qkv: Products, rule: LayerRule) -> torch.Tensor | None:
-        """As of an observed call, which gets no graph."""
+        """The output of a call, which is shown without its graph; None unless it was computed meanwhile."""
         self.qkv = qkv
         query, key, value = (x.detach() for x in qkv)
         return super().of_products(module, way, (query, key, value), rule)

@@ -53,7 +53,7 @@ class Heads(Part):
             yield lead | dict(zip(columns, numbers, strict=True))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Every number by its name, `[h]`."""
+        """The mean of each head statistic `[h]`, by the statistic's name."""
         rest = {} if self.rest is None else {"visible_weight": self.rest}
         return {**self.statistics, "masked_rows": self.masked_rows, **rest}
 
@@ -72,7 +72,7 @@ class HeadMeans:
 
     @classmethod
     def of(cls, alignments: Sequence[Alignment]) -> "HeadMeans":
-        """Those of texts that are aligned so."""
+        """The means of texts whose queries and keys are aligned as `alignments` say, one for each."""
         if len({text.is_causal for text in alignments}) > 1:  # a text of one token has nothing to look ahead to
             alignments = [replace(text, is_causal=False) for text in alignments]
         texts = AlignedTexts(tuple(alignments))

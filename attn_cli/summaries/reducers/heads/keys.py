@@ -71,5 +71,5 @@ class KeyOfRow(Cell):
         return self.keys_of(alignment.keys)[alignment.offset :]
 
     def exists(self, alignment: Alignment) -> bool:
-        """True if queries are keys and some query has such a key."""
+        """True if queries are keys, and some query has a key of this kind."""
         return alignment.same_tokens and alignment.offset >= 0 and bool((self.keys(alignment) >= 0).any())

@@ -50,7 +50,7 @@ class HeadRows:
 
     @cached_property
     def live_rows(self) -> np.ndarray:
-        """The number of these, `[h, texts]`."""
+        """The number of rows that may attend to any key, by head and text `[h, texts]`."""
         return self.total(self.live)
 
     @cached_property
@@ -145,7 +145,7 @@ class Statistic(ABC):
         """The statistic `[h, texts]` of rows that have its `moment`, and the key of its `cell`."""
 
     def says_nothing(self, values: np.ndarray) -> bool:
-        """True if all of these values are `nothing`."""
+        """True if the statistic is `nothing` for every head: then a table leaves its column out."""
         if self.nothing is None:
             return False
         return np.array_equal(values, np.full(values.shape, self.nothing), equal_nan=True)

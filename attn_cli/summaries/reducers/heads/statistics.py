@@ -62,7 +62,7 @@ class InductionWeight(CellWeight):
     cell: KeyOfRow
 
     def rows_of(self, keys: Sequence[Token], n: int) -> np.ndarray:
-        """Those whose token came up before."""
+        """The rows whose token stands earlier in the text, too."""
         return np.flatnonzero(self.cell.keys_of(keys)[len(keys) - n :] >= 0)
 
     def finish(self, rows: HeadRows) -> np.ndarray:

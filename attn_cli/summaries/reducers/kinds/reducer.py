@@ -82,7 +82,7 @@ class HeadKinds(Part):
 
     @cached_property
     def judged(self) -> JudgedKinds:
-        """Numbers and kinds of the heads."""
+        """The numbers of every kind for each head, and the kind by which each head is named."""
         return judged(self.texts, by_share=self.by_share)
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:

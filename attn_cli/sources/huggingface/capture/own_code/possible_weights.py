@@ -88,7 +88,7 @@ class PossibleSoftmaxes:
         return inside
 
     def clear(self) -> None:
-        """None of them waits any longer."""
+        """Forget the softmaxes whose product with values was waited for."""
         self._waiting.clear()
         self._summed.clear()
 
