@@ -11,7 +11,7 @@ from torch.nn.functional import cosine_similarity, cross_entropy
 from attn_cli.errors import InputError
 from attn_cli.model.intervention import Intervention, Outcome
 
-_ROWS = 256  # whose log-probabilities are computed together
+_ROWS = 32  # of one run, whose log-probabilities are computed together
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,11 @@ def read_logits(logits: torch.Tensor, readout: Readout, first: int, *, with_loss
     with_loss  also the loss of the text's own tokens, where the readout has them; then `first` is 0
     """
     targets = torch.empty((len(logits), len(readout.ids)), dtype=torch.float64, device=logits.device)
-    for start in range(0, len(readout.ids), _ROWS):
-        some = slice(start, start + _ROWS)
-        chosen = logits[:, [row - first for row in readout.rows[some]]].float()  # [S, rows, words]
-        log_p = chosen.log_softmax(-1)[:, range(chosen.shape[1]), list(readout.ids[some])]
-        targets[:, some] = log_p.double()
+    for at, run in enumerate(logits):
+        for start in range(0, len(readout.ids), _ROWS):
+            some = slice(start, start + _ROWS)
+            log_p = run[[row - first for row in readout.rows[some]]].float().log_softmax(-1)  # [rows, words]
+            targets[at, some] = log_p[range(len(log_p)), list(readout.ids[some])].double()
     last = logits[:, readout.last - first].float().log_softmax(-1)
     text = None
     if with_loss and readout.text is not None and len(readout.text) > 1:
