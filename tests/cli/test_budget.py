@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.architectures.tiny import tiny_model
 from tests.media import WORDS, tokenizer
 from tests.program import attn, refused
 from tests.summaries.budget.oracle import small_llama
@@ -108,6 +109,18 @@ def test_layers_are_chosen(llama: Path) -> None:
     result = attn("budget", TEXT, "-m", llama, "-l", "1", "--no-plan", "--json").json["result"]
     assert {unit["layer"] for unit in result["units"]} == {1}
     assert result["plan"] is None and result["key_heads"] == 2
+
+
+def test_latent_vectors_are_layers_and_a_plan_may_take_nothing(tmp_path: Path) -> None:
+    tiny_model("deepseek_v3", "tiny").save_pretrained(tmp_path)
+    tokenizer().save_pretrained(tmp_path)
+    short = " ".join(np.random.default_rng(3).choice(WORDS, LENGTH)[:50])
+    screen = " ".join(attn("budget", short, "-m", tmp_path, "--window", "12").text.split())
+    assert "nothing that was tried loses 0.01 bits a token or less: the plan keeps the whole cache" in screen
+    assert "2 layers · 51 tokens" in screen and "each layer with its last 12 keys and 4 first" in screen
+    assert "by attention weight alone" not in screen
+    wide = attn("budget", short, "-m", tmp_path, "--window", "12", "--target", "9")
+    assert "window 12 for 2 layers, all keys for 0: cache 31%" in " ".join(wide.text.split())
 
 
 @pytest.mark.parametrize(

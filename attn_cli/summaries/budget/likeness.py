@@ -1,7 +1,7 @@
 """How alike two sets of units are in what they lose beside their sum: values, and slopes by the share of a unit.
 
-Sets are alike by the units that they share, each as important as its effect on single tokens, and by the sums of their
-units' effects token by token, of which large ones saturate.
+Sets are alike by the units that they share, each as important as its effect on single tokens and as the spread of its
+slopes, and by the sums of their units' effects token by token, of which large ones saturate.
 """
 
 from itertools import product
@@ -16,29 +16,30 @@ _LEAST = 1e-3  # of the mean importance: units without an effect alone may have 
 
 
 class LikenessShape(NamedTuple):
-    """What measured sets choose.
+    """What is chosen by its likelihood, given what was measured.
 
-    sums    the part of saturated sums, beside the part 1 of shared units
-    slopes  whether slopes are believed: where losses bend much between no window and a window they mislead
+    sums   the part of saturated sums, beside the part 1 of shared units
+    bends  how far slopes are off, as a part of their variance: much where losses bend between no window and a window
     """
 
     sums: float
-    slopes: bool
+    bends: float
 
 
-SHAPES = tuple(LikenessShape(*each) for each in product((0.3, 1.0, 3.0, 10.0), (True, False)))
+SHAPES = tuple(LikenessShape(*each) for each in product((0.3, 3.0), (0.03, 0.1, 0.3, 3.0)))
 
 
 class Likeness:
-    """The covariance of a process over shares of n units; `singles` are bits that each of t tokens lost `[n, t]`.
+    """The covariance of a process over shares of n units.
 
     importance  of each unit, of all together 1 `[n]`
     """
 
-    def __init__(self, singles: np.ndarray) -> None:
-        effects = np.sqrt((singles**2).mean(1))
-        effects = np.maximum(effects, _LEAST * max(float(effects.mean()), 1e-12))
-        self.importance = effects / effects.sum()
+    def __init__(self, singles: np.ndarray, slopes: np.ndarray) -> None:
+        """By the bits that each of t tokens lost `[n, t]`, and slopes at some sets `[S, n]`."""
+        self.importance = _shares(np.sqrt((singles**2).mean(1)))
+        if len(slopes):
+            self.importance = (self.importance + _shares(slopes.std(0))) / 2
         self._singles = singles
         self._alone = [_saturated(singles, most) for most in _SATURATIONS]
         self._scale = 1.0
@@ -87,6 +88,12 @@ class Likeness:
             for most, own in zip(_SATURATIONS, self._alone, strict=True)
         ]
         return np.concatenate(parts, axis=2) / self._scale
+
+
+def _shares(numbers: np.ndarray) -> np.ndarray:
+    """Parts of 1, none of which is nothing."""
+    numbers = np.maximum(numbers, max(_LEAST * float(numbers.mean()), 1e-12))
+    return np.asarray(numbers / numbers.sum())
 
 
 _WHOLE = float(np.e) - 2  # expm1(1) - 1, so that the set of all units has the variance 1

@@ -12,7 +12,7 @@ import numpy as np
 
 from attn_cli.summaries.budget.likeness import SHAPES, Likeness, LikenessShape
 
-_NOISE, _SLOPE_NOISE = 1e-6, 3e-2  # of values, and of slopes, as parts of their variance
+_NOISE = 1e-6  # of values, as a part of their variance
 _FEWEST = 3  # sets that are run before anything is learned from them
 
 
@@ -25,10 +25,10 @@ class LossModel:
 
     def __init__(self, singles: np.ndarray) -> None:
         self.means = singles.mean(1)
-        self._likeness = Likeness(singles)
-        n = len(singles)
+        self._singles, n = singles, len(singles)
         self._sets, self._losses = np.eye(n), self.means.copy()  # single units among them
         self._sloped, self._slopes = np.empty((0, n)), np.empty((0, n))
+        self._likeness = Likeness(singles, self._slopes)
         self._shape: LikenessShape | None = None
         self._weights: np.ndarray | None = None
         self._missed = 0.0
@@ -78,19 +78,15 @@ class LossModel:
         return len(self._losses) - len(self.means)
 
     def _fit(self) -> None:
-        """Weights of what was measured; the shape is the one by which each set is predicted best from all else."""
+        """Weights of what was measured; the likeness and its shape are of what is known at the first fit."""
         excess = np.concatenate([self._losses - self._sets @ self.means, (self._slopes - self.means).ravel()])
-        judged = self._judged()
-        best: tuple[float, LikenessShape, np.ndarray] | None = None
-        for shape in SHAPES if self._shape is None else (self._shape,):
-            inverse = np.linalg.inv(self._gram(shape))
-            weights = inverse @ excess[: len(inverse)]
-            missed = (weights / np.diag(inverse))[: len(self._losses)][judged]
-            error = float(np.sqrt((missed**2).mean()))
-            if best is None or error < best[0]:
-                best = (error, shape, weights)
-        assert best is not None
-        self._missed, self._shape, self._weights = best
+        if self._shape is None:
+            self._likeness = Likeness(self._singles, self._slopes)
+            self._shape = max(SHAPES, key=lambda shape: _likelihood(self._gram(shape), excess))
+        inverse = np.linalg.inv(self._gram(self._shape))
+        self._weights = inverse @ excess
+        missed = (self._weights / np.diag(inverse))[: len(self._losses)][self._judged()]
+        self._missed = float(np.sqrt((missed**2).mean()))
 
     def _judged(self) -> np.ndarray:
         """The numbers of sets by which predictions are judged: those without slopes, which nearly give their loss."""
@@ -100,19 +96,19 @@ class LossModel:
 
     def _alike(self, sets: np.ndarray, shape: LikenessShape) -> np.ndarray:
         """How alike these sets are to all that was measured, `[S, sets + n times slopes]`."""
-        likeness = self._likeness
-        if not shape.slopes:
-            return likeness.of_sets(sets, self._sets, shape)
-        slopes = likeness.of_slopes(sets, self._sloped, shape).reshape(len(sets), -1)
-        return np.concatenate([likeness.of_sets(sets, self._sets, shape), slopes], axis=1)
+        slopes = self._likeness.of_slopes(sets, self._sloped, shape).reshape(len(sets), -1)
+        return np.concatenate([self._likeness.of_sets(sets, self._sets, shape), slopes], axis=1)
 
     def _gram(self, shape: LikenessShape) -> np.ndarray:
         """How alike all that was measured is to itself, with the noise of each."""
-        of_sets = self._alike(self._sets, shape)
-        if not shape.slopes:
-            return np.asarray(of_sets + _NOISE * np.eye(len(of_sets)))
-        count = self._sloped.size
+        of_sets, count = self._alike(self._sets, shape), self._sloped.size
         between = self._likeness.between_slopes(self._sloped, shape).reshape(count, count)
         gram = np.concatenate([of_sets, np.concatenate([of_sets[:, len(self._sets) :].T, between], axis=1)])
-        noise = np.tile(_SLOPE_NOISE * self._likeness.importance, len(self._sloped))
+        noise = np.tile(shape.bends * self._likeness.importance, len(self._sloped))
         return np.asarray(gram + np.diag(np.append(np.full(len(self._sets), _NOISE), noise)))
+
+
+def _likelihood(gram: np.ndarray, excess: np.ndarray) -> float:
+    """The logarithm of the likelihood of measurements, up to a constant; their scale is the likeliest one."""
+    scale = max(float(excess @ np.linalg.solve(gram, excess)), 1e-24)
+    return -(len(excess) * float(np.log(scale)) + float(np.linalg.slogdet(gram).logabsdet)) / 2

@@ -39,7 +39,7 @@ class CachePlan:
     taken      which units are taken away, booleans `[n]`
     cache      the cache that is left, as a share
     predicted  bits a token lost, as predicted before it was run
-    error      bits a token by which sets were missed that the model had not seen, one by one
+    error      bits a token by which sets were missed that the model had not seen, one by one; 0 if this one had run
     summed     the sum of its single losses
     losses     bits that each scored token lost when it was run `[t]`
     """
@@ -63,21 +63,20 @@ class CachePlan:
 
 
 def pilots(means: np.ndarray, count: int, seed: int = 0) -> np.ndarray:
-    """Sets that show how losses add up, booleans `[count, n]`: all units, and by turns any and mostly cheap ones.
+    """Different sets that show how losses add up, booleans `[count, n]`: all units, and by turns any and cheap ones.
 
     means  what each unit loses alone `[n]`
     """
     draw, n = np.random.default_rng(seed), len(means)
-    sets = np.zeros((count, n), dtype=bool)
     spread = float(np.std(means)) or 1.0
-    for at, own in enumerate(sets):
-        if at == 0:
-            own[:] = True
-            continue
-        size = max(1, round(n * draw.uniform(_LEAST_SHARE, 1)))
-        order = draw.permutation(n) if at % 2 else np.argsort(means + spread * draw.standard_normal(n))
+    sets = {(True,) * n: n}  # a dictionary keeps their order
+    while len(sets) < count:
+        size = max(2, round(n * draw.uniform(_LEAST_SHARE, 1)))
+        order = draw.permutation(n) if len(sets) % 2 else np.argsort(means + spread * draw.standard_normal(n))
+        own = np.zeros(n, dtype=bool)
         own[order[:size]] = True
-    return sets
+        sets[tuple(own.tolist())] = size
+    return np.array(list(sets))
 
 
 class CachePlanner:
@@ -134,7 +133,8 @@ class CachePlanner:
 
     def run(self, taken: np.ndarray) -> CachePlan:
         """A set run whole; what it lost is learned from."""
-        predicted, error = float(self.model.predict(taken[None])[0]), self.model.error
+        is_known = not taken.any() or any(np.array_equal(taken, own) for own in self.model.measured)
+        predicted, error = float(self.model.predict(taken[None])[0]), 0.0 if is_known else self.model.error
         losses = self.sample.losses([self.chosen(taken)])[0]
         self.model.add(taken[None], [losses.mean()])
         return CachePlan(taken, self.cache(taken), predicted, error, float(self.model.means[taken].sum()), losses)

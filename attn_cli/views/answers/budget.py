@@ -75,20 +75,21 @@ def _findings(budget: Budget) -> Iterator[str]:
 
 def _verdict(budget: Budget, priced: PricedPlan) -> str:
     """`keep all of 11 heads, window 256 for 79: cache 19% · predicted +0.012 · run: +0.014 bits a token`."""
-    words = []
+    plan, words = priced.plan, []
+    if not plan.taken.any():
+        return f"nothing that was tried loses {priced.target.bits} bits a token or less: the plan keeps the whole cache"
     for taken in ("window", "keys", "values"):
         units = [(unit, own) for unit, own in budget.planned if unit.unit.taken == taken]
         if not units:
             continue
         kept = [unit for unit, own in units if not own]
         if taken == "window":
-            what = counted(len(units) - len(kept), "key head")
+            what = counted(len(units) - len(kept), _cached(budget))
             words.append(f"window {budget.window.size:,} for {what}, all keys for {len(kept):,}")
         else:
             layers = ranges(sorted({unit.place.layer for unit in kept}))
             name = budget.keys if taken == "keys" else budget.values
             words.append(f"{name} {taken}" + (f" but for layers {layers}" if kept else " of all layers"))
-    plan = priced.plan
     losses = f"predicted {plan.predicted:+.3f} ± {plan.error:.3f} · run {plan.bits:+.3f} bits a token"
     said = f"{'; '.join(words)}: cache {plan.cache:.0%} · {losses}"
     if not priced.is_within:
@@ -97,7 +98,8 @@ def _verdict(budget: Budget, priced: PricedPlan) -> str:
 
 
 def _run(budget: Budget) -> Iterator[str]:
-    yield f"{counted(budget.layers, 'layer')}, {counted(budget.key_heads, 'key head')}"
+    each = _cached(budget)
+    yield counted(budget.layers, "layer") + (f", {counted(budget.key_heads, each)}" if each != "layer" else "")
     texts = budget.texts
     if len(texts) == 1:
         yield f"{counted(texts[0].tokens, 'token')}, the last {texts[0].scored:,} scored"
@@ -111,10 +113,15 @@ def _run(budget: Budget) -> Iterator[str]:
 def _heading(budget: Budget, taken: Taken) -> str:
     if taken == "window":
         first = f" and {budget.window.first:,} first" if budget.window.first else ""
-        return f"each key head with its last {budget.window.size:,} keys{first}: bits a token lost"
+        return f"each {_cached(budget)} with its last {budget.window.size:,} keys{first}: bits a token lost"
     if taken == "top":
         return f"each key head's queries with the {budget.top:,} keys of the highest scores: bits a token lost"
     return f"{taken} of each layer in {budget.keys if taken == 'keys' else budget.values}: bits a token lost"
+
+
+def _cached(budget: Budget) -> str:
+    """What has a cache of its own: in latent attention a layer."""
+    return "layer" if any(unit.key_head is None for unit in budget.of("window")) else "key head"
 
 
 def _map(budget: Budget, units: Sequence[PricedUnit], screen: Screen) -> Iterator[Text]:
@@ -162,7 +169,7 @@ def _plan_lines(budget: Budget, priced: PricedPlan, screen: Screen) -> Iterator[
     plan = priced.plan
     if abs(plan.summed - plan.bits) > _FAR * abs(plan.bits) + 2 * _STEP:
         yield f"single losses sum to {plan.summed:+.3f}: they do not add up"
-    if priced.by_weight is not None:
+    if priced.by_weight is not None and plan.taken.any():
         yield (f"by attention weight alone, a cache of {priced.by_weight.cache:.0%} loses "
                f"{priced.by_weight.bits:+.3f} bits a token")  # fmt: skip
     if len(priced.by_text) > 1:

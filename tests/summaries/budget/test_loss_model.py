@@ -20,6 +20,12 @@ def test_where_effects_add_up_the_sum_is_the_prediction() -> None:
     assert model.predict(unseen) == pytest.approx(unseen @ singles.mean(1), abs=1e-6)
 
 
+def test_no_pilot_runs_twice_or_is_a_single_unit() -> None:
+    sets = pilots(np.random.default_rng(0).normal(0.1, 0.1, 7), 60)
+    assert len(np.unique(sets, axis=0)) == 60 and sets.sum(1).min() == 2
+    assert sets[0].all()
+
+
 def test_heads_that_stand_in_for_each_other_are_learned() -> None:
     draw = np.random.default_rng(0)
     singles = draw.exponential(0.05, (16, 80))
@@ -87,7 +93,7 @@ def test_slopes_say_what_units_add_beside_others() -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_likeness_of_slopes_is_the_derivative_of_that_of_sets(shape: LikenessShape) -> None:
     draw = np.random.default_rng(4)
-    likeness = Likeness(draw.normal(0.5, 1, (5, 30)))
+    likeness = Likeness(draw.normal(0.5, 1, (5, 30)), draw.normal(0, 1, (4, 5)))
     a, b = draw.random((3, 5)), draw.random((2, 5))
     step = 1e-4 * np.eye(5)
     by_b = np.stack([likeness.of_sets(a, b + x, shape) - likeness.of_sets(a, b - x, shape) for x in step], -1) / 2e-4

@@ -27,7 +27,10 @@ LLAMA_TOKENS = 200
 def planted() -> Budget:
     texts = [prompt_of_ids(repeated_words(640, seed=seed)) for seed in (1, 2, 3)]
     return budget(
-        speaking(planted_model()), texts, Asked(window=16), checks=[prompt_of_ids(repeated_words(600, seed=4))]
+        speaking(planted_model()),
+        texts,
+        Asked(window=16, scored=24),
+        checks=[prompt_of_ids(repeated_words(600, seed=4))],
     )
 
 
@@ -120,6 +123,7 @@ def test_all_sets_of_few_units_are_run(pricing: Pricing) -> None:
     planner = CachePlanner(sample, pricing.heads, pricing.units, sample.losses([[unit] for unit in pricing.units]))
     planner.learn()
     assert len({own.tobytes() for own in planner.model.measured}) == 2 ** len(pricing.units) - 1
+    assert (plan := planner.run(planner.model.measured[5])).error == 0 and plan.holds  # it had run
     sets = np.random.default_rng(5).random((9, len(pricing.units))) < 0.5
     run = sample.losses([planner.chosen(own) for own in sets]).mean(1)
     assert planner.model.predict(sets) == pytest.approx(run, abs=2e-3)
@@ -127,7 +131,8 @@ def test_all_sets_of_few_units_are_run(pricing: Pricing) -> None:
 
 def test_random_plans_are_predicted_better_than_by_their_sum() -> None:
     ids = np.random.default_rng(0).integers(0, 61, LLAMA_TOKENS).tolist()
-    pricing = begin_pricing(speaking(small_llama(layers=5)), [("", prompt_of_ids(ids))], Asked(window=24))
+    asked = Asked(window=24, scored=64)
+    pricing = begin_pricing(speaking(small_llama(layers=5)), [("", prompt_of_ids(ids))], asked)
     sample = pricing.sample
     planner = CachePlanner(sample, pricing.heads, pricing.units, sample.losses([[unit] for unit in pricing.units]))
     planner.learn()
@@ -135,5 +140,5 @@ def test_random_plans_are_predicted_better_than_by_their_sum() -> None:
     run = sample.losses([planner.chosen(own) for own in sets]).mean(1)
     predicted, summed = planner.model.predict(sets), sets @ planner.model.means
     missed, missed_by_sum = (float(((x - run) ** 2).mean()) for x in (predicted, summed))
-    assert missed < 0.5 * missed_by_sum  # of random weights, where little is to be learned
+    assert missed < 0.2 * missed_by_sum
     assert 0.4 < planner.model.error / missed**0.5 < 2.5
