@@ -1,5 +1,6 @@
 """Print one line per head: entropy, distance, sinks, induction."""
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -11,6 +12,7 @@ from attn_cli.cli.kit.options.ranking import change_ranking, ranking_of
 from attn_cli.cli.kit.options.text_command import KeptRunOptions, TextCommandOptions
 from attn_cli.cli.kit.run.against import AgainstCommand, AgainstOptions
 from attn_cli.cli.kit.run.by_logit import run_by_logit
+from attn_cli.cli.kit.run.over_checkpoints import run_over
 from attn_cli.cli.kit.run.plan import CommandPlan
 from attn_cli.cli.kit.run.text_run import run
 from attn_cli.cli.kit.shell.signature import takes_options
@@ -44,6 +46,9 @@ def heads(
         typer.Option("--kinds", help="Name what each head does, on TEXT or on repeated random tokens."),
     ] = False,
     seed: o.Seed = None,
+    over: Annotated[
+        bool, typer.Option("--over", help="Follow a number through all models that --model matches: 'run/step-*'.")
+    ] = False,
     *,
     hiding: HidingOptions,
     against: AgainstOptions,
@@ -57,6 +62,7 @@ def heads(
     --sort orders the heads of all layers: by entropy the lowest first, by any other column the largest; by logit heads
     by what they write to the logit of the answer.
     --against and --against-model show how much of each head's weight moves, most first: --sort change or last.
+    --over follows a number through the checkpoints of a training run: entropy, or what --sort names.
 
     \b
     Examples:
@@ -64,8 +70,14 @@ def heads(
       attn heads --file prompt.txt -m gpt2 --sort induction --top 8
       attn heads --kinds -m ./my-model
       attn heads "river bank" -m ./my-model --sort -entropy -f csv
+      attn heads "river bank" -m 'run/step-*' --over --sort max
       attn heads "Paris is in" --against "Rome is in" -m gpt2 --sort last
     """
+    if over:
+        others = {"--words": words, "--kinds": kinds, "--seed": seed is not None, "--against": against.any}
+        ranking = ranking_of(sort or "entropy", top)
+        assert ranking is not None
+        return run_over(options, replace(ranking, largest_first=not (sort or "").startswith("-")), others | hiding.given)
     if against.requested({"--kinds": kinds} | hiding.given):
         comparison = AgainstCommand(
             "head_changes",

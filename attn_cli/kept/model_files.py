@@ -44,13 +44,25 @@ def _of_file(path: Path) -> list[object]:
     return [path.name, status.st_size, status.st_mtime_ns]
 
 
+def snapshot(model: str, revision: str | None) -> Path | None:
+    """The folder of an id in the hub's cache, of a branch or a commit; None where it isn't there."""
+    commit = _commit(model, revision or "main")
+    folder = None if commit is None else _cached(model) / "snapshots" / commit
+    return folder if folder is not None and folder.is_dir() else None
+
+
 def _commit(model: str, revision: str) -> str | None:
     """The commit of a branch in the hub's cache, as its own file of that name says."""
     if _COMMIT.fullmatch(revision):
         return revision
-    home = os.environ.get("HF_HOME") or f"{os.environ.get('XDG_CACHE_HOME') or '~/.cache'}/huggingface"
-    hub = Path(os.environ.get("HF_HUB_CACHE") or f"{home}/hub").expanduser()
     try:
-        return (hub / f"models--{model.replace('/', '--')}" / "refs" / revision).read_text("ascii").strip()
+        return (_cached(model) / "refs" / revision).read_text("ascii").strip()
     except (OSError, ValueError):
         return None
+
+
+def _cached(model: str) -> Path:
+    """The place of an id in the hub's cache."""
+    home = os.environ.get("HF_HOME") or f"{os.environ.get('XDG_CACHE_HOME') or '~/.cache'}/huggingface"
+    hub = Path(os.environ.get("HF_HUB_CACHE") or f"{home}/hub").expanduser()
+    return hub / f"models--{model.replace('/', '--')}"

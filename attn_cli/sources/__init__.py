@@ -46,6 +46,7 @@ class Loading(TypedDict, total=False):
     """Settings by which a model is loaded and run, as `OriginOptions` explains them; ignored by tables."""
 
     revision: str | None
+    adapters: Sequence[str]
     device: str
     device_map: str | None
     dtype: str
@@ -81,7 +82,7 @@ def open_source(
     audio         a .wav file, read in the same way
     chat          messages (role, content) before the text, which is then a user's message
     projections   a file with W_Q and W_K for a table
-    loading       how a model is loaded: revision, device, device_map, dtype, trust_remote_code, offline; and
+    loading       how a model is loaded: revision, adapters, device, device_map, dtype, trust_remote_code, offline; and
                   where .gguf files are kept unpacked; and
                   whether a model is loaded with its language-model head, because it predicts; and texts that will be
                   read, layers and heads that will be looked at, as far as they are known: a model without positions
@@ -93,6 +94,8 @@ def open_source(
     reading = {"--decoder-text": decoder_text, "--generate": generate, "--inputs": inputs, "--image": image,
                "--audio": audio, "--chat": chat}  # fmt: skip
     given = next((option for option, value in reading.items() if value is not None), None)
+    if loading.get("adapters") and (is_recording(model) or is_table(model)):
+        raise InputError(f"--adapter is for models, and {model} is none", "leave out --adapter")
     if is_recording(model):
         if given or projections is not None:
             option = given or "--projections"
@@ -138,7 +141,7 @@ def open_source(
         )
 
     unpacked = origin.options.unpacked
-    if origin.gguf is None or unpacked is None:
+    if origin.gguf is None or unpacked is None or origin.adapters:  # of which no copy is kept
         loaded = loaded_from(origin)
     else:
         from attn_cli.sources.huggingface.load.gguf_unpacked import load_unpacked
@@ -156,6 +159,7 @@ def _open_module(name: ModuleName, inputs: str | None, image: str | None, others
     options = replace(OriginOptions(**loading), reads_text=False)
     others |= {"--revision"} if options.revision else set()
     others |= {"--device-map"} if options.device_map else set()
+    others |= {"--adapter"} if options.adapters else set()
     if others:
         raise InputError(f"{min(others)} is for transformers models", f"leave out {min(others)}")
     check_options(options)

@@ -1,17 +1,24 @@
 """The files of an adapter (LoRA and its kin, as peft saves them): the base model that it changes."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from attn_cli.errors import AttnError, LoadError
-from attn_cli.kept.model_files import model_state
+from attn_cli.kept.model_files import model_state, snapshot
 from attn_cli.sources.files.json_document import read_json_document
 
 ADAPTER_FILE = "adapter_config.json"
 
 
-def is_adapter(folder: Path) -> bool:
-    """True for a folder that holds an adapter and no model of its own."""
-    return (folder / ADAPTER_FILE).is_file() and not (folder / "config.json").is_file()
+def adapter_folder(name: str, revision: str | None) -> Path | None:
+    """The folder called `name`, or that of the id in the hub's cache, if it holds an adapter and no model of its own."""
+    try:
+        path = Path(name).expanduser()
+        folder = path if path.exists() else snapshot(name, revision)
+        is_adapter = folder is not None and (folder / ADAPTER_FILE).is_file() and not (folder / "config.json").is_file()
+    except (OSError, RuntimeError, ValueError):
+        return None
+    return folder if is_adapter else None
 
 
 def base_of(folder: Path, name: str) -> str:
@@ -29,14 +36,13 @@ def base_of(folder: Path, name: str) -> str:
     return str(beside) if not Path(base).expanduser().exists() and beside.is_dir() else base
 
 
-def state_with_base(model: str, revision: str | None) -> list[object] | None:
-    """The state of a model's files as of `model_state`, with its base's for an adapter; None for an unknown one."""
-    own = model_state(model, revision)
+def state_of_all(model: str, revision: str | None, adapters: Sequence[str]) -> list[object] | None:
+    """The state of a model's files as of `model_state`, with its adapters' and its base's; None for an unknown one."""
+    own = [(model, revision), *((adapter, None) for adapter in adapters)]
     try:
-        folder = Path(model).expanduser()
-        if own is None or not is_adapter(folder):
-            return own
-        base = model_state(base_of(folder, model), revision)
-    except (OSError, RuntimeError, AttnError):
+        folder = adapter_folder(model, revision)
+        own += [] if folder is None else [(base_of(folder, model), revision)]
+    except AttnError:
         return None
-    return None if base is None else [*own, *base]
+    states = [model_state(*each) for each in own]
+    return None if None in states else states

@@ -13,6 +13,7 @@ from attn_cli.recording import Recording
 from attn_cli.recording.head import RecordedHead
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.heads.head_statistics import Heads
+from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.reducers.received import Received
 from attn_cli.summaries.report import Answer, Report
@@ -147,6 +148,8 @@ def _summaries(recording: Recording) -> list[Summary]:
     summaries = []
     for layer in recording.layers:
         masked = np.isneginf(layer.log_sums).sum(axis=-1)
-        parts = (Heads(layer.statistics, masked), Received(layer.received.astype(np.float64)))
+        unknown = np.full(layer.h, np.nan)  # of a statistic that is younger than the recording
+        statistics = {each.name: layer.statistics.get(each.name, unknown) for each in STATISTICS}
+        parts = (Heads(statistics, masked), Received(layer.received.astype(np.float64)))
         summaries.append(Summary(layer.place, layer.queries, layer.keys, layer.rule.describe(), parts))
     return summaries

@@ -16,6 +16,7 @@ MODEL = {
     "model",
     "projections",
     "revision",
+    "adapter",
     "device",
     "device_map",
     "dtype",

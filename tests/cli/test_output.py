@@ -64,7 +64,7 @@ def test_json_npz_csv_tsv_and_jsonl_hold_the_librarys_numbers() -> None:
 
 HEAD_COLUMNS = (
     "layer,head,kv_head,entropy_bits,distance,first_weight,previous_weight,self_weight,induction_weight,sink_weight,"
-    "next_weight,masked_rows"
+    "next_weight,max_score,ruled,masked_rows"
 )
 
 

@@ -16,7 +16,7 @@ from attn_cli.kernel.stats.wanted import RankedKeys, RowStats, Wanted
 
 _CELLS = 2**20  # of scores at a time: 4 MiB
 _ROWS = 128  # at a time, of a text that is more than that
-_MOMENTS = frozenset({"masked", "weight_sum", "entropy_nats", "distance"})
+_MOMENTS = frozenset({"masked", "maximum", "logsumexp", "weight_sum", "entropy_nats", "distance"})
 _SEVERAL, _ONE_EACH = ("moments", "key_sets", "vectors"), ("distance_edges", "column_sums", "tops")
 _MASKED = -1e30  # in place of a score: e to it is 0, and finite differences stay finite
 
@@ -24,7 +24,7 @@ _MASKED = -1e30  # in place of a score: e to it is 0, and finite differences sta
 def padded_stats(
     q: Array, k: Array, v: Array, rule: Rule, texts: Sequence[slice], wanted: Wanted, output: Array | None
 ) -> RowStats | None:
-    """Weight sums, entropies, distances, key sets, vectors, column sums, one list of bins and the largest weight.
+    """Moments, key sets, vectors, column sums, one list of bins and the largest weight.
 
     Of the rows of `texts`, which come first among those of q `[h, n, d]`, k `[g, n, d]`, v `[g, n, e]`; so much of the
     output is filled. None for other arrays than tensors, for what else is wanted, and for rules with a bias, a sink or
@@ -126,7 +126,8 @@ class _PaddedWalk:
             return xp.empty((*shape, *last), dtype=q.dtype, device=q.device)
 
         self.mixed, self.listed = unset(e + marks.shape[-1]), unset(self.of_lists.shape[-1])
-        self.surprise, self.largest, self.by_place = unset(), unset(), unset(len(self.edges) + 1)
+        self.surprise, self.largest, self.highest = unset(), unset(), unset()
+        self.by_place = unset(len(self.edges) + 1)
         self.top_keys = xp.empty(shape, dtype=xp.int64, device=q.device)
         self.received = np.zeros(shape)  # of keys, which come as they are in the text
 
@@ -143,6 +144,7 @@ class _PaddedWalk:
         if not live.any():
             for numbers in (self.mixed, self.listed, self.surprise, self.largest, self.by_place, self.top_keys):
                 numbers[:, texts, :, rows] = 0
+            self.highest[:, texts, :, rows] = -float("inf")
             return
         keys = slice(int(first[live].min()), int(last[live].max()))
         q, k, values = self.queries[:, texts, :, rows], self.keys[:, texts, keys], self.values[:, texts, keys]
@@ -154,6 +156,7 @@ class _PaddedWalk:
             unseen = (places < first[..., None]) | (places >= last[..., None])  # [b, r, hidden]
             columns = scores[..., hidden.start - keys.start : hidden.stop - keys.start]
             columns.masked_fill_(xp.asarray(unseen, device=q.device)[:, None], _MASKED)
+        self.highest[:, texts, :, rows] = scores.amax(-1)
         logarithms, weights = xp.log_softmax(scores, -1), xp.softmax(scores, -1)
         if not live.all():
             weights *= from_numpy(live.astype(np.float32), q)[:, None, :, None]
@@ -208,10 +211,13 @@ class _PaddedWalk:
     def stats(self) -> RowStats:
         """The statistics of all rows, in their order."""
         xp, e = namespace(self.mixed), self.e
-        keys = xp.where(self.largest > 0, self.top_keys, -1)[..., None]
+        seen = self.largest > 0
+        keys, unseen = xp.where(seen, self.top_keys, -1)[..., None], -float("inf")
         return RowStats(
             self.wanted,
-            masked=self._of_rows(self.largest == 0),
+            masked=self._of_rows(~seen),
+            maximum=self._of_rows(xp.where(seen, self.highest, unseen)),
+            logsumexp=self._of_rows(xp.where(seen, self.highest - xp.log(self.largest), unseen)),
             weight_sum=self._of_rows(self.by_place[..., -1]),
             entropy_nats=self._of_rows(self.surprise),
             distance=self._of_rows(self.by_place[..., -2]),

@@ -71,7 +71,7 @@ class BatchTargets:
         rows = self.rows
         made = HeadMeans.of([
             Alignment(rows.length, rows.length, tokens, 0, same_tokens=True, is_causal=self.is_causal,
-                      has_sink=self.learned_sink, hides=False)
+                      has_sink=self.learned_sink, shows_scores=True, hides=False)
             for tokens in rows.tokens
         ])  # fmt: skip
         begin, real = rows.begin[:, None], rows.real[:, None]

@@ -1,5 +1,8 @@
 """Bars: a number as a length."""
 
+from collections.abc import Sequence
+from math import isnan
+
 from rich.color import Color, ColorSystem
 from rich.style import Style
 from rich.text import Text
@@ -9,6 +12,7 @@ from attn_cli.views.drawing.screen import Screen
 
 _COLOR = Color.parse("#44708c")  # darker than what maps show as large
 _CYAN = 6
+_HEIGHTS = "▁▂▃▄▅▆▇█"
 _SYSTEMS = {"truecolor": ColorSystem.TRUECOLOR, "256": ColorSystem.EIGHT_BIT}
 
 
@@ -19,6 +23,23 @@ def bar(value: float, width: int, longest_value: float = 1.0) -> str:
     ('████', '', '████', '')
     """
     return "█" * round(width * value / longest_value if value > 0 and longest_value > 0 else 0)
+
+
+def course_bars(values: Sequence[float], width: int, smallest: float, largest: float) -> str:
+    """A column for each value, eight heights between both ends, a space for NaN; more than `width` are pooled.
+
+    Of several values in one column it shows the largest.
+
+    >>> course_bars([0.0, 1.0, float("nan"), 0.5], 8, 0.0, 1.0), course_bars([0, 1, 0, 0], 2, 0, 1)
+    ('▁█ ▅', '█▁')
+    """
+    step = -(-len(values) // max(width, 1))
+    columns = []
+    for start in range(0, len(values), step):
+        known = [value for value in values[start : start + step] if not isnan(value)]
+        share = (max(known) - smallest) / (largest - smallest) if known and largest > smallest else 0.0
+        columns.append(_HEIGHTS[min(7, int(8 * share))] if known else " ")
+    return "".join(columns)
 
 
 def signed_bar(value: float, width: int, longest_value: float = 1.0) -> str:

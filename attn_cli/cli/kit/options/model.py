@@ -38,6 +38,7 @@ class LoadOptions:
     """Options for loading and running a model."""
 
     revision: o.Revision = None
+    adapter: o.Adapter = None
     device: o.Device = "auto"
     device_map: o.DeviceMap = None
     dtype: o.Dtype = "auto"
@@ -66,6 +67,7 @@ class LoadOptions:
             source = open_source(
                 model,
                 revision=self.revision,
+                adapters=tuple(self.adapter or ()),
                 device=self.device,
                 device_map=self.device_map,
                 dtype=self.dtype,

@@ -163,6 +163,10 @@ Dtype = Annotated[
         metavar="DTYPE",
     ),
 ]
+Adapter = Annotated[
+    list[str] | None,
+    _model("--adapter", metavar="DIR", help="Merge an adapter (LoRA and its kin) into the model; may be repeated."),
+]
 Trust = Annotated[bool, _model("--trust-remote-code", help="Run code that comes with the model.")]
 Offline = Annotated[bool, _model("--offline", help="Never ask the hub; use what is in the cache.")]
 

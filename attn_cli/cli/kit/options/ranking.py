@@ -25,7 +25,7 @@ def ranking_of(sort: str | None, top: int | None) -> Ranking | None:
         near = get_close_matches(name, _names(), 1)
         raise InputError(f"--sort {sort!r} is not a column of this table" + (f": {near[0]}?" if near else ""),
                          f"columns: {_columns()}; - before one reverses the order")  # fmt: skip
-    return Ranking(statistic.name, _short(statistic), statistic.largest_first != turned, top)
+    return Ranking(statistic.name, statistic.heading.partition(" (")[0], statistic.largest_first != turned, top)
 
 
 def _short(statistic: Statistic) -> str:

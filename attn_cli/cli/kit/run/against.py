@@ -118,7 +118,9 @@ class AgainstOptions:
         if self.against is not None:
             return source
         model, dtype = self.against_model or options.model, self.against_dtype or options.dtype
-        other = replace(options, model=model, dtype=dtype, revision=None if self.against_model else options.revision)
+        other = replace(options, model=model, dtype=dtype)
+        if self.against_model is not None:
+            other = replace(other, revision=None, adapter=None)
         opened = other.source(**reading)
         layers = [source.planned_layers(options.selection), opened.planned_layers(options.selection)]
         if layers[0] != layers[1]:
@@ -141,7 +143,7 @@ class _Runs:
         comparison = self.comparison
         prompts = [x.read([y], self.options.pair)[0] for x, y in ((self.source, text), (self.other, other_text))]
         if self.other is not self.source:
-            _check_same_tokens(prompts[0], prompts[1], str(self.other.about["model"]))
+            check_same_tokens(prompts[0], prompts[1], str(self.other.about["model"]))
         merges = comparison.words and any(map(has_words, _streams(prompts[0])))
         displays = [prompt_in_words(prompt) if merges else prompt for prompt in prompts]
         rows: list[int] | None = None
@@ -248,7 +250,7 @@ def _streams(prompt: Prompt) -> tuple[Sequence[Token], ...]:
     return (prompt.tokens, *prompt.others.values())
 
 
-def _check_same_tokens(prompt: Prompt, other: Prompt, model: str) -> None:
+def check_same_tokens(prompt: Prompt, other: Prompt, model: str) -> None:
     """InputError where another model reads the text as other tokens."""
     ids = [[[token.id for token in tokens] for tokens in _streams(each)] for each in (prompt, other)]
     if ids[0] != ids[1]:

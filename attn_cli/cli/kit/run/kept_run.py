@@ -16,7 +16,7 @@ from attn_cli.kept.model_files import file_state, library_state
 from attn_cli.recording import Recording
 from attn_cli.recording.file import chunks
 from attn_cli.sources import Reading, is_recording, is_table
-from attn_cli.sources.adapter_files import state_with_base
+from attn_cli.sources.adapter_files import state_of_all
 from attn_cli.sources.kept_source import KeptSource
 
 MOST_BYTES = 64 * 10**6  # of a run that is kept: of its queries and keys, and of the file
@@ -73,7 +73,7 @@ def kept_run(options: TextCommandOptions | ReadOptions, reading: Reading) -> Kep
     if not is_model or options.lines or options.inputs is not None or (len(texts) != 1 and not options.without_text):
         return None
     folder = kept_folder()
-    model = None if folder is None else state_with_base(options.model, options.revision)
+    model = None if folder is None else state_of_all(options.model, options.revision, options.adapter or ())
     media = [None if file is None else file_state(file) for file in (reading.get("image"), reading.get("audio"))]
     if folder is None or model is None:
         return None

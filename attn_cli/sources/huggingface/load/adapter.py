@@ -14,38 +14,42 @@ _WEIGHTS = "adapter_model.safetensors"
 
 
 def merged(model: PreTrainedModel, origin: Origin) -> PreTrainedModel:
-    """The base model with the adapter of `origin` merged into its weights by peft; the model itself without one.
+    """The base model with the adapters of `origin` merged into its weights by peft, one after the other.
 
-    model  of the class that the adapter was trained on, or of one with the same module paths
+    model  of the class that the adapters were trained on, or of one with the same module paths
 
     Raises LoadError for an adapter that can't be merged, and for one that isn't of this model.
     """
-    if origin.adapter is None:
-        return model
+    for folder in origin.adapters:
+        model = _with(model, Path(folder), origin.name if len(origin.adapters) == 1 else folder)
+    return model
+
+
+def _with(model: PreTrainedModel, folder: Path, name: str) -> PreTrainedModel:
+    """The model with the adapter in `folder`, as errors name it, merged in."""
     import peft  # an optional package
 
-    folder = Path(origin.adapter)
-    names = _names(folder / _WEIGHTS, origin.name)
+    names = _names(folder / _WEIGHTS, name)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what differs is told below
-            adapted: Any = peft.PeftModel.from_pretrained(model, origin.adapter)
+            adapted: Any = peft.PeftModel.from_pretrained(model, str(folder))
             changed = set(peft.get_peft_model_state_dict(adapted))
     except Exception as error:  # of any type, as in `load`
-        line = f"{origin.name} doesn't fit its base model: {first_line(error)}"
+        line = f"{name} doesn't fit its base model: {first_line(error)}"
         raise LoadError(line, "--debug shows the whole story") from error
     if absent := sorted(changed - names):
         raise LoadError(
-            f"{origin.name} lacks {len(absent)} of its weights: {absent[0]}", "is it of this base model, and whole?"
+            f"{name} lacks {len(absent)} of its weights: {absent[0]}", "is it of this base model, and whole?"
         )
     if unknown := sorted(name for name in names - changed if "lora" in name):
         raise LoadError(
-            f"{origin.name} changes {len(unknown)} weights that its base lacks: {unknown[0]}",
+            f"{name} changes {len(unknown)} weights that its base lacks: {unknown[0]}",
             "is it of this base model?",
         )
     if not hasattr(adapted.base_model, "merge_and_unload"):
         kind = adapted.active_peft_config.peft_type.value
-        raise LoadError(f"{origin.name} is an adapter of type {kind}, which can't be merged", "LoRA and its kin can")
+        raise LoadError(f"{name} is an adapter of type {kind}, which can't be merged", "LoRA and its kin can")
     whole: PreTrainedModel = adapted.merge_and_unload()
     return whole
 

@@ -125,7 +125,7 @@ def load(origin: Origin, *, generates: bool = False, check: Check | None = None)
     if origin.options.device_map is None:
         model = model.to(device)
     generating = model if generates else None
-    if generates or origin.adapter is not None:
+    if generates or origin.adapters:
         model = stack_of(model, config)
     revision = None if origin.local else commit_of(origin.path, origin.options.revision)
     about = about_model(model, name=origin.name, model_type=str(config.model_type), revision=revision)
@@ -138,7 +138,7 @@ def _downloaded_config(origin: Origin) -> str:
             origin.path, "config.json", revision=origin.options.revision, local_files_only=origin.offline
         )
     except hub_errors.RemoteEntryNotFoundError as error:
-        raise LoadError(f"{origin.name} has no config.json", "is it an adapter, or a folder of .gguf files?") from error
+        raise LoadError(f"{origin.name} has no config.json", f"an adapter is read from the cache: hf download {origin.path}") from error
 
 
 def _model(origin: Origin, config: PreTrainedConfig) -> tuple[PreTrainedModel, dict[str, Any]]:
@@ -148,7 +148,7 @@ def _model(origin: Origin, config: PreTrainedConfig) -> tuple[PreTrainedModel, d
     can be loaded only as part of it, as can weights that torchao packed.
     """
     saved = saved_class(config)
-    if origin.adapter is not None and saved is not None:  # it was trained on that class, whose module paths it names
+    if origin.adapters and saved is not None:  # it was trained on that class, whose module paths it names
         return _load_class(saved, origin, config)
     try:
         model, report = _load_class(model_class(config), origin, config)

@@ -18,7 +18,7 @@ from typing import Any
 from attn_cli.errors import InputError, LoadError
 from attn_cli.kept.unpacked import UnpackedModels
 from attn_cli.selection import ALL, Selection
-from attn_cli.sources.adapter_files import ADAPTER_FILE, base_of, is_adapter
+from attn_cli.sources.adapter_files import ADAPTER_FILE, adapter_folder, base_of
 from attn_cli.sources.devices import check_names
 from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path
 from attn_cli.sources.huggingface.load.trust.configuration import check_configuration
@@ -44,6 +44,7 @@ class OriginOptions:
     trust_remote_code  whether code that comes with the model may run
     offline            whether the hub must not be asked
     reads_text         whether texts will be read, so that a tokenizer has to be there
+    adapters           folders of adapters, or ids of those in the hub's cache, that are merged in one after the other
     device_map         one of DEVICE_MAPS, or a device; spreads the weights by the package accelerate
     predicts           whether a model that has a language-model head is loaded with it
     known_texts        texts that will be read, as far as they are known
@@ -57,6 +58,7 @@ class OriginOptions:
     trust_remote_code: bool = False
     offline: bool = False
     reads_text: bool = True
+    adapters: Sequence[str] = ()
     device_map: str | None = None
     predicts: bool = False
     known_texts: Sequence[str] = ()
@@ -73,7 +75,7 @@ class Origin:
     gguf         the name of the .gguf file in the folder; None for other models
     local        whether it is on this machine and not on the hub
     hub_problem  what is wrong with the hub, as the end of a sentence; "" where it answers or wasn't asked
-    adapter      the folder of an adapter that changes the model there; None for a model as it is
+    adapters     the folders of adapters that change the model there, in their order
     """
 
     name: str
@@ -82,7 +84,7 @@ class Origin:
     gguf: str | None = None
     local: bool = True
     hub_problem: str = ""
-    adapter: str | None = None
+    adapters: tuple[str, ...] = ()
 
     @property
     def offline(self) -> bool:
@@ -120,9 +122,15 @@ def find(name: str, options: OriginOptions) -> Origin:
     check_options(options)
     origin = _locate(name, options)
     if origin.local and not origin.gguf:
-        check_folder(Path(origin.path), origin.name)
-        if is_adapter(Path(origin.path)):
-            return _with_base(origin)
+        check_folder(Path(origin.path), name)
+    folder = None if origin.gguf else adapter_folder(name, options.revision)
+    found = _checked(origin) if folder is None else _base_of(folder, origin)
+    return _adapted(found, options.adapters)
+
+
+def _checked(origin: Origin) -> Origin:
+    """The origin of a model itself, with all checks."""
+    options, name = origin.options, origin.name
     if origin.local and options.revision:
         raise InputError("--revision is for models from the hub", f"{name} is a local path")
     if origin.gguf:
@@ -157,20 +165,42 @@ def _is_installed(package: str) -> bool:
         return package in sys.modules
 
 
-def _with_base(adapter: Origin) -> Origin:
+def _base_of(folder: Path, adapter: Origin) -> Origin:
     """The origin of an adapter's base model, with the adapter; LoadError where base or peft are missing."""
-    folder, name = Path(adapter.path), adapter.name
+    name = adapter.name
+    _check_adapter(folder, name)
+    base = base_of(folder, name)
+    if adapter_folder(base, None) is not None:
+        raise LoadError(f"{name} is an adapter of an adapter ({base})", f"give the base, and both: --adapter {base}")
+    try:
+        origin = find(base, replace(adapter.options, adapters=()))
+    except LoadError as error:
+        raise LoadError(f"{name} is an adapter of {base}: {error.message}", error.hint) from error
+    return replace(origin, name=name, adapters=(str(folder),))
+
+
+def _adapted(origin: Origin, names: Sequence[str]) -> Origin:
+    """The origin with more adapters, which its name then names; LoadError for one that is none, or isn't here."""
+    for name in names:
+        folder = adapter_folder(name, None)
+        if folder is None:
+            here = expanded(name).exists()
+            raise LoadError(
+                f"--adapter {name} holds no adapter" if here else f"--adapter {name}: not here, nor in the cache",
+                f"it has no {ADAPTER_FILE}" if here else f"a folder, or an id; with a network: hf download {name}",
+            )
+        _check_adapter(folder, name)
+        short = Path(name).name
+        origin = replace(origin, name=f"{origin.name} + {short}", adapters=(*origin.adapters, str(folder)))
+    return origin
+
+
+def _check_adapter(folder: Path, name: str) -> None:
+    """Raise LoadError for a folder that may not be read, and where peft is missing."""
+    check_folder(folder, name)
     check_files(folder, name)
     if not _is_installed("peft"):
         raise LoadError(f"{name} is an adapter, which needs the package peft", "pip install 'attn-cli[adapters]'")
-    base = base_of(folder, name)
-    if kind_of_path(expanded(base), LoadError) is PathKind.FOLDER and is_adapter(expanded(base)):
-        raise LoadError(f"{name} is an adapter of an adapter ({base})", "merge that one into its base model first")
-    try:
-        origin = find(base, adapter.options)
-    except LoadError as error:
-        raise LoadError(f"{name} is an adapter of {base}: {error.message}", error.hint) from error
-    return replace(origin, name=name, adapter=str(folder))
 
 
 def _check_cached(origin: Origin) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from attn_cli.call import Call
 from attn_cli.prompt import Token
 from attn_cli.summaries.calls.hidden_keys import hidden_keys
+from attn_cli.summaries.calls.in_words import InWords
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,6 +20,7 @@ class Alignment:
     same_tokens  whether the queries are keys too; not so in cross-attention
     is_causal    whether no query may attend to a key after itself
     has_sink     whether a learned sink takes a share of every row
+    shows_scores whether scores are the model's own: not of weights alone, nor of words
     hides        whether some keys are hidden, so that what a row gives to them is missing from its sum
     """
 
@@ -29,6 +31,7 @@ class Alignment:
     same_tokens: bool
     is_causal: bool
     has_sink: bool
+    shows_scores: bool
     hides: bool
 
     @classmethod
@@ -37,7 +40,11 @@ class Alignment:
         offset = call.m - call.n
         same_tokens = call.place.stream != "cross"
         has_sink = call.rule.sink is not None
-        return cls(call.n, call.m, call.keys, offset, same_tokens, call.is_causal, has_sink, bool(hidden_keys(call)))
+        shows_scores = call.shows_scores and not isinstance(call, InWords)
+        return cls(
+            call.n, call.m, call.keys, offset, same_tokens, call.is_causal, has_sink, shows_scores,
+            bool(hidden_keys(call)),
+        )  # fmt: skip
 
     @property
     def is_partial(self) -> bool:

@@ -82,8 +82,8 @@ class HeadMeans:
 
     def wanted(self, rows: Rows = None) -> Wanted:
         """The row statistics from which the heads' are made."""
-        moments = [each.moment for each, missing in self.unknown.items() if each.moment and not missing.all()]
-        return Wanted(rows, ("masked", "weight_sum", *moments), tuple(self.keys.values()))
+        names = [name for each, missing in self.unknown.items() for name in each.moments if not missing.all()]
+        return Wanted(rows, ("masked", "weight_sum", *dict.fromkeys(names)), tuple(self.keys.values()))
 
     def means(self, of_rows: HeadRows) -> dict[str, np.ndarray]:
         """Every statistic by its name `[h, texts]`, NaN for texts without it."""

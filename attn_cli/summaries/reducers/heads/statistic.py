@@ -80,6 +80,25 @@ class HeadRows:
             return np.zeros_like(self.weight_sum)
         return np.where(self.live, 1 - self.weight_sum - self.hidden, 0.0)
 
+    @cached_property
+    def maximum(self) -> np.ndarray:
+        """The largest score of every row `[h, n]`, -inf in rows that may attend to nothing."""
+        return np.where(self.live, self._moment("maximum"), -np.inf)
+
+    @cached_property
+    def peak(self) -> np.ndarray:
+        """The largest weight of every row `[h, n]`, of what is left of it where rows are rescaled."""
+        exponents = np.full(self.live.shape, -np.inf)
+        np.subtract(self._moment("maximum"), self._moment("logsumexp"), out=exponents, where=self.live)
+        peak = np.exp(exponents)
+        return renormalised(peak, self.weight_sum) if self.rescaled else peak
+
+    def largest(self, values: np.ndarray) -> np.ndarray:
+        """The largest of `values` `[h, n]` in each text, `[h, texts]`."""
+        if len(self.texts.texts) == 1:
+            return values.max(axis=-1, keepdims=True, initial=-np.inf)
+        return np.maximum.reduceat(values, self.texts.starts, axis=-1)
+
     def total(self, values: np.ndarray) -> np.ndarray:
         """The sum of `values` `[h, n]` over the rows of each text, `[h, texts]`."""
         if len(self.texts.texts) == 1:
@@ -105,17 +124,17 @@ class HeadRows:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Statistic(ABC):
-    """One number per head, a mean over queries; NaN, and null in JSON, where a call has no such number.
+    """One number per head, a mean over queries or the largest of them; NaN, and null in JSON, where a call has no such number.
 
     name     what Python, machine output and schemas call it
-    unit     "bits", "tokens" or "weight"
+    unit     "bits", "tokens", "score" or "weight"
     heading  of its column in a table
     digits   after the point, in a table
     caption  what the line below a table says of the column; {unit} stands for token or word
     meaning  what the JSON Schema says
     minimum  of the JSON Schema, None for none
     nothing  a table without any other value leaves the column out; None: the column always stays
-    moment   of `RowStats`, which it is the mean of; "" for none
+    moments  of `RowStats`, which it is made of
     cell     whose weight it is the mean of; None for none
     largest_first  whether heads with large values come first where a table is sorted by it
     """
@@ -128,7 +147,7 @@ class Statistic(ABC):
     meaning: str
     minimum: float | None = None
     nothing: float | None = None
-    moment: str = ""
+    moments: tuple[str, ...] = ()
     cell: Cell | None = None
     largest_first: bool = True
 
@@ -142,7 +161,7 @@ class Statistic(ABC):
 
     @abstractmethod
     def finish(self, rows: HeadRows) -> np.ndarray:
-        """The statistic `[h, texts]` of rows that have its `moment`, and the key of its `cell`."""
+        """The statistic `[h, texts]` of rows that have its `moments`, and the key of its `cell`."""
 
     def says_nothing(self, values: np.ndarray) -> bool:
         """True if the statistic is `nothing` for every head: then a table leaves its column out."""

@@ -16,6 +16,7 @@ from attn_cli.summaries.reducers.heads.alignment import Alignment
 from attn_cli.summaries.reducers.heads.keys import Diagonal, FixedKey, KeyOfRow
 from attn_cli.summaries.reducers.heads.statistic import CellWeight, HeadRows, Statistic
 
+RULES = 0.95  # of a row's weight
 _BITS_PER_NAT = float(1 / np.log(2))
 
 
@@ -23,7 +24,7 @@ _BITS_PER_NAT = float(1 / np.log(2))
 class Entropy(Statistic):
     """The mean of -log2 w over a row's weights w; a learned sink counts as a key, and so do hidden keys together."""
 
-    moment: str = "entropy_nats"
+    moments: tuple[str, ...] = ("entropy_nats",)
 
     def finish(self, rows: HeadRows) -> np.ndarray:
         """The mean of the rows' entropies, in bits."""
@@ -44,7 +45,7 @@ def _times_log(values: np.ndarray) -> np.ndarray:
 class Distance(Statistic):
     """The mean of |i - j| over a row's weights."""
 
-    moment: str = "distance"
+    moments: tuple[str, ...] = ("distance",)
 
     def exists(self, alignment: Alignment) -> bool:
         """Not in cross-attention."""
@@ -107,6 +108,37 @@ class NextWeight(CellWeight):
         """The mean of the cells, NaN if all of them in all heads are 0."""
         cells = rows.on(self.cell)
         return np.where(rows.total(cells != 0).any(axis=0), rows.mean(cells), np.nan)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MaxScore(Statistic):
+    """The largest score of all rows, as the softmax gets it: scaled, capped, with its bias."""
+
+    moments: tuple[str, ...] = ("maximum",)
+
+    def exists(self, alignment: Alignment) -> bool:
+        """Not of weights alone, nor with keys hidden, of which the largest is not told apart."""
+        return alignment.shows_scores and not alignment.hides
+
+    def finish(self, rows: HeadRows) -> np.ndarray:
+        """The largest score; NaN where no row may attend to anything."""
+        largest = rows.largest(rows.maximum)
+        return np.where(rows.live_rows > 0, largest, np.nan)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Ruled(Statistic):
+    """The share of rows in which one key has nearly all weight."""
+
+    moments: tuple[str, ...] = ("maximum", "logsumexp")
+
+    def exists(self, alignment: Alignment) -> bool:
+        """Not with keys hidden, of which the largest is not told apart."""
+        return not alignment.hides
+
+    def finish(self, rows: HeadRows) -> np.ndarray:
+        """The share among the rows that may attend to anything."""
+        return rows.total(rows.peak >= RULES) / np.maximum(rows.live_rows, 1)
 
 
 STATISTICS: tuple[Statistic, ...] = (
@@ -176,5 +208,23 @@ STATISTICS: tuple[Statistic, ...] = (
         "or no query may attend to what follows it",
         nothing=math.nan,
         cell=Diagonal(-1),
+    ),
+    MaxScore(  # which grows where training becomes unstable (QK-clip, QK-norm)
+        name="max_score",
+        unit="score",
+        heading="max score",
+        digits=1,
+        caption="the largest score of all queries",
+        meaning="largest score before the softmax, over all queries; null where weights alone are seen, or keys hidden",
+    ),
+    Ruled(  # entropy collapse
+        name="ruled",
+        unit="weight",
+        heading="ruled",
+        digits=2,
+        caption=f"share of queries with one key of {RULES} or more",
+        meaning=f"share of queries whose largest weight is {RULES} or more; null where keys are hidden",
+        minimum=0.0,
+        nothing=0.0,
     ),
 )

@@ -12,7 +12,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from attn_cli.errors import ExitCode
-from attn_cli.sources.adapter_files import state_with_base
+from attn_cli.sources.adapter_files import state_of_all
 from tests.program import attn, refused
 from tests.sources.huggingface.folders import linked
 
@@ -49,13 +49,73 @@ def test_an_adapter_is_its_base_model_with_its_weights(adapter: Path, tmp_path: 
     assert np.abs(found - plain.numpy()).max() > 0.01
 
 
+def weights_of(*words: str | Path, file: Path) -> np.ndarray:
+    run = attn("matrix", "the river bank", *words, "-l", "0-5", "-q", "-o", file, "--force")
+    assert run.code == 0, run.errors
+    found: np.ndarray = np.load(file)["weights"]
+    return found
+
+
+def test_adapters_are_merged_one_after_the_other(adapter: Path, tmp_path: Path) -> None:
+    """The second is the first with other weights, so that both together are the sum of both changes."""
+    base, file, second = tmp_path / "base", tmp_path / "w.npz", tmp_path / "second"
+    linked(adapter, second)
+    weights = {name: x.flip(-1).contiguous() for name, x in load_file(adapter / "adapter_model.safetensors").items()}
+    (second / "adapter_model.safetensors").unlink()
+    save_file(weights, second / "adapter_model.safetensors")
+    plain, one = weights_of("-m", base, file=file), weights_of("-m", base, "--adapter", adapter, file=file)
+    np.testing.assert_array_equal(one, weights_of("-m", adapter, file=file))
+    both = weights_of("-m", base, "--adapter", adapter, "--adapter", second, file=file)
+    np.testing.assert_array_equal(both, weights_of("-m", adapter, "--adapter", second, file=file))
+    changed = transformers.AutoModel.from_pretrained(base, attn_implementation="eager")
+    for folder in (adapter, second):
+        changed = peft.PeftModel.from_pretrained(changed, folder).merge_and_unload()
+    with torch.no_grad():
+        inputs = transformers.AutoTokenizer.from_pretrained(base)("the river bank", return_tensors="pt")
+        expected = torch.stack(changed(**inputs, output_attentions=True).attentions)[:, 0]
+    np.testing.assert_allclose(both, expected, atol=1e-5)
+    assert min(np.abs(x - y).max() for x, y in ((one, plain), (both, one))) > 0.01
+
+
+def test_what_an_adapter_changes_is_one_line(adapter: Path, tmp_path: Path) -> None:
+    base = tmp_path / "base"
+    run = attn("heads", "the river bank", "-m", base, "--adapter", adapter, "--against-model", base, "--json")
+    assert run.json["source"]["model"] == f"{base} + lora"
+    assert max(row["change"] for row in run.json["result"]["head_changes"]) > 0.01
+
+
+def test_an_adapter_on_the_hub_is_read_from_the_cache(
+    adapter: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit, repository = "0123456789abcdef" * 2 + "01234567", tmp_path / "hub" / "models--me--lora"
+    (repository / "snapshots").mkdir(parents=True)
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text(commit)
+    edited(adapter, base_model_name_or_path=str(tmp_path / "base"))
+    adapter.rename(repository / "snapshots" / commit)
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    file = tmp_path / "w.npz"
+    merged = weights_of("-m", "me/lora", file=file)
+    np.testing.assert_array_equal(weights_of("-m", tmp_path / "base", "--adapter", "me/lora", file=file), merged)
+    run = attn("heads", "a bank", "-m", tmp_path / "base", "--adapter", "me/other")
+    refused(run, ExitCode.LOAD, "--adapter me/other: not here, nor in the cache")
+
+
+def test_an_option_without_an_adapter_is_refused(tmp_path: Path, minilm_folder: Path) -> None:
+    run = attn("heads", "a bank", "-m", minilm_folder, "--adapter", tmp_path)
+    refused(run, ExitCode.LOAD, "holds no adapter")
+    refused(attn("heads", "a bank", "--adapter", tmp_path), ExitCode.USAGE, "--adapter is for models, and toy is none")
+
+
 def test_a_changed_base_is_another_model_for_kept_runs(adapter: Path, tmp_path: Path) -> None:
-    before = state_with_base(str(adapter), None)
+    base = str(tmp_path / "base")
+    before, plain = state_of_all(str(adapter), None, ()), state_of_all(base, None, ())
+    assert state_of_all(base, None, (str(adapter),)) not in (before, plain)
     (tmp_path / "base" / "new.txt").write_text("x")
     assert before is not None
-    assert state_with_base(str(adapter), None) != before
+    assert state_of_all(str(adapter), None, ()) != before
     edited(adapter, base_model_name_or_path="")
-    assert state_with_base(str(adapter), None) is None
+    assert state_of_all(str(adapter), None, ()) is None
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,12 @@ from attn_cli.kernel.definition.mask import Mask
 from attn_cli.kernel.definition.masks import Causal, Given, Open, Window
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Token
+from attn_cli.summaries.calls.in_words import InWords
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
 from attn_cli.summaries.reducers.heads.keys import Diagonal, FixedKey
 from attn_cli.summaries.reducers.heads.statistic import CellWeight
-from attn_cli.summaries.reducers.heads.statistics import STATISTICS
+from attn_cli.summaries.reducers.heads.statistics import RULES, STATISTICS
 from tests.strategies import Problem, problems
 from tests.summaries.reducers.heads.by_hand import Row, heads_of, mean_over_rows
 from tests.summaries.test_laws import CLOSE, attended, call_of
@@ -41,12 +42,13 @@ OF_ROW: dict[str, Callable[[Row], float]] = {
     "self_weight": lambda row: row.at(row.query),
     "sink_weight": lambda row: row.sink,
     "next_weight": lambda row: row.at(row.query + 1),
+    "ruled": lambda row: float(row.weights.max() >= RULES),
 }
 OF_TWO_SIDES = ("distance", "previous_weight", "self_weight", "next_weight")  # of queries that are keys, too
 
 
 def test_each_statistic_is_held_against_numpy() -> None:
-    assert {*OF_ROW, "induction_weight"} == set(NAMES)
+    assert {*OF_ROW, "induction_weight", "max_score"} == set(NAMES)
 
 
 @pytest.mark.parametrize("name", OF_ROW)
@@ -90,6 +92,22 @@ def test_induction_is_the_weight_on_what_followed_the_same_token_before(tensors:
             cells.append(weights[:, i, earlier[-1] + 1])
     assert 10 < len(cells) < 23
     np.testing.assert_allclose(heads.induction_weight, np.mean(cells, axis=0), **CLOSE)
+
+
+@given(problem=problems(), tensors=st.booleans())
+def test_the_largest_score_is_that_of_all_rows(problem: Problem, tensors: bool) -> None:
+    expected = attended(problem).scores.max(axis=(-2, -1))
+    expected = np.where(np.isneginf(expected), np.nan, expected)
+    np.testing.assert_allclose(heads_of(problem, tensors=tensors).max_score, expected, **CLOSE)
+
+
+def test_of_weights_alone_there_is_no_largest_score() -> None:
+    words = tuple(Token(i, f"t{i}", start=i, end=i + 1) for i in range(4))
+    call = replace(call_of(Problem(*np.ones((3, 2, 4, 3)), Rule(1.0)), tensors=False), queries=words, keys=words)
+    heads = reduce(InWords(call), HeadStatistics()).part(Heads)
+    assert heads is not None
+    assert np.isnan(heads.max_score).all()
+    assert heads.ruled.tolist() == [0.0, 0.0]
 
 
 def test_induction_of_a_text_without_repeats_is_unknown() -> None:

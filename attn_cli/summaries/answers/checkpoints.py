@@ -1,0 +1,99 @@
+"""attn heads --over: a number of every head through the checkpoints of a training run."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from attn_cli.summaries.call_fields import HEAD, LAYER
+from attn_cli.summaries.fields import COUNT, NUMBER, POSITIVE, TEXT, Field, Rows, each, made
+from attn_cli.summaries.ranking import Ranking
+from attn_cli.summaries.report import Answer
+
+
+class HeadKey(NamedTuple):
+    """A head of a call: `call` counts the runs of its module in one pass."""
+
+    stream: str
+    layer: int
+    head: int
+    call: int = 0
+
+
+class Course(NamedTuple):
+    """A head and its number at each checkpoint, NaN where it has none."""
+
+    key: HeadKey
+    values: tuple[float, ...]
+
+    @property
+    def moved(self) -> float:
+        """The largest of its numbers less the smallest; NaN if it has none."""
+        known = [value for value in self.values if not np.isnan(value)]
+        return max(known) - min(known) if known else float("nan")
+
+
+_HEAD = (
+    Field("stream", TEXT, "which attention of the model it is", "key.stream"),
+    Field("layer", LAYER.type, LAYER.meaning, "key.layer"),
+    Field("head", HEAD.type, HEAD.meaning, "key.head"),
+    Field("call", COUNT, "which run of its module in a pass", "key.call"),
+)
+FIELDS = (
+    Field("column", TEXT, "the number that is followed, by its name in attn heads --json"),
+    Field("checkpoints", each(TEXT), "the models, in the order in which they are compared", lambda x: list(x.models)),
+    Field("heads", Rows((
+        *_HEAD,
+        Field("moved", POSITIVE, "largest of its values less the smallest"),
+        Field("values", each(NUMBER), "its number at each checkpoint", lambda course: list(course.values)),
+    )), "those that move most first", "listed"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoints(Answer):
+    """The courses of heads through the models, of the number that is called `column`.
+
+    count        how many heads are listed; None for all
+    still_first  whether those that move least come first
+    """
+
+    name: ClassVar[str] = "checkpoints"
+    fields: ClassVar[Sequence[Field]] = FIELDS
+
+    models: tuple[str, ...]
+    column: str
+    courses: tuple[Course, ...]
+    count: int | None = None
+    still_first: bool = False
+
+    @cached_property
+    def listed(self) -> list[Course]:
+        """The heads in the order and number that were asked for."""
+        return Ranking("moved", "move", not self.still_first, self.count).of(self.courses, lambda course: course.moved)
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The models' names without the folder that all lie in."""
+        names = [Path(model).name for model in self.models]
+        return names if len(set(names)) == len(names) else list(self.models)
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """A row for each listed head and checkpoint."""
+        for course in self.listed:
+            head = made(_HEAD, course)
+            for name, value in zip(self.models, course.values, strict=True):
+                yield {"checkpoint": name, **head, self.column: value}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """`values` `[heads, checkpoints]` of the listed heads, and the place of each."""
+        return {
+            "checkpoints": np.array(self.models),
+            "streams": np.array([course.key.stream for course in self.listed]),
+            "layers": np.array([course.key.layer for course in self.listed]),
+            "heads": np.array([course.key.head for course in self.listed]),
+            "values": np.array([course.values for course in self.listed]),
+        }
