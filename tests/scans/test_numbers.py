@@ -92,7 +92,8 @@ def test_they_are_the_means_of_what_every_text_gives(scanned: tuple[Path, ModelS
             wanted = [known.mean(), known.var(ddof=1), known.min(), known.max(), np.median(known)]
             names = ("mean", "variance", "minimum", "maximum", "q50")
             np.testing.assert_allclose([row[name] for name in names[:4]], wanted[:4], rtol=1e-5, atol=2e-6)
-            assert known.min() <= row["q50"] <= known.max()
+            rounding = 1e-5 * np.abs(known).max()  # of scores, in the order of sums of a batch
+            assert known.min() - rounding <= row["q50"] <= known.max() + rounding
     for row in table(folder, "kinds"):
         number = [kind.name for kind in KINDS].index(row["kind"])
         of_all = judged([text for part in kinds[row["layer"]] for text in part.texts], by_share=True)

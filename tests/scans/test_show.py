@@ -128,7 +128,7 @@ def test_50_texts_equal_plain_sums_of_what_attn_heads_prints(tmp_path: Path) -> 
             variance = sum((value - mean) ** 2 for value in values) / (len(values) - 1)
             wanted = [mean, variance, min(values), max(values)]
             found = [row[name] for name in ("mean", "variance", "minimum", "maximum")]
-            assert found == pytest.approx(wanted, abs=2e-6, rel=1e-6)
+            assert found == pytest.approx(wanted, abs=2e-6, rel=3e-6)  # scores have sizes of 10
             compared += 1
     assert compared >= len(NAMES) - 2
 
@@ -236,7 +236,10 @@ def test_pieces_of_long_documents_are_printed_as_the_model_read_them(tmp_path: P
 def test_scans_of_documents_alike_do_not_differ(scans: Scans) -> None:
     result = strict_json(show(scans, "--against", str(scans["alike"].folder), "--json"))["result"]
     assert (result["differ"], result["compared"]) == (0, len(result["differences"]))
-    assert result["compared"] == 72 * (len(NAMES) - 1)  # no head has weight on a learned sink
+    rows = [row for name in ("one", "alike") for row in scans[name].results.table("statistics").to_pylist()]
+    varies = {(row["layer"], row["head"], row["statistic"]) for row in rows if row["variance"]}
+    assert result["compared"] == len(varies)
+    assert {name for _, _, name in varies} == {*NAMES} - {"sink_weight"}  # no head has weight on a learned sink
 
 
 def test_the_same_documents_are_held_against_themselves(scans: Scans, tmp_path: Path) -> None:
@@ -259,6 +262,9 @@ def test_the_same_documents_are_held_against_themselves(scans: Scans, tmp_path: 
         known = one.count > 0
         apart, freedom = (two.total - one.total)[known], known.sum() - 1
         error = apart.std(ddof=1) / np.sqrt(freedom + 1)
+        if not apart.any():  # of a key that rules as many rows of every line
+            assert (each.difference, each.p_value) == (0.0, 1.0)
+            continue
         assert each.difference == pytest.approx(apart.mean(), abs=1e-9)
         assert each.p_value == pytest.approx(float(two_sided_p(apart.mean() / error, freedom)), rel=1e-4, abs=1e-12)
         if freedom == 49:

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 import transformers
+from torch import nn
 from packaging.version import Version
 from torch.nn.attention import flex_attention
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -56,6 +57,7 @@ __all__ = [
     "processor_parts",
     "sdpa_mask",
     "set_attention_name",
+    "tensor_parallel_place",
     "tree_map",
     "wrapper_subclass",
 ]
@@ -216,3 +218,15 @@ def processor_parts() -> tuple[MutableMapping[str, Any], MutableMapping[str, Any
     loaders: MutableMapping[str, Any] = processing_utils.MODALITY_TO_AUTOPROCESSOR_MAPPING._MAPPING_NAMES
     kinds: MutableMapping[str, Any] = processing_utils.MODALITY_TO_BASE_CLASS_MAPPING
     return loaders, kinds
+
+
+def tensor_parallel_place(model: nn.Module) -> tuple[int, int]:
+    """The number of this process among those that share each layer of a model, and how many: `_tp_size`, `_device_mesh`.
+
+    Where they are gone heads are numbered from 0 in each process.
+    """
+    ranks, mesh = getattr(model, "_tp_size", None) or 1, getattr(model, "_device_mesh", None)
+    if ranks == 1 or mesh is None:
+        return 0, 1
+    names = mesh.mesh_dim_names
+    return int(mesh.get_local_rank("tp" if names and "tp" in names else None)), int(ranks)

@@ -162,6 +162,6 @@ def heads_table(rows: Sequence[HeadRow], screen: Screen, unit: str = "token", ke
     yield table
     legend = "left: weight on keys that are not hidden · " if "left" in lead else ""
     if missing:
-        yield packed_text(["no room for:", *reversed(missing)], screen, DIM, between=" ")
+        yield packed_text([f"no room for: {', '.join(reversed(missing))}"], screen, DIM)
     means = legend + "means over queries: " + ", ".join(column.caption for column in columns).format(unit=unit)
     yield Text("\n".join(wrap(means, screen.width, break_on_hyphens=False)), DIM)

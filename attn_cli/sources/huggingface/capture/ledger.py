@@ -12,6 +12,7 @@ from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.anatomy.configuration import configuration_of
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace, ModulePlaces, are_nested
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
+from attn_cli.sources.huggingface.capture.head_shard import HeadShard
 from attn_cli.sources.huggingface.known_types import type_of
 
 
@@ -33,12 +34,14 @@ class LedgerEntry(NamedTuple):
     blocks       how many blocks its stream has
     is_selected  whether its layer is selected
     is_last      whether the pass may stop with it; its output is then unused
+    shard        which of the layer's heads are computed here
     """
 
     place: Place
     blocks: int
     is_selected: bool
     is_last: bool
+    shard: HeadShard = HeadShard()
 
 
 class Ledger:
@@ -114,7 +117,8 @@ class Ledger:
         self.blocks[place.stream] = place.blocks
         is_last = bool(self._runs_needed) and self._ends_with_call and self._is_done()
         return LedgerEntry(
-            Place(place.layer, place.path, (), (), place.stream, way=way), place.blocks, self._selects(place), is_last
+            Place(place.layer, place.path, (), (), place.stream, way=way), place.blocks, self._selects(place), is_last,
+            HeadShard.of(self._model, module),
         )
 
     def record_unseen(self, module: nn.Module) -> None:

@@ -140,6 +140,10 @@ class Ruled(Statistic):
         """The share among the rows that may attend to anything."""
         return rows.total(rows.peak >= RULES) / np.maximum(rows.live_rows, 1)
 
+    def says_nothing(self, values: np.ndarray) -> bool:
+        """True if no key rules any row, as far as that is known."""
+        return not np.nan_to_num(values).any()
+
 
 STATISTICS: tuple[Statistic, ...] = (
     Entropy(
@@ -216,6 +220,7 @@ STATISTICS: tuple[Statistic, ...] = (
         digits=1,
         caption="the largest score of all queries",
         meaning="largest score before the softmax, over all queries; null where weights alone are seen, or keys hidden",
+        nothing=math.nan,
     ),
     Ruled(  # entropy collapse
         name="ruled",
@@ -225,6 +230,5 @@ STATISTICS: tuple[Statistic, ...] = (
         caption=f"share of queries with one key of {RULES} or more",
         meaning=f"share of queries whose largest weight is {RULES} or more; null where keys are hidden",
         minimum=0.0,
-        nothing=0.0,
     ),
 )
