@@ -4,7 +4,8 @@
 
 prints a row for each: the largest difference of any attention weight from eager's on the same folder, that from the
 weights unpacked by hand where the format is written here, and the processor time against the plain pass. Packages that
-pack weights aren't in the tests' environment: put them on PYTHONPATH. Of what isn't there the row says how attn refuses.
+pack weights aren't in the tests' environment: put them on PYTHONPATH. The row of one that isn't there says how attn
+refuses.
 """
 
 import statistics
@@ -268,7 +269,9 @@ def _row(packing: Packing) -> str:
             words = error.message.replace(folder, "MODEL")
             return f"| {packing.name} | refused: {words}; {error.hint} | | |"
         except Exception as error:  # of the package, while it packs
-            return f"| {packing.name} | not packed here: {type(error).__name__}: {str(error).splitlines()[0][:90]} | | |"
+            return (
+                f"| {packing.name} | not packed here: {type(error).__name__}: {str(error).splitlines()[0][:90]} | | |"
+            )
 
 
 def main() -> None:

@@ -77,7 +77,9 @@ def heads(
         others = {"--words": words, "--kinds": kinds, "--seed": seed is not None, "--against": against.any}
         ranking = ranking_of(sort or "entropy", top)
         assert ranking is not None
-        return run_over(options, replace(ranking, largest_first=not (sort or "").startswith("-")), others | hiding.given)
+        return run_over(
+            options, replace(ranking, largest_first=not (sort or "").startswith("-")), others | hiding.given
+        )
     if against.requested({"--kinds": kinds} | hiding.given):
         comparison = AgainstCommand(
             "head_changes",

@@ -11,7 +11,7 @@ ADAPTER_FILE = "adapter_config.json"
 
 
 def adapter_folder(name: str, revision: str | None) -> Path | None:
-    """The folder called `name`, or that of the id in the hub's cache, if it holds an adapter and no model of its own."""
+    """The folder called `name`, or of the id in the hub's cache, that holds an adapter and no model, or None."""
     try:
         path = Path(name).expanduser()
         folder = path if path.exists() else snapshot(name, revision)
@@ -45,4 +45,4 @@ def state_of_all(model: str, revision: str | None, adapters: Sequence[str]) -> l
     except AttnError:
         return None
     states = [model_state(*each) for each in own]
-    return None if None in states else states
+    return None if None in states else [*states]

@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 import transformers
-from torch import nn
 from packaging.version import Version
+from torch import nn
 from torch.nn.attention import flex_attention
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
@@ -221,9 +221,9 @@ def processor_parts() -> tuple[MutableMapping[str, Any], MutableMapping[str, Any
 
 
 def tensor_parallel_place(model: nn.Module) -> tuple[int, int]:
-    """The number of this process among those that share each layer of a model, and how many: `_tp_size`, `_device_mesh`.
+    """The number of this process among those that share each layer of a model, and how many they are.
 
-    Where they are gone heads are numbered from 0 in each process.
+    It is read from `_tp_size` and `_device_mesh`. Where they are gone heads are numbered from 0 in each process.
     """
     ranks, mesh = getattr(model, "_tp_size", None) or 1, getattr(model, "_device_mesh", None)
     if ranks == 1 or mesh is None:

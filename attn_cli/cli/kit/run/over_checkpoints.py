@@ -1,6 +1,5 @@
 """--over: a number of every head through the checkpoints that --model matches, one after the other."""
 
-import glob
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -25,7 +24,9 @@ from attn_cli.views.view import no_recording
 
 def checkpoints_of(pattern: str) -> list[str]:
     """The paths that match `pattern`, in the order of the numbers in their names; InputError for fewer than two."""
-    found = sorted(glob.glob(str(Path(pattern).expanduser())), key=_by_numbers)
+    path = Path(pattern).expanduser()
+    within = path.relative_to(path.anchor)
+    found = sorted(map(str, Path(path.anchor).glob(str(within))), key=_by_numbers) if within.parts else []
     if len(found) < 2:
         raise InputError(
             f"--over follows a number through several models, and --model {pattern} matches {len(found)}",

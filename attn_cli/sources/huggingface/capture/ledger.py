@@ -117,7 +117,10 @@ class Ledger:
         self.blocks[place.stream] = place.blocks
         is_last = bool(self._runs_needed) and self._ends_with_call and self._is_done()
         return LedgerEntry(
-            Place(place.layer, place.path, (), (), place.stream, way=way), place.blocks, self._selects(place), is_last,
+            Place(place.layer, place.path, (), (), place.stream, way=way),
+            place.blocks,
+            self._selects(place),
+            is_last,
             HeadShard.of(self._model, module),
         )
 

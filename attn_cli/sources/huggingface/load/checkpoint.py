@@ -138,7 +138,9 @@ def _downloaded_config(origin: Origin) -> str:
             origin.path, "config.json", revision=origin.options.revision, local_files_only=origin.offline
         )
     except hub_errors.RemoteEntryNotFoundError as error:
-        raise LoadError(f"{origin.name} has no config.json", f"an adapter is read from the cache: hf download {origin.path}") from error
+        raise LoadError(
+            f"{origin.name} has no config.json", f"an adapter is read from the cache: hf download {origin.path}"
+        ) from error
 
 
 def _model(origin: Origin, config: PreTrainedConfig) -> tuple[PreTrainedModel, dict[str, Any]]:

@@ -124,7 +124,7 @@ class HeadRows:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Statistic(ABC):
-    """One number per head, a mean over queries or the largest of them; NaN, and null in JSON, where a call has no such number.
+    """One number per head, a mean over queries or the largest of them; NaN, null in JSON, where a call has none.
 
     name     what Python, machine output and schemas call it
     unit     "bits", "tokens", "score" or "weight"

@@ -1,6 +1,6 @@
 """One of several processes that share a tiny model by tensor parallelism: what capture sees there, as lines of JSON.
 
-    torchrun --nproc-per-node 2 one_rank.py FOLDER OUT
+torchrun --nproc-per-node 2 one_rank.py FOLDER OUT
 """
 
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from transformers import AutoModelForCausalLM
 
-from attn_cli import HeadStatistics, Heads, capture, reduce
+from attn_cli import Heads, HeadStatistics, capture, reduce
 from attn_cli.call import Call
 from attn_cli.selection import ALL, Selection
 
