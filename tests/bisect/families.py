@@ -141,6 +141,7 @@ MISTAKES: dict[str, Plan] = {
     "softcap-uninvited": lambda s: s.softcap == 0,
     "window-wide": lambda s: any(s.windows),
     "window-narrow": lambda s: any(s.windows),
+    "window-of-other-layers": lambda s: any(s.windows) and not all(s.windows),
     "qk-norm-missing": lambda s: s.qk_norm,
     "qk-norm-after-rotary": lambda s: s.qk_norm,
     "qkv-order": lambda s: True,

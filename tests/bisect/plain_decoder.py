@@ -219,6 +219,8 @@ class Port:
         if self.has("causal-blocks-diagonal"):
             seen &= (j < i) | (i == 0)
         window = s.windows[layer] if s.windows else 0
+        if self.has("window-of-other-layers"):
+            window = max(s.windows)
         if window and not self.has("window-missing"):
             window += self.has("window-wide") - self.has("window-narrow")
             seen &= i - j < window

@@ -25,6 +25,7 @@ def test_a_right_port_is_equal(family: str) -> None:
         ("qwen3", ("qk-norm-after-rotary",), "float32"),
         ("llama", ("norms-behind",), "float32"),
         ("mixtral", ("experts-next",), "bfloat16"),
+        ("gemma2", ("window-of-other-layers",), "float32"),
         ("gpt2", ("tokens+1", "norm-kind"), "float32"),
         ("gpt2", ("mask-missing", "heads-joined-by-reshape"), "float32"),
         ("gpt_neox", ("scale-of-width", "norm-kind"), "float32"),

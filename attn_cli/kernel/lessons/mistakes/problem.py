@@ -34,6 +34,7 @@ class Problem:
     rotation      the rotary positions of q and k; None: not rotated, or as `turning` says
     turning       the pairs and angles by which a model turned q and k; None where that is not a model's
     other_angles  what a model's settings say that its angles could be mistaken for
+    other_window  the window of the model's other layers; None where none has one
     """
 
     q: np.ndarray
@@ -44,6 +45,7 @@ class Problem:
     rotation: Rotation | None = None
     turning: Turning | None = None
     other_angles: Sequence[OtherAngles] = ()
+    other_window: int | None = None
 
     @cached_property
     def right(self) -> Attention:

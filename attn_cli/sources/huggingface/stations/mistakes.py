@@ -15,6 +15,7 @@ from attn_cli.kernel.lessons.mistakes.register import REGISTER, Mistake, Problem
 from attn_cli.kernel.lessons.mistakes.rotary import rotary_mistakes
 from attn_cli.kernel.lessons.mistakes.tiles import tile_mistakes
 from attn_cli.model.stations import PlantedMistake
+from attn_cli.sources.huggingface.anatomy.configuration import text_configuration
 from attn_cli.sources.huggingface.capture.attend import Products
 from attn_cli.sources.huggingface.stations.attention import Attended
 from attn_cli.sources.huggingface.stations.other_angles import other_angles
@@ -26,7 +27,9 @@ def problem_of(config: PreTrainedConfig, layer: int, qkv: Products, rule: Rule, 
     """The problem of one text's products `[h, n, d]`."""
     q, k, v = (to_numpy(x) for x in qkv)
     angles = other_angles(config, layer, len(turning.first), q.shape[-1])
-    return Problem(q, k, v, rule, q.shape[0] * q.shape[-1], None, turning, angles)
+    window = getattr(text_configuration(config), "sliding_window", None)
+    other_window = window if isinstance(window, int) and window > 0 else None
+    return Problem(q, k, v, rule, q.shape[0] * q.shape[-1], None, turning, angles, other_window)
 
 
 def attention_mistakes(problem: Problem) -> Iterator[PlantedMistake]:
