@@ -15,7 +15,8 @@ NO_HEAD = "no head stands out"
 
 
 def with_one_head(summary: Summary) -> Summary:
-    """The summary of a call with the matrices of one of its heads: that which stands out most, else the most focused.
+    """The summary of a call with the matrices of one of its heads: that which stands out most, else the one that
+    gives its strongest key past the sinks most.
 
     A call by itself takes no more memory than one head's, before all calls are known.
     """
@@ -23,7 +24,7 @@ def with_one_head(summary: Summary) -> Summary:
     if kinds is None:
         return summary
     out = next(iter(standing_out([summary])), None)
-    at, reason = (int(kinds.peaks.focus.argmax()), NO_HEAD) if out is None else (out.at, out.reason)
+    at, reason = (int(kinds.peaks.weight.argmax()), NO_HEAD) if out is None else (out.at, out.reason)
 
     def of_head(part: Part) -> Part:
         if not isinstance(part, Matrix):
@@ -40,9 +41,9 @@ def with_one_matrix(summaries: Sequence[Summary]) -> tuple[Summary, ...]:
 
     Where there is one head only, nothing is said of why it is that.
     """
-    focus = [0.0 if (part := each.part(HeadKinds)) is None else float(part.peaks.focus.max()) for each in summaries]
+    most = [0.0 if (part := each.part(HeadKinds)) is None else float(part.peaks.weight.max()) for each in summaries]
     out = next(iter(standing_out(summaries)), None)
-    best = out.call if out is not None else int(np.argmax(focus)) if focus else 0
+    best = out.call if out is not None else int(np.argmax(most)) if most else 0
     alone = sum(len(summary.place.heads) for summary in summaries) == 1
 
     def kept(part: Part, call: int) -> list[Part]:

@@ -126,7 +126,7 @@ def _candidates(part: HeadKinds) -> Iterator[tuple[int, tuple[int | None, bool]]
     None for heads of no such kind that give one key a row much.
     """
     judged, peaks = part.judged, part.peaks
-    few = [at for at in _CONTENT if _FEW_ROWS <= judged.rows[at] < LEAST_ROWS]
+    few, few_placed = ([at for at in some if _FEW_ROWS <= judged.rows[at] < LEAST_ROWS] for some in (_CONTENT, _PLACED))
     focused = (peaks.weight >= max(LEAST_WEIGHT, _TIMES_UNIFORM * peaks.uniform)) & (peaks.share >= LEAST_SHARE)
     for at, named in enumerate(judged.kind.tolist()):
         if named in _CONTENT:
@@ -136,4 +136,5 @@ def _candidates(part: HeadKinds) -> Iterator[tuple[int, tuple[int | None, bool]]
         elif named in _PLACED:
             yield at, (named, True)
         elif focused[at]:
-            yield at, (None, True)
+            placed = next((x for x in few_placed if judged.high[x, at]), None)
+            yield at, (placed, placed is None)

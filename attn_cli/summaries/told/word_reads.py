@@ -140,6 +140,7 @@ class Reads:
     """The words of a text with what each reads, a mean over layers; special tokens are left out.
 
     words  in the order of the text; each `Token` has the number of its first token
+    most_read  the word that the others read most, past sinks, with the mean of their shares; None of a single word
     sinks  the words that are no source, with the mean share that others read of them
     by_sentence  whether they are sentences
     """
@@ -149,6 +150,7 @@ class Reads:
     words: tuple[WordReads, ...]
     sinks: tuple[tuple[Token, float], ...]
     by_sentence: bool = False
+    most_read: tuple[Token, float] | None = None
 
 
 _SOURCE = (
@@ -192,4 +194,7 @@ def reads_of(prompt: Prompt, summaries: Sequence[Summary], sinks: Sequence[int])
         told.append(WordReads(label, float(shares[at, at]), sources))
     rows = [at for at in range(len(labels)) if at not in special]
     parked = tuple((labels[key], float(shares[rows, key].mean())) for key in sorted(resting)) if rows else ()
-    return Reads(seen[0][0].place.stream, len(seen), tuple(told), parked, by_sentence)
+    by_others = [(labels[key], float(shares[[at for at in rows if at != key], key].mean()))
+                 for key in rows if key not in resting and len(rows) > 1]  # fmt: skip
+    most_read = max(by_others, key=lambda pair: pair[1], default=None)
+    return Reads(seen[0][0].place.stream, len(seen), tuple(told), parked, by_sentence, most_read)

@@ -12,6 +12,7 @@ from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.kinds.counted_rows import LEAST_KEYS
 from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, FIRST, KINDS, UNIFORM
 from attn_cli.summaries.reducers.kinds.kind_sums import LEAST_ROWS
+from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.sinks import FEW_KEYS, MOST_OF_A_KEY, SHORT_VALUE, TIMES_UNIFORM
 from attn_cli.summaries.standing_out import StandOut, standing_out
 from attn_cli.summaries.told.head_families import CountedKind, families, readings
@@ -39,7 +40,7 @@ def draw(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
         if any_judged(of_stream):
             yield from family_lines(of_stream, screen)
         else:
-            few = f"too few tokens to name heads by what they do: each kind is judged on {LEAST_ROWS} rows or more"
+            few = f"too few tokens to name heads by what they do: a kind takes {LEAST_ROWS} rows"
             yield packed_text([few], screen)
         yield from _sinks(of_stream, screen)
 
@@ -59,7 +60,11 @@ def head_lines(out: StandOut | None, summary: Summary, at: int, reason: str, scr
     place = summary.place
     stream = "" if place.stream == "self" else f"{place.stream} "
     name = f"{stream}head {place.layer}.{place.heads[at]}"
-    said = f"{reason}; {name} is the most focused"
+    said = f"{reason}; {name} gives its strongest key most"
+    part = summary.part(HeadKinds)
+    if part is not None:
+        past = ", sinks excluded" if text_sinks(kind_parts([summary])) else ""
+        said += f": {part.peaks.weight[at]:.2f} of a row{past} (mean)"
     if out is not None:
         uniform = f"{out.baseline:.{2 if out.baseline >= _HUNDREDTH else 3}f}"
         of_content = " of those that find content" if out.kind is not None and out.kind.rank == CONTENT else ""
@@ -126,7 +131,7 @@ def _of_few_rows(summaries: Sequence[Summary], found: Sequence[CountedKind], scr
         rows = counted(heads[0].rows, "row")
         yield _named(
             len(heads),
-            f"may {of_several(does(kind), 2)} ({kind.words}): only {rows} to judge by",
+            f"may {of_several(does(kind), 2)} ({kind.words}): {rows}, a kind takes {LEAST_ROWS}",
             [(x.name, x.weight) for x in heads],
             screen,
         )
@@ -152,8 +157,9 @@ def _sinks(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
     captions = []
     if sinks:
         rows = f" over rows that see {FEW_KEYS} keys or more" if leaves_out else ""
-        captions.append(f"sink of a head: gets {MOST_OF_A_KEY:g} or more, {TIMES_UNIFORM} times uniform, mean{rows}")
-    captions += [f"kinds: {LEAST_KEYS} keys or more"] if leaves_out else []
+        least = f"{MOST_OF_A_KEY:g} and over {TIMES_UNIFORM} times uniform"
+        captions.append(f"sink of a head: its mean weight{rows} is over {least}")
+    captions += [f"kinds: {LEAST_ROWS} rows or more, of {LEAST_KEYS} keys or more"] if leaves_out else []
     if any(family.kind is UNIFORM for family in families(summaries)):
         captions.append("uniform: entropy as a share of the largest")
     yield from (Text(line, DIM) for line in wrap(" · ".join(captions), screen.width))

@@ -89,7 +89,7 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     if report.story is not None and report.story.bringing:
         return on_same_input("knock", report, invocation)
     reads = report.reads
-    if reads is not None and not reads.by_sentence and (taking := word_reads.strongest(reads)):
+    if reads is not None and not reads.by_sentence and (taking := word_reads.clearest(reads)):
         return on_same_input("inspect", report, invocation, "-t", str(taking[0].word.index))
     if report.command == "matrix":
         return matrices.next_words(report, invocation)

@@ -1,6 +1,5 @@
 """The words that each word takes its meaning from: a sentence, then a line a word with the words that it reads most."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len
@@ -17,14 +16,14 @@ from attn_cli.views.drawing.styles import BOLD, DIM
 _LEAST = 0.05  # of what a word reads that is told
 _MOST_WORDS = 8
 _NAME = 16  # columns of a word at most
-_FEW_READERS = 3  # words that read one most, from which on that is said
+_FEW_WORDS = 3  # of fewer nothing is said of which is read most by all others
 
 
 def draw(reads: Reads, screen: Screen) -> Iterator[Text]:
-    """The word that takes most from another; then all words of a short text, of a longer one those that take most."""
+    """The word that singles out another; then all words of a short text, of a longer one those that take most."""
     taking = strongest(reads)
     yield Text()
-    yield Text("\n".join(packed([_sentence(reads, taking)], screen.width)), BOLD)
+    yield Text("\n".join(packed([_sentence(reads)], screen.width)), BOLD)
     if not taking:
         return
     several = len(reads.words) > _MOST_WORDS
@@ -42,19 +41,34 @@ def strongest(reads: Reads) -> list[WordReads]:
     return sorted(found, key=lambda word: -word.sources[0][1])
 
 
-def _sentence(reads: Reads, taking: Sequence[WordReads]) -> str:
-    """`of other words, bank reads river most (0.28 of all that it reads), sat he (0.22)`, or that none reads one."""
+def clearest(reads: Reads) -> list[WordReads]:
+    """The words that read enough of another to be told, first that whose strongest is farthest above its second."""
+    return sorted(strongest(reads), key=lambda word: -(word.sources[0][1] - _second(word)))
+
+
+def _second(word: WordReads) -> float:
+    """The share of the word that is read most but one."""
+    return word.sources[1][1] if len(word.sources) > 1 else 0.0
+
+
+def _sentence(reads: Reads) -> str:
+    """`of other words, "bank" reads "river" most clearly (0.28 of all that it reads, the next word 0.11)`, and which
+    word the others read most; or that none reads one.
+    """
+    taking = clearest(reads)
     if not taking:
         most = max((word.sources[0][1] for word in reads.words if word.sources), default=0.0)
         return f"no {_noun(reads)} reads {_LEAST} of another: the most is {most:.3f}"
-    (first, key, share), *others = [(word.word, *word.sources[0]) for word in taking[:2]]
-    said = f"of other {_noun(reads, 2)}, {_name(first, reads)} reads {_name(key, reads)} most"
-    said += f" ({share:.2f} of all that it reads)"
-    said += "".join(f", {_name(word, reads)} {_name(key, reads)} ({share:.2f})" for word, key, share in others)
-    readers = Counter(word.sources[0][0] for word in taking)
-    (key, count), *_ = readers.most_common(1)
-    if count >= _FEW_READERS:
-        said += f"; {count} {_noun(reads, count)} read {_name(key, reads)} most"
+    first, *others = taking[:2]
+    key, share = first.sources[0]
+    said = f"of other {_noun(reads, 2)}, {_quoted(first.word, reads)} reads {_quoted(key, reads)} most clearly"
+    said += f" ({share:.2f} of all that it reads, the next {_noun(reads)} {_second(first):.2f})"
+    for word in others:
+        key, share = word.sources[0]
+        said += f", {_quoted(word.word, reads)} reads {_quoted(key, reads)} ({share:.2f}, next {_second(word):.2f})"
+    if reads.most_read is not None and len(reads.words) >= _FEW_WORDS:
+        key, share = reads.most_read
+        said += f"; the others read {_quoted(key, reads)} most (mean {share:.2f})"
     return said
 
 
@@ -70,6 +84,12 @@ def _name(word: Token, reads: Reads) -> str:
     if not reads.by_sentence or word.special:
         return visible(word.text).strip()
     return f"sentence {1 + sum(each.word.index < word.index for each in reads.words)}"
+
+
+def _quoted(word: Token, reads: Reads) -> str:
+    """A word in quotation marks, for a sentence in which it could pass for one of the sentence's own."""
+    name = _name(word, reads)
+    return name if reads.by_sentence or word.special else f'"{name}"'
 
 
 def _label(word: Token, reads: Reads) -> str:
@@ -91,7 +111,8 @@ def _line(word: WordReads, width: int, reads: Reads, screen: Screen) -> Text:
 
 def _captions(reads: Reads) -> list[str]:
     """What the numbers are, and the sinks that are left out."""
-    captions = [f"share of what a {_noun(reads)} reads: weight times value norm, all heads of a layer together"]
+    captions = [f"share of what a {_noun(reads)} reads: weight times value norm, all heads of a layer together",
+                "matrices: weight alone"]  # fmt: skip
     if reads.layers > 1:
         captions.append(f"mean of {counted(reads.layers, 'layer')}")
     sinks = ", ".join(f"{_name(token, reads)} {share:.2f}" for token, share in reads.sinks)
