@@ -88,11 +88,8 @@ def test_a_long_text_is_told_by_its_sentences(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.usefixtures("loads_once")
 def test_the_screen_of_an_encoder_begins_with_what_words_read() -> None:
     run = attn("inspect", RIVER, "-m", MINILM, terminal=True, env=SCREEN)
-    start = next(
-        at
-        for at, line in enumerate(run.lines)
-        if 'of other words, "bank" reads "river" most clearly (0.2' in " ".join(run.lines[at : at + 2])
-    )
+    said = 'of other words, "bank" reads "river" most clearly (0.2'
+    start = next(at for at in range(len(run.lines)) if said in " ".join(run.lines[at : at + 2]))
     assert start < 6
     assert re.search(r"^  6 bank +itself 0\.\d\d  5 river 0\.2\d", run.text, re.MULTILINE)
     assert run.lines[-1].startswith("next: attn inspect")

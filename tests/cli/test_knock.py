@@ -16,7 +16,7 @@ def test_the_most_needed_heads_come_first(llama: Path, width: int) -> None:
     run = attn("knock", TEXT, "-m", llama, terminal=True, env={"COLUMNS": str(width), "NO_COLOR": "1"})
     assert run.code == 0
     assert run.lines[0] == TEXT
-    assert "set to 0 in row 6 photo" in run.text.replace("\n", " ")
+    assert 'set to 0 at token 6 "photo"' in run.text.replace("\n", " ")
     assert run.columns <= width
     start = next(number for number, line in enumerate(run.lines) if "attends to" in line) + 1
     effects = [float(line.split()[1]) for line in run.lines[start:] if line.startswith("  ")]

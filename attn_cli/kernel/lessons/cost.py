@@ -83,11 +83,18 @@ class LayerSizes:
 
         Latents are read in the absorbed form: h queries of rank + shared numbers, and U_K and U_V once a head.
         """
-        visible = self.visible(tokens)
         if self.rank:
             inner = self.d - self.shared
             absorbed = self.heads * self.rank * (inner + self.e)
-            read = self.heads * visible * (self.cached + self.rank)
             projections = self.width * (self.heads * self.d + self.cached + self.heads * self.e) if self.width else 0
-            return projections + absorbed + read
-        return self.projections + self.heads * visible * (self.d + self.e)
+            return projections + absorbed + self.step_reads(tokens)
+        return self.projections + self.step_reads(tokens)
+
+    def step_reads(self, tokens: int) -> int:
+        """Those of them that are scores and mixing.
+
+        >>> LayerSizes(2, 1, 4, 4).step_reads(10), LayerSizes(2, 1, 4, 4, width=8).step(10)
+        (160, 352)
+        """
+        width = self.cached + self.rank if self.rank else self.d + self.e
+        return self.heads * self.visible(tokens) * width

@@ -28,6 +28,7 @@ class Variant:
     cache_bytes: int
     matrix_operations: int
     next_token_operations: int
+    next_token_matrix_operations: int
 
 
 _OPERATIONS = ("projections", "scores", "softmax", "mixing")
@@ -41,6 +42,7 @@ _VARIANT = (
     Field("cache_bytes", COUNT, "of all layers after all tokens"),
     Field("matrix_operations", COUNT, "scores and mixing, of all layers"),
     Field("next_token_operations", COUNT, "of all layers, with a cache"),
+    Field("next_token_matrix_operations", COUNT, "those of them that are scores and mixing"),
 )  # fmt: skip
 FIELDS = (
     Field("tokens", COUNT, "how long the text is", "n"),
@@ -165,4 +167,5 @@ def _variants(
             sum(2 * batch * times * (kind.score_multiplications(cells) + kind.mix_multiplications(cells))
                 for kind, times in kinds for cells in (kind.cells(n, n, causal=causal),)),
             sum(2 * batch * times * kind.step(n + 1) for kind, times in kinds),
+            sum(2 * batch * times * kind.step_reads(n + 1) for kind, times in kinds),
         )  # fmt: skip

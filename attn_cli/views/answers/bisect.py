@@ -103,11 +103,11 @@ def _finding(one: Compared) -> str:
 
 
 def _neighbours(answer: Bisected, first: Compared) -> str:
-    """What is right before it, and how much else was computed wrongly."""
+    """The last array before it, which agrees, and how much else was computed wrongly."""
     before = [one for one in answer.judged if one.placed.at.order < first.placed.at.order]
     wrong = sum(one.is_wrong for one in answer.judged)
-    last = f"right before it: {_place(before[-1])}" if before else "no array before it in the file"
-    more = f"{counted(wrong - 1, 'array')} beside it {'is' if wrong == 2 else 'are'} wrong, too" if wrong > 1 else ""
+    last = f"the last array before it agrees: {_place(before[-1])}" if before else "no array before it in the file"
+    more = f"{counted(wrong - 1, 'other array')} {'is' if wrong == 2 else 'are'} wrong, too" if wrong > 1 else ""
     return " · ".join(x for x in (last, more) if x)
 
 
@@ -122,7 +122,7 @@ def _cause(answer: Bisected) -> Iterator[list[str]]:
     left = answer.still_wrong
     if left is None:
         worst = max(cause.after, key=lambda one: one.worst)
-        then = f"with it every array is within the noise: {_short(worst.error)} at most beside it"
+        then = f"with it every array is within the noise: the largest error left is {_short(worst.error)}"
     else:
         then = f"with it, still wrong: {_finding(left)}"
     one, *others = (f"{_alone(made)}: {made.planted.words}" for made in cause.mistakes)

@@ -32,11 +32,12 @@ def draw(cost: Cost, report: Report, screen: Screen) -> Iterator[Text | str]:
     sizes += ["causal" if cost.causal else "both ways", f"{cost.itemsize} bytes per cached number"]
     yield packed_text(sizes, screen, DIM)
     yield ""
-    yield Text("operations on the whole text", BOLD)
+    yield packed_text(["operations on the whole text", "attention alone, without MLP"], screen, BOLD)
     total = sum(cost.operations.values())
     for name, number in (*cost.operations.items(), ("total", total)):
         share = f"{number / total:>7.1%}" if total and name != "total" else ""
         yield Text(f"  {name:<12}{magnitude(number):>10}{share}")
+    yield from _next_token(cost, screen)
     yield ""
     wide = screen.width >= _WIDTH
     name_width, widths = (30, (12, 16, 13)) if wide else (12, (10, 9, 8))
@@ -53,8 +54,11 @@ def draw(cost: Cost, report: Report, screen: Screen) -> Iterator[Text | str]:
         yield Text(f"  {fit(variant.name, name_width - 2)}{columns}{mark}", BOLD if variant.asked else PLAIN)
     operations = [*cost.operations.values(), total]
     operations += [x for each in cost.variants for x in (each.matrix_operations, each.next_token_operations)]
+    operations += [each.next_token_matrix_operations for each in cost.variants if each.asked]
     ends = {magnitude(number)[-1] for number in operations}
-    units = ", ".join(f"{unit} 10^{power}" for unit, power in (("P", 15), ("T", 12), ("G", 9)) if unit in ends)
+    units = ", ".join(
+        f"{unit} 10^{power}" for unit, power in (("P", 15), ("T", 12), ("G", 9), ("M", 6)) if unit in ends
+    )
     legend = [
         *(["< as given"] if wide else []),
         "next token: operations on one more",
@@ -72,6 +76,16 @@ def draw(cost: Cost, report: Report, screen: Screen) -> Iterator[Text | str]:
     heads, rows = cost.band
     of_heads = f"{heads} {'head' if heads == 1 else 'heads'}"
     yield packed_text([f"attn itself holds {rows} rows of {of_heads} at a time", binary_bytes(cost.band_bytes)], screen)
+
+
+def _next_token(cost: Cost, screen: Screen) -> Iterator[Text]:
+    """The operations on one more token, with the keys as given: projections, and what reads the cache."""
+    for asked in (variant for variant in cost.variants if variant.asked):
+        read, total = asked.next_token_matrix_operations, asked.next_token_operations
+        parts = {"projections": total - read, "scores + mixing": read}
+        named = [f"{name} {magnitude(number)} ({number / max(total, 1):.1%})" for name, number in parts.items()]
+        yield Text("on the next token, with a cache", BOLD)
+        yield packed_text([f"  {named[0]}", named[1]], screen)
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:

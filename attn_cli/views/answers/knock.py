@@ -92,14 +92,14 @@ def _asked(knock: Knock) -> Iterator[str]:
     else:
         yield f"likeliest next: {next_word(target.tokens[0])} {_probability(target.probability)}"
     count = len(knock.heads)
-    heads = f"{count} heads (layer.head) each" if count > 1 else "one head"
+    heads = f"{count} heads (layer.head), each one's output" if count > 1 else "the output of one head"
     ablated = "set to its mean" if knock.mean else "set to 0"
     if knock.everywhere:
         yield f"{heads} {ablated} in all {counted(len(knock.rows), 'row')}"
     elif len(knock.rows) > 1:
         yield f"{heads} {ablated} in rows {ranges(knock.rows)}"
     else:
-        yield f"{heads} {ablated} in row {token_label(knock.row_tokens[0])}"
+        yield f'{heads} {ablated} at token {knock.rows[0]} "{next_word(knock.row_tokens[0])}"'
 
 
 def _probability(p: float) -> str:
@@ -178,7 +178,8 @@ def _closing(knock: Knock, screen: Screen) -> Iterator[tuple[str, Style]]:
     yield f"{counted(count, 'head')} change{'s' * (count == 1)} it {moves} · {floor}", DIM
     if any(head.direct is not None for head in knock.heads) and knock.target is not None:
         word = next_word(knock.target.tokens[0])
-        yield f"direct: what the head itself adds to the logit of {word} over the mean token's", DIM
+        direct = f"direct, in logits: what the head itself adds to the logit of {word} over the mean token's"
+        yield f"bits: change of log2 p({word}) · {direct}", DIM
     if knock.no_direct_reason:
         yield f"no direct contributions: {visible(knock.no_direct_reason)}", DIM
     yield "a small effect does not mean the head is unused: later layers can compensate", DIM

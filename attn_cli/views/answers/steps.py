@@ -12,7 +12,7 @@ from attn_cli.summaries.answers.steps import Stage, Steps
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
 from attn_cli.text import visible
-from attn_cli.views.drawing.cells import fit, packed_text
+from attn_cli.views.drawing.cells import fit, packed, packed_text
 from attn_cli.views.drawing.heatmap import HeatMap, kind_of
 from attn_cli.views.drawing.labels import text_with_mark
 from attn_cli.views.drawing.palette import Ramp, background
@@ -24,6 +24,7 @@ from attn_cli.views.same_input import on_same_input
 
 _STAGE = 10  # the width of a stage's column, and of a number in it
 _MOST_KEYS = 16  # of more keys, only the heaviest are shown
+_THIRD_DIGIT = 1e-3  # of the numbers as they are printed
 _FEW_KEYS = 8  # the most terms of a readable sum
 _BETWEEN = ("scores", "scaled", "capped", "biased", "masked", "shifted", "exp", "weights")
 _MEANING = {"x": "the vector of {}", "q": "the query of {}", "k": "a key for each of {} tokens", "v": "their values"}
@@ -125,6 +126,7 @@ class _Walk:
             yield from self._vectors(stage, each, head)
         yield from self._products(values[0][0], values[1], at, head)
         yield from self._softening(at, head)
+        yield from self._first_row()
         yield from self._mixing(at, head)
 
     def _vectors(self, stage: Stage, values: np.ndarray, head: str) -> Iterator[Text]:
@@ -200,6 +202,16 @@ class _Walk:
             rest_weight = weights.sum() - weights[keys].sum()
             yield Text(f"  the {len(keys)} heaviest of {len(weights)} keys; the others hold {rest_weight:.3f}", DIM)
 
+    def _first_row(self) -> Iterator[Text]:
+        """The reason for the weight of 1 in the first row of a causal mask, where another row is walked."""
+        is_sum = self.steps.stage("exp") is not None and not self.steps.has_sink  # over the visible keys alone
+        if self.summary.rule["mask"] != "causal" or not self.steps.rows[0] or not is_sum:
+            return
+        first = visible(self.summary.queries[0].text)
+        if len(self.summary.keys) == len(self.summary.queries):
+            said = f'row 0, "{first}": the causal mask leaves it one key, so its weight is 1'
+            yield from (Text(line, DIM) for line in packed(["  " + said], self.screen.width))
+
     def _mixing(self, at: int, head: str) -> Iterator[Text]:
         """The output as the weighted sum of values, written out and then added up."""
         summary, steps, screen = self.summary, self.steps, self.screen
@@ -218,6 +230,9 @@ class _Walk:
             label = f"{row[key]:.2f} {visible(summary.keys[key].text)}"
             yield _line(label, row[key] * values[key], screen, style=DIM)
         yield _line("sum", output.values[at, 0], screen)
+        added = np.round(row[:, None] * values, 3).sum(0)
+        if (np.abs(added - output.values[at, 0]) >= _THIRD_DIGIT / 2).any():
+            yield Text("  rounded to 3 digits: the sums are of all digits", DIM)
         raised_stage = steps.stage("raised")
         if raised_stage is not None:
             yield _line("times U_V", raised_stage.values[at, 0], screen)

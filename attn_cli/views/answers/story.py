@@ -78,8 +78,10 @@ def _effect(name: str, effect: float) -> str:
 
 
 def _label(word: StoryWord) -> str:
-    """`24 assistant`: the place of its first token, and the word whole."""
-    return token_label(replace(word.tokens[0], text=word.text))
+    """`24 river`, or of several tokens `34-35 assistant`: their places, and the word whole."""
+    first, last = word.tokens[0].index, word.tokens[-1].index
+    name = token_label(replace(word.tokens[0], text=word.text))
+    return name if first == last else f"{first}-{last}{name.removeprefix(str(first))}"
 
 
 def _no_word(story: Story, what: str) -> str:
@@ -124,14 +126,13 @@ def _head(head: StoryHead) -> str:
 
 
 def _against(story: Story) -> list[str]:
-    """Words and heads without which the answer is likelier, and by how much."""
+    """Words and heads without which the answer is likelier, and by how much, the largest effects first."""
     words = [word for word in reversed(story.words) if word.effect >= LEAST_BITS]
     name = _label if story.cut == "words" else (lambda word: word.name)
-    named = [_effect(name(word), word.effect) for word in words[:_MOST_AGAINST]]
-    heads = [_effect(f"{head.place.layer}.{head.place.head}", head.effect) for head in story.opposing[:_MOST_AGAINST]]
-    if heads:
-        heads[0] = f"{'head' if len(heads) == 1 else 'heads'} {heads[0]}"
-    return named + heads
+    named = [(name(word), word.effect) for word in words[:_MOST_AGAINST]]
+    heads = story.opposing[:_MOST_AGAINST]
+    named += [(f"head {head.place.layer}.{head.place.head}", head.effect) for head in heads]
+    return [_effect(*pair) for pair in sorted(named, key=lambda pair: -pair[1])]
 
 
 def _rows(story: Story) -> str:

@@ -1,6 +1,6 @@
 """Explained cells: what is content and what is position, with bars, and the pairs of columns that count most."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from rich.cells import cell_len
@@ -22,7 +22,7 @@ from attn_cli.views.same_input import more_of_matrices, on_same_input
 
 _NAME = 9  # columns of "position"
 _BAR = 20
-_RANK = 31  # columns of "rank 1 of 9 by distance alone"
+_RANK = 31  # columns of "rank 1 of 9 by position alone"
 
 
 def draw(why: Why, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
@@ -32,11 +32,14 @@ def draw(why: Why, summary: Summary, report: Report, screen: Screen) -> Iterator
         cells = [cell for cell in why.cells if cell.head == head]
         name = f"layer {summary.place.layer} · head {number} · why" + stream_suffix(summary)
         said = _sentence(max(cells, key=lambda cell: cell.weight), summary) if cells else ""
-        yield Text("\n".join(packed([name, *([said] if said else [])], screen.width)), BOLD)
+        over = _over_next(cells, summary) if said else ""
+        yield Text("\n".join(packed([x for x in (name, said, over) if x], screen.width)), BOLD)
         if not cells:
             yield Text("  that key is masked for this query")
+        values = [value for cell in cells for value in (cell.content, cell.position) if value is not None]
+        longest = max(map(abs, values), default=0.0)
         for cell in cells:
-            yield from _cell(cell, why, summary, screen)
+            yield from _cell(cell, why, summary, screen, longest)
 
 
 def _sentence(cell: ExplainedCell, summary: Summary) -> str:
@@ -50,7 +53,20 @@ def _sentence(cell: ExplainedCell, summary: Summary) -> str:
     (first, high), (second, low) = sorted(parts.items(), key=lambda part: -part[1])
     if high <= 0:
         return f"{said}though both count against it: {first}, {second}"
-    return f"{said}for {first}, {'less for' if low > 0 else 'in spite of'} {second}"
+    return f"{said}for {first}, {'less for' if low > 0 else 'in spite of'} {second}, against the mean key"
+
+
+def _over_next(cells: Sequence[ExplainedCell], summary: Summary) -> str:
+    """`over 0 When, the key of the next largest weight: content +0.39, position +1.13`; "" of one key."""
+    first, *others = sorted(cells, key=lambda cell: -cell.weight)
+    second = next((cell for cell in others if cell.query == first.query), None)
+    if second is None or None in (first.content, first.position, second.content, second.position):
+        return ""
+    assert first.content is not None and second.content is not None
+    assert first.position is not None and second.position is not None
+    content, position = first.content - second.content, first.position - second.position
+    key = token_label(summary.keys[second.key])
+    return f"over {key}, the key of the next largest weight: content {content:+.2f}, position {position:+.2f}"
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
@@ -65,7 +81,7 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     return on_same_input(command, report, invocation, "-H", head)
 
 
-def _cell(cell: ExplainedCell, why: Why, summary: Summary, screen: Screen) -> Iterator[Text]:
+def _cell(cell: ExplainedCell, why: Why, summary: Summary, screen: Screen, longest: float) -> Iterator[Text]:
     query, key = token_label(summary.queries[cell.query]), token_label(summary.keys[cell.key])
     keys = "key" if cell.visible == 1 else "keys"
     parts = [
@@ -75,14 +91,12 @@ def _cell(cell: ExplainedCell, why: Why, summary: Summary, screen: Screen) -> It
     if cell.content is None:
         parts.append(f"rank {cell.rank:,} of {cell.visible:,}")
     yield from (Text(f"  {line}") for line in packed(parts, screen.width - 2))
-    yield from _parts(cell, screen)
+    yield from _parts(cell, screen, longest)
     yield _pairs(cell, why, screen)
 
 
-def _parts(cell: ExplainedCell, screen: Screen) -> Iterator[Text]:
-    """Lines for content, position, bias, softcap and sink, as far as the cell has them."""
-    values = [value for value in (cell.content, cell.position) if value is not None]
-    longest = max((abs(value) for value in values), default=0.0)
+def _parts(cell: ExplainedCell, screen: Screen, longest: float) -> Iterator[Text]:
+    """Lines for content, position, bias, softcap and sink, as far as the cell has them; bars are full at `longest`."""
     ranks = ((cell.content, "content", cell.content_rank), (cell.position, "position", cell.distance_rank))
     for value, name, rank in ranks:
         if value is None:
@@ -92,7 +106,7 @@ def _parts(cell: ExplainedCell, screen: Screen) -> Iterator[Text]:
         if room >= 4:
             width = min(_BAR, room)
             line = f"{signed_bar(value, width, longest):<{width + 2}}"
-            words = f"{line}{words} by {'distance' if name == 'position' else name} alone"
+            words = f"{line}{words} by {name} alone"
         yield _line(name, value, words)
     if cell.bias is not None:
         yield _line("bias", cell.bias, "" if cell.position is None else "part of the position")

@@ -1,6 +1,6 @@
 """The words that each word takes its meaning from: a sentence, then a line a word with the words that it reads most."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from rich.cells import cell_len
 from rich.text import Text

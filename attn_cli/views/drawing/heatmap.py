@@ -302,7 +302,8 @@ class HeatMap:
         else:
             bar = []
         if self._cell[1] == "hundredths":
-            notes.append("cells in hundredths")
+            is_full = (np.round(self._finite * 100) >= 100).any()
+            notes.append("cells in hundredths" + (", 1. for 100" if is_full else ""))
         masked = np.isneginf(self.values) & self._has_masked
         if masked.any():
             notes.append(f"{'blank' if self._halves or self.kind == 'weights' else self._mark} = masked")
