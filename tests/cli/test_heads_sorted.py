@@ -6,6 +6,7 @@ import pytest
 
 from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
+from tests.cli.test_one_screen import SCREEN, SMOL
 from tests.program import attn
 
 TEXT = "he sat on the river bank and he sat on the loan"
@@ -80,3 +81,11 @@ def test_a_mean_of_some_rows_says_how_many_and_what_uniform_attention_gives() ->
     run = attn("heads", "the bank of the river bank", "--sort", "induction", env={"COLUMNS": "120"})
     assert "4 heads by induction, largest first · mean of 2 rows · baseline 0.17" in run.lines
     assert "mean of" not in attn("heads", "the bank of the river bank", "--sort", "entropy").text
+
+
+@pytest.mark.usefixtures("loads_once")
+def test_an_order_begins_with_what_its_first_heads_do() -> None:
+    words = ("heads", "The river bank was steep and the bank was closed", "-m", SMOL, "--sort", "entropy")
+    run = attn(*words, terminal=True, env=SCREEN | {"COLUMNS": "200"})
+    first = [head["first_weight"] for head in attn(*words, "--json").json["result"]["heads"]][:15]
+    assert f"the first 15 heads give the first token {min(first):.2f} of their weight or more" in run.text

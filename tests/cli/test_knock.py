@@ -5,6 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from attn_cli.model.intervention import Intervention
+from attn_cli.sources import open_source
+from attn_cli.summaries.answers.knock import knock
 from tests.program import attn, refused
 from tests.views.test_schemas import hold
 
@@ -94,3 +97,15 @@ def test_lines_are_answered_one_by_one(llama: Path) -> None:
 )
 def test_wrong_use_is_one_line(llama: Path, options: tuple[str, ...], words: str) -> None:
     refused(attn("knock", TEXT, "-m", llama, *options), 2, words)
+
+
+def test_the_key_that_the_most_needed_head_reads_is_masked(llama: Path) -> None:
+    source = open_source(str(llama), predicts=True)
+    prompt = source.read([TEXT])[0]
+    found = knock(source, TEXT)
+    experiment = source.experiment(prompt)
+    key = found.heads[0].top_keys[0][0]
+    assert key.index != found.rows[0]
+    (expected,) = experiment.outcomes([Intervention(hidden=(key.index,))])
+    assert found.hidden is not None and found.hidden.token == key
+    assert found.hidden.bits == pytest.approx(expected.bits, abs=1e-4)

@@ -22,7 +22,7 @@ from attn_cli.model.intervention import (
 from attn_cli.model.source import Predicting
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import ALL, Selection
-from attn_cli.summaries.answers.knocked_head import FIELDS, HEAD, KEY, KnockedHead, KnockedRow
+from attn_cli.summaries.answers.knocked_head import FIELDS, HEAD, KEY, HiddenKey, KnockedHead, KnockedRow
 from attn_cli.summaries.fields import Field, made
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.overall import Overall, OverallKeys
@@ -64,6 +64,7 @@ class Knock(Answer):
     run_mode, no_cache_reason  as for `Experiment`
     no_direct_reason  why the heads' direct parts aren't known; "" where they are
     vector      which vector is compared where there is no target: "mean" or "first"
+    hidden      the key that the most needed head attends to most, masked; None where that takes more than these rows
     shown       how many heads a screen names; None for all. Data has all
     """
 
@@ -82,6 +83,7 @@ class Knock(Answer):
     shown: int | None = None
     no_direct_reason: str = ""
     vector: Literal["mean", "first"] = "mean"
+    hidden: HiddenKey | None = None
 
     @property
     def rows(self) -> tuple[int, ...]:
@@ -244,4 +246,17 @@ def knock_of(
     return Knock(
         tuple(heads), experiment.target, rows, len(rows) == len(experiment.tokens), mean, experiment.noise_floor,
         experiment.run_mode, experiment.no_cache_reason, at_once, shown, context.no_direct_reason, experiment.vector,
+        _hidden(experiment, heads[0]),
     )  # fmt: skip
+
+
+def _hidden(experiment: Experiment, head: KnockedHead) -> HiddenKey | None:
+    """The key that a head attends to most, masked in the row that chooses; None for the row's own."""
+    rows = experiment.rows
+    if experiment.target is None or len(rows) != 1 or head.place.stream != "self" or not head.top_keys:
+        return None
+    token, _ = head.top_keys[0]
+    if token.index == rows[0]:
+        return None
+    outcomes = experiment.outcomes_from_cache([Intervention(hidden=(token.index,))])
+    return None if outcomes is None else HiddenKey(head.place, token, outcomes[0].effect)

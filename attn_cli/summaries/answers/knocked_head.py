@@ -41,6 +41,14 @@ class KnockedHead:
     direct: float | None = None
 
 
+class HiddenKey(NamedTuple):
+    """The key that the most needed head attends to most, masked in the rows that choose, for all heads."""
+
+    head: HeadPlace
+    token: Token
+    bits: float
+
+
 class KnockedRow(NamedTuple):
     """A head as tables and JSON have it: with its stream where there are several, None otherwise."""
 
@@ -79,6 +87,11 @@ _TARGET = (
     Field("probability", SHARE, "of the one token, or the product of all, in the baseline run"),
     Field("generated", FLAG, "true for generated tokens; false for the likeliest next token of the last chosen row"),
 )  # fmt: skip
+_HIDDEN = (
+    Field("key", COUNT, value="token.index"),
+    Field("key_token", TEXT, value="token.text"),
+    Field("bits", NUMBER, "log2 p(target) with it masked, minus log2 p(target)"),
+)
 _FLOOR = (
     Field("effect", POSITIVE, "of bits, or of distance"),
     Field("kl_bits", POSITIVE),
@@ -94,6 +107,8 @@ FIELDS = (
           "all chosen heads, each ablated alone; the most needed first", "table_rows"),
     Field("together", Object(_NUMBERS, nullable=True), "the same numbers with all chosen heads ablated at once; null "
           "without --together"),
+    Field("hidden_key", Object(_HIDDEN, nullable=True), "the key that the most needed head attends to most, masked "
+          "in the rows; null where that takes more than those rows", "hidden", optional=True),
     Field("noise_floor", Object(_FLOOR), "the largest effects of unmodified copies (rounding); smaller effects than 4 "
           "times these are given as 0"),
     Field("run_mode", {"enum": ["cache", "prefix", "whole"]}, "how runs were made: the chosen rows from a KV cache, "

@@ -7,7 +7,7 @@ from rich.text import Text
 from attn_cli.summaries.answers.cost import Cost
 from attn_cli.summaries.report import Report
 from attn_cli.text import binary_bytes, magnitude
-from attn_cli.views.drawing.cells import fit, packed_text
+from attn_cli.views.drawing.cells import fit, packed, packed_text
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
 from attn_cli.views.invocation import Invocation
@@ -85,7 +85,7 @@ def _next_token(cost: Cost, screen: Screen) -> Iterator[Text]:
         parts = {"projections": total - read, "scores + mixing": read}
         named = [f"{name} {magnitude(number)} ({number / max(total, 1):.1%})" for name, number in parts.items()]
         yield Text("on the next token, with a cache", BOLD)
-        yield packed_text([f"  {named[0]}", named[1]], screen)
+        yield from (Text(f"  {line}") for line in packed(named, screen.width - 2))
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:

@@ -78,6 +78,9 @@ def _verdict(knock: Knock) -> str | None:
     if against:
         held = [f"{_label(head)} ({head.outcome.effect:+.2f})" for head in against]
         said += f"; {' and '.join(held)} hold{'s' * (len(held) == 1)} it back"
+    if needed and (hidden := knock.hidden) is not None:
+        effect = _number(knock, hidden.bits)
+        said += f"; hiding {token_label(hidden.token)} there, which {_label(needed[0])} reads most: {effect} bits"
     return said
 
 

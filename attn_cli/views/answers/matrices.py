@@ -33,6 +33,7 @@ from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import on_same_input
 
 _FEW = 6  # rows, of which no pattern is told
+_LEAST_OTHER = 0.05  # of a row, on a key past the pattern that is told
 _NEARLY_ALL = 0.8  # of the rows, from which on they have a pattern
 
 
@@ -81,6 +82,8 @@ def _pattern(matrix: Matrix, summary: Summary) -> str:
     others[keys[at]] = -1.0
     other = int(others.argmax())
     said = f"{whose} most to {name}; least {token_label(summary.queries[rows[at]])}: {weights[rows[at], keys[at]]:.2f}"
+    if others[other] < _LEAST_OTHER:
+        return said
     return f"{said}, and {others[other]:.2f} to {token_label(summary.keys[other])}"
 
 
