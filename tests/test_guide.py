@@ -118,7 +118,7 @@ def run(command: str, folder: Path) -> str:
     words = list(shlex.shlex(first, posix=True, punctuation_chars=True))
     if (
         words[0] == "attn"
-        and not set("$`*~{") & set(first)
+        and not set("$`*~{") & set(re.sub("'[^']*'", "", first))
         and not any(set(word) <= set("|<>;&()") for word in words)
         and (not pipe or reader.split()[0] in READERS)
     ):

@@ -1,12 +1,13 @@
 """attn parts: the part that an answer needed comes first, in every format; wrong use is an error."""
 
 import json
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.program import attn, refused
+from tests.program import Run, attn, refused
 from tests.sources.huggingface.conftest import folder_of
 from tests.views.test_schemas import hold
 
@@ -23,6 +24,12 @@ Answer: The parrot is called"""
 FACTS = "the cat sat on the mat. he sat on the river bank."
 
 
+@cache
+def written() -> Run:
+    """PARROT with the answer that SmolLM2 writes, run once for the tests that read the same numbers."""
+    return attn("parts", PARROT, "-m", SMOL, "--json")
+
+
 def test_what_heads_write_from_each_part() -> None:
     """The parts' numbers add up to what all heads write; without --by logit there are none."""
     run = attn("parts", PARROT, "-m", SMOL, "--by", "logit", "--json")
@@ -37,7 +44,7 @@ def test_what_heads_write_from_each_part() -> None:
 
 def test_the_line_that_an_answer_came_from_comes_first() -> None:
     """The model writes its answer; the line that holds it comes first, in words and in numbers."""
-    run = attn("parts", PARROT, "-m", SMOL, "--json")
+    run = written()
     hold(run, "parts")
     result = run.json["result"]
     assert [token["text"] for token in result["target"]["tokens"]] == ["Solomon", "."]
@@ -54,12 +61,10 @@ def test_the_line_that_an_answer_came_from_comes_first() -> None:
 
 def test_a_given_answer_is_traced_in_place_of_the_model_s() -> None:
     """The same answer, given, written and with --generate, has the same numbers; another one has its own line."""
-    written = attn("parts", PARROT, "-m", SMOL, "--json").json["result"]
+    expected = [part["hidden_bits"] for part in written().json["result"]["parts"]]
     for options in (["--answer", "Solomon."], ["--generate", "2"]):
         again = attn("parts", PARROT, "-m", SMOL, "--json", *options).json["result"]
-        assert [part["hidden_bits"] for part in again["parts"]] == pytest.approx(
-            [part["hidden_bits"] for part in written["parts"]], abs=1e-4
-        )
+        assert [part["hidden_bits"] for part in again["parts"]] == pytest.approx(expected, abs=1e-4)
     held = attn("parts", f"{PARROT} Solomon.", "-m", SMOL, "--json", "--answer", "Solomon.").json["result"]
     assert held["citations"][0]["needed"][0]["part"] == 3 and held["rows"] == [60, 61]
     asked = PARROT.replace("what is the name of the parrot", "what is green").replace("The parrot is called", "It is")
