@@ -84,7 +84,7 @@ def test_what_the_model_knows_by_itself_needs_no_part() -> None:
     text = "The lamp on the north pier is green.\nCoffee is free on Sundays.\nThe capital of France is"
     (citation,) = attn("parts", text, "-m", SMOL, "--json").json["result"]["citations"]
     assert "Paris" in citation["text"] and citation["needed"] == [] and citation["context_bits"] > -1
-    assert "on what the model learned" in " ".join(attn("parts", text, "-m", SMOL).text.split())
+    assert "from what the model learned" in " ".join(attn("parts", text, "-m", SMOL).text.split())
 
 
 def test_each_sentence_of_an_answer_has_the_marks_of_its_parts() -> None:
