@@ -62,10 +62,10 @@ def test_the_next_command_of_every_screen_works(name: str) -> None:
         assert words != [str(word) for word in arguments], "the same question again"
 
 
-def test_a_table_is_asked_what_its_strongest_word_reads() -> None:
+def test_a_table_is_asked_what_its_clearest_word_reads() -> None:
     words = next_of("inspect", "he sat on the river bank")
-    assert words is not None and words[-2:] == ["-t", "0"]
-    assert "0 he reads 5 bank most" in attn(*words, terminal=True, env=WIDE).text
+    assert words is not None and words[-2:] == ["-t", "4"]
+    assert "4 river reads 5 bank most" in attn(*words, terminal=True, env=WIDE).text
 
 
 @pytest.mark.parametrize("text", ['it\'s "so" $HOME `id` \\ !', "-q", "bank *? ~ ; & | > <", "naïve 中"])

@@ -87,9 +87,9 @@ def _name(word: Token, reads: Reads) -> str:
 
 
 def _quoted(word: Token, reads: Reads) -> str:
-    """A word in quotation marks, for a sentence in which it could pass for one of the sentence's own."""
+    """A word in quotation marks, for a sentence in which it could pass for one of the sentence's own; a patch as is."""
     name = _name(word, reads)
-    return name if reads.by_sentence or word.special else f'"{name}"'
+    return name if reads.by_sentence or word.special or word.row is not None else f'"{name}"'
 
 
 def _label(word: Token, reads: Reads) -> str:
