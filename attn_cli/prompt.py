@@ -64,6 +64,7 @@ class Prompt:
     generated  what the model generated after the text, which is among the tokens; None where it generated nothing
     seen       makes the image as the model saw it, in whole patches: bytes `[height, width, 3]`; None where it saw
                none, and made where it saw several tiles
+    seconds    how long the audio is, without the silence that a processor adds; None where there is none
     """
 
     text: str
@@ -73,6 +74,7 @@ class Prompt:
     files: Mapping[str, str] = field(default_factory=dict)
     generated: Generated | None = None
     seen: Callable[[], np.ndarray | None] | None = field(default=None, repr=False, compare=False)
+    seconds: float | None = None
 
     def ending_with_answer(self, start: int, end: int) -> "Prompt":
         """The prompt up to the character `end`, whose characters from `start` on are its given answer."""

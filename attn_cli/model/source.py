@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from attn_cli.call import Call, Look
+from attn_cli.model.alignment import AlignmentHeads
 from attn_cli.model.blocks import Block, BlockVectors
 from attn_cli.model.intervention import Experiment, LogitParts, Target
 from attn_cli.model.mixing import MixedLayer
@@ -135,3 +136,12 @@ class Referring(Source, Protocol):
 
     def labels(self, ids: Sequence[int]) -> list[str]:
         """The text of each token by itself, else its name in the vocabulary."""
+
+
+@runtime_checkable
+class Aligning(Source, Protocol):
+    """A source whose model may name its alignment heads. Tables and recordings name none: ask with `isinstance`."""
+
+    @property
+    def alignment(self) -> AlignmentHeads:
+        """The alignment heads that the model's generation_config names."""

@@ -10,6 +10,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Look
 from attn_cli.errors import InputError, LoadError
+from attn_cli.model.alignment import AlignmentHeads
 from attn_cli.model.intervention import HeadPlace, LogitParts, Target
 from attn_cli.model.mixing import MixedLayer
 from attn_cli.model.score_writers import RowChoice, WrittenHead, WrittenRow
@@ -35,6 +36,8 @@ from attn_cli.sources.huggingface.residual.score_writers import ReadModel, writt
 from attn_cli.sources.huggingface.stations.reference import ModelReference
 
 Of = TypeVar("Of")
+
+_FILTER_WIDTH = 7  # frames; Whisper's
 
 
 def source_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, predicts: bool = False) -> "ModelSource":
@@ -151,6 +154,14 @@ class ModelSource(ModelPasses):
             )
             labels = BatchLabels([prompt.tokens], [prompt.others], encoder_decoder=self.reader.has_decoder)
             return answer(read, place, Ledger(model, selection, labels, self.module_places), arguments)
+
+    @property
+    def alignment(self) -> AlignmentHeads:
+        """As for `attn_cli.model.source.Aligning`."""
+        settings = getattr(self.loaded.generating, "generation_config", None)
+        named = getattr(settings, "alignment_heads", None) or ()
+        width = number_of(configuration_of(self.loaded.model), "median_filter_width")
+        return AlignmentHeads(tuple((int(layer), int(head)) for layer, head in named), width or _FILTER_WIDTH)
 
     def mixed_layers(self, prompt: Prompt) -> list[MixedLayer]:
         """The layers of an encoder as attention, residual stream and norm; LoadError for other models."""

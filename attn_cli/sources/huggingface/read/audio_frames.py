@@ -34,7 +34,7 @@ def silence_notes(frames: Sequence[Token], audio: Audio | None) -> tuple[str, ..
     """A note on the frames after the end of the audio, where a processor pads it to its usual length."""
     if audio is None or not frames:
         return ()
-    seconds = len(audio.samples) / audio.rate
+    seconds = audio.seconds
     first = next((frame.index for frame in frames if float(frame.text.removesuffix("s")) >= seconds), None)
     if first is None:
         return ()

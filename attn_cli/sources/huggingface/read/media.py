@@ -36,6 +36,11 @@ class Audio:
     rate: int
     file: str
 
+    @property
+    def seconds(self) -> float:
+        """How long it is."""
+        return len(self.samples) / self.rate
+
     def at(self, rate: int) -> "Audio":
         """The audio, resampled to `rate` samples per second.
 

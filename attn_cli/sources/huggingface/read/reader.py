@@ -206,6 +206,7 @@ class PromptReader:
         if ids is not None:
             tokens = aligned(processor.tokenizer, marked_text.text, ids, add_special_tokens=not marked_text.complete)
         frames = frame_tokens(self.loaded.model, arrays, processor.extractor)
+        audio = processor.media.audio
         return array_prompt(
             self.loaded.model,
             marked_text.text,
@@ -214,7 +215,8 @@ class PromptReader:
             frames=frames,
             files=processor.media.files,
             seen=cache(partial(seen_image, configuration_of(self.loaded.model), arrays, processor.processor)),
-            warnings=marked_text.notes + silence_notes(frames, processor.media.audio),
+            warnings=marked_text.notes + silence_notes(frames, audio),
+            seconds=None if audio is None else audio.seconds,
         )
 
     def encode(self, texts: Sequence[str]) -> list[EncodedText]:

@@ -1,0 +1,34 @@
+"""The run of a command that lists words with their times in the audio."""
+
+from collections.abc import Mapping
+
+from attn_cli.cli.kit.options.text_command import TextCommandOptions
+from attn_cli.cli.kit.run.text_run import each_report
+from attn_cli.errors import ExitCode, InputError
+from attn_cli.model.source import Source
+from attn_cli.sources import is_recording, is_table
+from attn_cli.summaries.answers.word_times import word_times
+from attn_cli.summaries.report import Report
+from attn_cli.views.view import View
+
+
+def run_word_times(options: TextCommandOptions, others: Mapping[str, bool]) -> ExitCode:
+    """List the words of audio with start and end in seconds.
+
+    others  options that go with keys alone, true for those that are given
+    """
+    for option in (name for name, is_on in others.items() if is_on):
+        raise InputError(f"--times and {option} at once", "leave out one of the two")
+    if is_table(options.model) or is_recording(options.model):
+        what = "a recording" if is_recording(options.model) else "a table of word vectors"
+        raise InputError(f"{options.model} is {what}, and --times runs a model of speech",
+                         "choose a model with --model")  # fmt: skip
+    if options.audio is None:
+        raise InputError("--times needs audio", "add --audio FILE, a .wav file of speech")
+
+    def report(source: Source, view: View, text: str, number: int | None) -> Report:
+        prompt = source.read([text], options.pair)[0]
+        answer = word_times(source, prompt, None if options.chooses_no_head else options.selection)
+        return Report("word_times", source.about, (prompt,), warnings=prompt.warnings, answer=answer, index=number)
+
+    return each_report(options, report)

@@ -1,0 +1,14 @@
+"""The heads of a model of speech that follow the audio as its text goes on."""
+
+from typing import NamedTuple
+
+
+class AlignmentHeads(NamedTuple):
+    """The heads of cross-attention whose weights say when a word is spoken.
+
+    heads         (layer, head) of each; none where the model names none
+    filter_width  the frames over which the median of their weights is taken
+    """
+
+    heads: tuple[tuple[int, int], ...]
+    filter_width: int
