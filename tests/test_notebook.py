@@ -76,7 +76,7 @@ def test_answers_of_experiments_show_their_screens() -> None:
         (attn_cli.knock(TEXT, own), "ablated"),
         (attn_cli.read_parts(TEXT, own, "words"), "vs uniform"),
         (attn_cli.head_kinds(TEXT, own), "too few tokens to name heads"),
-        (attn_cli.head_kinds(model=DEFAULT_MODEL), "repeated random tokens"),
+        (attn_cli.head_kinds(model=DEFAULT_MODEL), "random texts, repeated"),
         (attn_cli.through(TEXT, (tiny_model("bert", "tiny"), tokenizer()), [2]), "is made of"),
         (attn_cli.budget(LONG, own, plan=False), "key heads"),
     ):

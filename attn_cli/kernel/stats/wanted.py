@@ -6,6 +6,7 @@ without storing the weights. `of_bands` is the definition of each; compiled code
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -109,7 +110,11 @@ class Wanted:
     def __or__(self, other: "Wanted") -> "Wanted":
         """Both at once; of all rows, where the two want numbers of different ones."""
         rows = self.rows if not other.notes_rows or self.rows == other.rows else None
-        both = {name: _joined(getattr(self, name), getattr(other, name)) for name in _LISTS}
+        both = {
+            name: _joined(getattr(self, name), getattr(other, name))
+            for name in _names(type(self))
+            if name not in ("rows", "seen")
+        }
         return Wanted(rows if self.notes_rows else other.rows, seen=self.seen or other.seen, **both)
 
     def of_rows(self, rows: tuple[int, ...]) -> "Wanted":
@@ -120,7 +125,8 @@ class Wanted:
     @property
     def notes_rows(self) -> bool:
         """True if any number of single rows is wanted."""
-        return any(getattr(self, name) for name in _OF_ROWS)
+        others = ("rows", "column_sums", "pools")
+        return any(getattr(self, name) for name in _names(type(self)) if name not in others)
 
     @property
     def is_nothing(self) -> bool:
@@ -136,8 +142,10 @@ class Wanted:
         return sorted({row for rows in known for row in rows}) if len(known) == len(each) else None
 
 
-_LISTS = tuple(x.name for x in fields(Wanted) if x.name not in ("rows", "seen"))
-_OF_ROWS = tuple(x.name for x in fields(Wanted) if x.name not in ("rows", "column_sums", "pools"))
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
+    """The names of the fields of a class of requests."""
+    return tuple(x.name for x in fields(kind))
 
 
 def _joined(some: tuple[Any, ...], more: tuple[Any, ...]) -> tuple[Any, ...]:

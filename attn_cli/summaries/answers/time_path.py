@@ -67,7 +67,7 @@ def first_frames(matrix: np.ndarray) -> np.ndarray:
     equal sums, a step of a frame is taken, which stays in its row. The numbers are finite.
 
     >>> first_frames(np.array([[1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 2.0]])).tolist()
-    [0, 3, 3]
+    [0, 1, 3]
     """
     rows, frames = matrix.shape
     cost = np.full((rows + 1, frames + 1), np.inf)
