@@ -6,7 +6,6 @@ without storing the weights. `of_bands` is the definition of each; compiled code
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -110,11 +109,8 @@ class Wanted:
     def __or__(self, other: "Wanted") -> "Wanted":
         """Both at once; of all rows, where the two want numbers of different ones."""
         rows = self.rows if not other.notes_rows or self.rows == other.rows else None
-        both = {
-            name: _joined(getattr(self, name), getattr(other, name))
-            for name in _names(type(self))
-            if name not in ("rows", "seen")
-        }
+        names = [x.name for x in fields(self) if x.name not in ("rows", "seen")]
+        both = {name: _joined(getattr(self, name), getattr(other, name)) for name in names}
         return Wanted(rows if self.notes_rows else other.rows, seen=self.seen or other.seen, **both)
 
     def of_rows(self, rows: tuple[int, ...]) -> "Wanted":
@@ -125,8 +121,7 @@ class Wanted:
     @property
     def notes_rows(self) -> bool:
         """True if any number of single rows is wanted."""
-        others = ("rows", "column_sums", "pools")
-        return any(getattr(self, name) for name in _names(type(self)) if name not in others)
+        return any(getattr(self, x.name) for x in fields(self) if x.name not in ("rows", "column_sums", "pools"))
 
     @property
     def is_nothing(self) -> bool:
@@ -142,15 +137,9 @@ class Wanted:
         return sorted({row for rows in known for row in rows}) if len(known) == len(each) else None
 
 
-@cache
-def _names(kind: Any) -> tuple[str, ...]:
-    """The names of the fields of a class of requests."""
-    return tuple(x.name for x in fields(kind))
-
-
-def _joined(some: tuple[Any, ...], more: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Both without repeats; arrays repeat where they are the same object."""
-    if not (some and more):
+def _joined(some: Any, more: Any) -> Any:
+    """Both flags, or both tuples without repeats; arrays repeat where they are the same object."""
+    if isinstance(some, bool):
         return some or more
     return some + tuple(x for x in more if not any(x is y if isinstance(x, np.ndarray) else x == y for y in some))
 
