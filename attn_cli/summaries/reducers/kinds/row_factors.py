@@ -38,7 +38,7 @@ class RowFactors:
     controls: Mapping[Kind, np.ndarray]
     sight: Sight
 
-    @property
+    @cached_property
     def baseline(self) -> np.ndarray:
         """What uniform attention gives the targets, summed over rows `[K]`."""
         return self.uniform.sum(axis=1)
@@ -53,7 +53,7 @@ class RowFactors:
         """The rows by which sinks are told."""
         return SinkRows.of(self.sight)
 
-    @property
+    @cached_property
     def has_choice(self) -> np.ndarray:
         """Which rows see 4 keys or more; where none does, all that see two `[n]`."""
         enough = have_choice(self.seen) > 0
