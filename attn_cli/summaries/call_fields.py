@@ -1,6 +1,6 @@
 """Fields that rows of one attention call have in common: layer, head, query and key, shares of what a row reads."""
 
-from attn_cli.summaries.fields import COUNT, SHARE, TEXT, Field, Schema
+from attn_cli.fields import COUNT, SHARE, TEXT, Field, Schema
 
 HEAD_OR_MEAN: Schema = {"oneOf": [COUNT, {"const": "mean"}]}
 

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from attn_cli.display import Displayed
+from attn_cli.fields import Field, Rows, made
 from attn_cli.prompt import Prompt
-from attn_cli.summaries.fields import Field, Rows, made
 from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reduce import Kind, Summary
 from attn_cli.summaries.told.story import Story

@@ -12,9 +12,9 @@ import orjson
 
 from attn_cli._version import __version__
 from attn_cli.errors import InputError
+from attn_cli.fields import made
 from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.answers.compute import Computation
-from attn_cli.summaries.fields import made
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.told.story import STORY

@@ -6,10 +6,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from attn_cli.fields import COUNT, NESTED, STREAM, Field, Rows, each, made, or_none
 from attn_cli.prompt import Token
 from attn_cli.summaries.against.side_by_side import SideBySide, cell_labels
 from attn_cli.summaries.call_fields import HEAD_OF_MEAN, LAYER
-from attn_cli.summaries.fields import COUNT, NESTED, STREAM, Field, Rows, each, made, or_none
 from attn_cli.summaries.reduce import Part, Summary
 
 

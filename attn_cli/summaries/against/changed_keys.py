@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from attn_cli.fields import COUNT, NUMBER, SHARE, STREAM, TEXT, Field, Rows
 from attn_cli.kernel.stats.topk import heaviest
 from attn_cli.prompt import Token
 from attn_cli.summaries.against.side_by_side import CELL, SideBySide, cell_labels
-from attn_cli.summaries.fields import COUNT, NUMBER, SHARE, STREAM, TEXT, Field, Rows
 from attn_cli.summaries.reduce import Part, Summary
 
 _CHANGE = NUMBER | {"minimum": -1.0001, "maximum": 1.0001}

@@ -6,9 +6,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from attn_cli.fields import SHARE, STREAM, Field, Rows, made
 from attn_cli.summaries.against.side_by_side import SideBySide
 from attn_cli.summaries.call_fields import HEAD, KV_HEAD, LAYER
-from attn_cli.summaries.fields import SHARE, STREAM, Field, Rows, made
 from attn_cli.summaries.reduce import Part, Summary
 
 

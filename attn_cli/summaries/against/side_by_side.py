@@ -9,10 +9,10 @@ import numpy as np
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call
 from attn_cli.errors import InputError
+from attn_cli.fields import COUNT, TEXT, Field, or_none
 from attn_cli.prompt import Token
 from attn_cli.summaries.against.alignment import Aligner, TokenAlignment
 from attn_cli.summaries.call_fields import HEAD_OF_MEAN, LAYER, QUERY, QUERY_TOKEN
-from attn_cli.summaries.fields import COUNT, TEXT, Field, or_none
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from attn_cli.summaries.fields import COUNT, FINITE, FLAG, NUMBER, TEXT, Field, Rows, made, or_none
+from attn_cli.fields import COUNT, FINITE, FLAG, NUMBER, TEXT, Field, Rows, made, or_none
 from attn_cli.summaries.reduce import Part, Summary
 
 

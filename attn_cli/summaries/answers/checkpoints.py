@@ -8,8 +8,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from attn_cli.fields import COUNT, NUMBER, POSITIVE, TEXT, Field, Rows, each, made
 from attn_cli.summaries.call_fields import HEAD, LAYER
-from attn_cli.summaries.fields import COUNT, NUMBER, POSITIVE, TEXT, Field, Rows, each, made
 from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.report import Answer
 

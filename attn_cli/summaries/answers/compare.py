@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from attn_cli.errors import InputError
+from attn_cli.fields import COSINE, COUNT, NUMBER, SHARE, TEXT, Field, Rows, each
 from attn_cli.model.blocks import BlockVectors
 from attn_cli.prompt import Prompt
-from attn_cli.summaries.fields import COSINE, COUNT, NUMBER, SHARE, TEXT, Field, Rows, each
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.pull import Pulls
 from attn_cli.summaries.report import Answer

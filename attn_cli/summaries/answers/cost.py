@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from attn_cli.fields import COUNT, FLAG, TEXT, Field, Rows, each, object_schema, or_none
 from attn_cli.kernel.bands.plan import tile_of
 from attn_cli.kernel.lessons.cost import LayerSizes
-from attn_cli.summaries.fields import COUNT, FLAG, TEXT, Field, Rows, each, object_schema, or_none
 from attn_cli.summaries.report import Answer
 
 _SCORE_BYTES = 4  # scores and weights are float32 whatever the model's precision

@@ -9,12 +9,12 @@ import numpy as np
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call
 from attn_cli.errors import InputError, LimitError
+from attn_cli.fields import COUNT, FINITE, INTEGER, NESTED, TEXT, Field, Rows, made, or_none
 from attn_cli.kernel.definition.latent import Latent, Operands
 from attn_cli.kernel.lessons.cost import LayerSizes
 from attn_cli.kernel.lessons.decode import decode
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.prompt import Token
-from attn_cli.summaries.fields import COUNT, FINITE, INTEGER, NESTED, TEXT, Field, Rows, made, or_none
 from attn_cli.summaries.reduce import Part, Summary
 
 _MOST_CELLS = 2**26

@@ -13,11 +13,11 @@ import numpy as np
 
 from attn_cli.arrays import at_least_float32, to_numpy
 from attn_cli.errors import InputError, LimitError
+from attn_cli.fields import COUNT, NUMBER, POSITIVE, SHARE, STREAM, TEXT, Field, Object, Rows, made, or_none
 from attn_cli.model.intervention import Experiment, HeadOutput, HeadPlace, Intervention, NoiseFloor, Outcome, Target
 from attn_cli.model.score_writers import ReadsWriters, Writer, WrittenHead
 from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.answers.row_scores import RowScores, row_scores
-from attn_cli.summaries.fields import COUNT, NUMBER, POSITIVE, SHARE, STREAM, TEXT, Field, Object, Rows, made, or_none
 from attn_cli.summaries.report import Answer
 
 Through = Literal["query", "keys", "values"]

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from attn_cli._version import __version__
+from attn_cli.fields import COUNT, FLAG, TEXT, Field, Object, Rows, each, or_none
 from attn_cli.kernel.cpu.c_library import VECTORS, is_built, is_unfit, widest_vectors
-from attn_cli.summaries.fields import COUNT, FLAG, TEXT, Field, Object, Rows, each, or_none
 from attn_cli.summaries.report import Answer
 
 PACKAGES = ("torch", "transformers", "numpy", "typer", "rich")

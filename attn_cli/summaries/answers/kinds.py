@@ -7,12 +7,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from attn_cli.call import Call, Place
+from attn_cli.fields import COUNT, FLAG, POSITIVE, TEXT, Field, Rows, made, or_none
+from attn_cli.fields import STREAM as STREAM_OF_SEVERAL
 from attn_cli.model.source import Source
 from attn_cli.prompt import Prompt, Token
 from attn_cli.recording import Recording
 from attn_cli.selection import ALL, Selection
-from attn_cli.summaries.fields import COUNT, FLAG, POSITIVE, TEXT, Field, Rows, made, or_none
-from attn_cli.summaries.fields import STREAM as STREAM_OF_SEVERAL
 from attn_cli.summaries.median import median
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.kinds.head_kinds import KINDS

@@ -8,6 +8,7 @@ import numpy as np
 
 from attn_cli.call import Call
 from attn_cli.errors import InputError, LoadError
+from attn_cli.fields import Field, made
 from attn_cli.model.intervention import (
     AttentionLayer,
     Experiment,
@@ -23,7 +24,6 @@ from attn_cli.model.source import Predicting
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import ALL, Selection
 from attn_cli.summaries.answers.knocked_head import FIELDS, HEAD, KEY, HiddenKey, KnockedHead, KnockedRow
-from attn_cli.summaries.fields import Field, made
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.overall import Overall, OverallKeys
 from attn_cli.summaries.report import Answer

@@ -4,9 +4,7 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import NamedTuple
 
-from attn_cli.model.intervention import HeadPlace, Outcome
-from attn_cli.prompt import Token
-from attn_cli.summaries.fields import (
+from attn_cli.fields import (
     COUNT,
     FLAG,
     INTEGER,
@@ -22,6 +20,8 @@ from attn_cli.summaries.fields import (
     or_none,
     within,
 )
+from attn_cli.model.intervention import HeadPlace, Outcome
+from attn_cli.prompt import Token
 
 
 @dataclass(frozen=True)

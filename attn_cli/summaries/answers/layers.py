@@ -7,8 +7,8 @@ from typing import ClassVar
 import numpy as np
 
 from attn_cli.call import Call
+from attn_cli.fields import COUNT, FLAG, NUMBER, TEXT, Field, Rows, or_none
 from attn_cli.model.blocks import Block
-from attn_cli.summaries.fields import COUNT, FLAG, NUMBER, TEXT, Field, Rows, or_none
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 from attn_cli.summaries.report import Answer

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from attn_cli.fields import COUNT, NUMBER, POSITIVE, SHARE, TEXT, Field, Rows, each
 from attn_cli.kernel.lessons.learn import Descent, Example
 from attn_cli.prompt import Prompt
-from attn_cli.summaries.fields import COUNT, NUMBER, POSITIVE, SHARE, TEXT, Field, Rows, each
 from attn_cli.summaries.report import Answer
 
 _TEXT = (

@@ -15,11 +15,11 @@ from attn_cli.arrays import at_least_float32, to_numpy
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call
 from attn_cli.errors import InputError, LoadError
+from attn_cli.fields import COUNT, NUMBER, SHARE, TEXT, Field, Rows, made
 from attn_cli.model.intervention import HeadPlace, LogitParts, Target
 from attn_cli.model.source import Predicting
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import Selection
-from attn_cli.summaries.fields import COUNT, NUMBER, SHARE, TEXT, Field, Rows, made
 from attn_cli.summaries.report import Answer
 
 _NAMED = 3  # heads of a key, and keys of a head, that JSON names

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from attn_cli.errors import InputError
-from attn_cli.summaries.fields import COSINE, COUNT, TEXT, Field, Rows, each
+from attn_cli.fields import COSINE, COUNT, TEXT, Field, Rows, each
 from attn_cli.summaries.report import Answer
 
 _WORD = (

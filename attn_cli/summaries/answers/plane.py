@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from attn_cli.errors import InputError
+from attn_cli.fields import COUNT, FLAG, NUMBER, SHARE, TEXT, Field, Rows, each
 from attn_cli.model.blocks import BlockVectors
 from attn_cli.prompt import Prompt, Token
-from attn_cli.summaries.fields import COUNT, FLAG, NUMBER, SHARE, TEXT, Field, Rows, each
 from attn_cli.summaries.report import Answer
 
 _POINT = (

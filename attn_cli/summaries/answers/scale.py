@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from attn_cli.fields import COUNT, FINITE, Field, Rows, each
 from attn_cli.kernel.lessons.scale import Saturation, Spread
-from attn_cli.summaries.fields import COUNT, FINITE, Field, Rows, each
 from attn_cli.summaries.report import Answer
 
 _SATURATION = (

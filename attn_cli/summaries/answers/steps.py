@@ -10,10 +10,10 @@ from attn_cli.arrays import Array, to_numpy
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call
 from attn_cli.errors import InputError, LimitError
+from attn_cli.fields import COUNT, INTEGER, NESTED, TEXT, Field, Rows, each, made
 from attn_cli.kernel.definition.heads import join_heads
 from attn_cli.kernel.lessons.steps import steps
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
-from attn_cli.summaries.fields import COUNT, INTEGER, NESTED, TEXT, Field, Rows, each, made
 from attn_cli.summaries.reduce import Part, Summary
 
 _MOST_CELLS = 2**24  # about ten arrays of this many float64 numbers take 1.3 GB

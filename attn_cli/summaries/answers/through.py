@@ -14,13 +14,13 @@ import numpy as np
 
 from attn_cli.arrays import Array, at_least_float32, namespace, to_numpy, zeros
 from attn_cli.errors import InputError
+from attn_cli.fields import COUNT, SHARE, TEXT, Field, Rows
 from attn_cli.kernel.bands.band import Band
 from attn_cli.model.mixing import MixedLayer
 from attn_cli.model.source import Mixing
 from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.calls.in_words import words_of
 from attn_cli.summaries.calls.read_shares import joint_squares, outputs, products_of_heads, row_shares, vectors_of
-from attn_cli.summaries.fields import COUNT, SHARE, TEXT, Field, Rows
 from attn_cli.summaries.report import Answer
 
 _TOGETHER = 512  # rows that are carried back at once

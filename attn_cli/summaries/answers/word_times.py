@@ -15,6 +15,7 @@ import numpy as np
 from attn_cli.arrays import to_numpy
 from attn_cli.call import Call
 from attn_cli.errors import InputError
+from attn_cli.fields import COUNT, NUMBER, POSITIVE, TEXT, Field, Rows
 from attn_cli.kernel.bands.picked_rows import RowPlaces
 from attn_cli.model.intervention import HeadPlace
 from attn_cli.model.source import Aligning
@@ -22,7 +23,6 @@ from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import Selection
 from attn_cli.summaries.answers.time_path import Motion, aligned, first_frames, mean_frames, motion
 from attn_cli.summaries.calls.in_words import words_of
-from attn_cli.summaries.fields import COUNT, NUMBER, POSITIVE, TEXT, Field, Rows
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 from attn_cli.summaries.report import Answer

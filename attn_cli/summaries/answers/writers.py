@@ -14,13 +14,13 @@ import numpy as np
 
 from attn_cli.attention_call import AttentionCall
 from attn_cli.errors import InputError
+from attn_cli.fields import COUNT, INTEGER, NUMBER, SHARE, STREAM, TEXT, Field, Rows, made, or_none
 from attn_cli.kernel.stats.topk import heaviest
 from attn_cli.model.intervention import HeadPlace
 from attn_cli.model.score_writers import ReadsWriters, RowChoice, Writer, WrittenRow
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import Selection
 from attn_cli.summaries.answers.row_scores import RowScores, row_scores
-from attn_cli.summaries.fields import COUNT, INTEGER, NUMBER, SHARE, STREAM, TEXT, Field, Rows, made, or_none
 from attn_cli.summaries.report import Answer
 
 Side = Literal["pairs", "query", "key"]

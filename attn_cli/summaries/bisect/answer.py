@@ -8,6 +8,7 @@ import numpy as np
 
 from attn_cli.dump import Dump
 from attn_cli.errors import InputError
+from attn_cli.fields import COUNT, FLAG, NUMBER, TEXT, Field, Object, Rows, each, or_none
 from attn_cli.kernel.lessons.precision import precision_of
 from attn_cli.model.stations import Reference
 from attn_cli.summaries.bisect.causes import FoundCause, cause_of
@@ -16,7 +17,6 @@ from attn_cli.summaries.bisect.names import NameMap
 from attn_cli.summaries.bisect.placing import Placed, Placing, Unplaced
 from attn_cli.summaries.bisect.tokens import DifferingTokens
 from attn_cli.summaries.bisect.where import where_wrong
-from attn_cli.summaries.fields import COUNT, FLAG, NUMBER, TEXT, Field, Object, Rows, each, or_none
 from attn_cli.summaries.report import Answer
 from attn_cli.text import excerpt, listed
 

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from attn_cli.fields import Field
 from attn_cli.model.intervention import NoiseFloor, RunMode
 from attn_cli.model.kv_cache import KeyHead
 from attn_cli.summaries.budget.fields import FIELDS
@@ -13,7 +14,6 @@ from attn_cli.summaries.budget.plan import BudgetTarget, CachePlan
 from attn_cli.summaries.budget.scored_text import ScoredText
 from attn_cli.summaries.budget.units import Taken, Unit
 from attn_cli.summaries.budget.windows import KeptKeys
-from attn_cli.summaries.fields import Field
 from attn_cli.summaries.report import Answer
 
 FEWEST_TEXTS = 3

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from attn_cli.summaries.fields import (
+from attn_cli.fields import (
     COUNT,
     FLAG,
     NUMBER,

@@ -8,11 +8,11 @@ import numpy as np
 
 from attn_cli.call import Call, Look
 from attn_cli.errors import InputError
+from attn_cli.fields import COUNT, NUMBER, POSITIVE, TEXT, Field, Object, Rows, made, or_none
 from attn_cli.model.intervention import Experiment, Intervention, NoiseFloor
 from attn_cli.model.source import Predicting
 from attn_cli.prompt import Prompt
 from attn_cli.selection import ALL, Selection
-from attn_cli.summaries.fields import COUNT, NUMBER, POSITIVE, TEXT, Field, Object, Rows, made, or_none
 from attn_cli.summaries.parts.hidden import NEEDED_BITS, NEEDED_SHARE, rows_after
 from attn_cli.summaries.parts.sentence_reads import Receiver, SentenceReadsReducer, received_by, receivers
 from attn_cli.summaries.parts.text_parts import TextPart

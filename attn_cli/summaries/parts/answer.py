@@ -8,13 +8,13 @@ import numpy as np
 
 from attn_cli.call import Call, Look
 from attn_cli.errors import LoadError
+from attn_cli.fields import Field, made
 from attn_cli.model.intervention import Experiment
 from attn_cli.model.source import Predicting, Source
 from attn_cli.prompt import Prompt
 from attn_cli.selection import ALL, Selection
 from attn_cli.summaries.calls.hidden_keys import HiddenKeys, HiddenWeight
 from attn_cli.summaries.calls.memo import memoised
-from attn_cli.summaries.fields import Field, made
 from attn_cli.summaries.parts.citations import Citation, citation_of, citations, pieces_of
 from attn_cli.summaries.parts.fields import COLUMNS, FIELDS, PartRow
 from attn_cli.summaries.parts.hidden import AnswerContext, HiddenParts, hide_parts, rows_after

@@ -4,8 +4,7 @@ from collections.abc import Callable
 from operator import itemgetter
 from typing import NamedTuple
 
-from attn_cli.model.intervention import Outcome
-from attn_cli.summaries.fields import (
+from attn_cli.fields import (
     COUNT,
     FINITE,
     FLAG,
@@ -19,6 +18,7 @@ from attn_cli.summaries.fields import (
     each,
     or_none,
 )
+from attn_cli.model.intervention import Outcome
 from attn_cli.summaries.parts.reading import ReadPart
 
 

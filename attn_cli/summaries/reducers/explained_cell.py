@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from attn_cli.summaries.fields import (
+from attn_cli.fields import (
     COUNT,
     INTEGER,
     NUMBER,

@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from attn_cli.call import Call
+from attn_cli.fields import COUNT, SHARE, STREAM, Field, Rows
 from attn_cli.kernel.definition.softmax import renormalised
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.summaries.call_fields import HEAD_OF_MEAN, KEY, KEY_TOKEN, LAYER, RESCALED_SHARE, SHARE_BY, SHARES
 from attn_cli.summaries.calls.read_shares import By
-from attn_cli.summaries.fields import COUNT, SHARE, STREAM, Field, Rows
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.received import ReceivedShares
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from attn_cli.call import Call
+from attn_cli.fields import COUNT, NUMBER, SHARE, STREAM, Field, Rows
 from attn_cli.kernel.definition.softmax import renormalised
 from attn_cli.kernel.stats.wanted import RowStats, TopK, Wanted
 from attn_cli.summaries.call_fields import (
@@ -19,7 +20,6 @@ from attn_cli.summaries.call_fields import (
     SHARES,
 )
 from attn_cli.summaries.calls.read_shares import By
-from attn_cli.summaries.fields import COUNT, NUMBER, SHARE, STREAM, Field, Rows
 from attn_cli.summaries.reduce import Part, Summary
 
 _ROW = (

@@ -10,13 +10,13 @@ from attn_cli.arrays import at_least_float32, to_numpy
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call
 from attn_cli.errors import InputError
+from attn_cli.fields import made
 from attn_cli.kernel.bands.band import Band
 from attn_cli.kernel.bands.masked_cells import lowest_of
 from attn_cli.kernel.bands.picked_rows import RowPlaces
 from attn_cli.kernel.definition.positions import Turning
 from attn_cli.kernel.lessons.why import Columns, RowTerms, columns_of, row_terms
 from attn_cli.kernel.stats.topk import heaviest
-from attn_cli.summaries.fields import made
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.explained_cell import CELL, EXPLAINED, CellRow, DotTerm, ExplainedCell
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from attn_cli.summaries.fields import CHANCE, COUNT, FLAG, NUMBER, TEXT, Field, each
+from attn_cli.fields import CHANCE, COUNT, FLAG, NUMBER, TEXT, Field, each
 from attn_cli.text import counted, excerpt, listed
 
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from attn_cli.summaries.fields import CHANCE, COUNT, FLAG, NUMBER, TEXT, Field, Object, Rows, within
+from attn_cli.fields import CHANCE, COUNT, FLAG, NUMBER, TEXT, Field, Object, Rows, within
 from attn_cli.summaries.report import Answer
 from attn_cli.summaries.scanned.corpus import CORPUS, PLACE, Estimate, ScannedCorpus, ScannedPlace
 from attn_cli.summaries.scanned.heads import ScannedHead, columns_of

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from attn_cli.summaries.fields import (
+from attn_cli.fields import (
     CHANCE,
     COUNT,
     FLAG,

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from attn_cli.summaries.fields import TEXT, Field, Rows, made, object_schema, within
+from attn_cli.fields import TEXT, Field, Rows, made, object_schema, within
 from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.report import Answer
 from attn_cli.summaries.scanned.corpus import (

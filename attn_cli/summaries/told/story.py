@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from attn_cli.fields import COUNT, FINITE, TEXT, Field, Object, Rows, each, or_none
 from attn_cli.model.intervention import Experiment, HeadPlace, Intervention, Target
 from attn_cli.prompt import Prompt, Token
-from attn_cli.summaries.fields import COUNT, FINITE, TEXT, Field, Object, Rows, each, or_none
 from attn_cli.summaries.parts.text_parts import TextPart, parts_of, rows_of_last
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.told.deciding_rows import DecidingRows

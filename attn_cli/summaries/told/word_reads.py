@@ -10,13 +10,13 @@ import numpy as np
 
 from attn_cli.arrays import from_numpy, namespace, to_numpy
 from attn_cli.call import Call
+from attn_cli.fields import COUNT, FINITE, TEXT, Field, Rows
 from attn_cli.kernel.bands.band import Band
 from attn_cli.prompt import Prompt, Token
 from attn_cli.sentences import piece_starts
 from attn_cli.summaries.calls.in_words import MergedWords, words_of
 from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.calls.read_shares import row_shares
-from attn_cli.summaries.fields import COUNT, FINITE, TEXT, Field, Rows
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.sinks import special_places
 from attn_cli.summaries.told.value_norms import value_norms

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from attn_cli.errors import InputError
 
 if TYPE_CHECKING:  # `schema_names` needs no numpy
-    from attn_cli.summaries.fields import Field
+    from attn_cli.fields import Field
 
 _FOLDER = Path(__file__).parent
 _FIELDS = ("index", "input", "inputs", "other_source", "other_input")  # those that some outputs have
@@ -84,7 +84,7 @@ def composed(name: str) -> dict[str, Any]:
 def _result(fragment: dict[str, Any]) -> dict[str, Any]:
     """The schema of a result: of the fields that a module declares, or of those in the fragment itself."""
     if "fields" in fragment:
-        from attn_cli.summaries.fields import object_schema  # imported here: `schema_names` needs no numpy
+        from attn_cli.fields import object_schema  # imported here: `schema_names` needs no numpy
 
         return object_schema(import_module(f"attn_cli.summaries.{fragment['fields']}").FIELDS)
     result, optional = fragment["result"], fragment.get("optional", ())

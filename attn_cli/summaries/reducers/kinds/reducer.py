@@ -10,13 +10,13 @@ import numpy as np
 from attn_cli.arrays import namespace, to_numpy
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call
+from attn_cli.fields import NUMBER, POSITIVE, Field
 from attn_cli.kernel.definition.mask import Intervals, intervals
 from attn_cli.kernel.stats.wanted import ColumnSums, RowStats, Wanted
 from attn_cli.prompt import Token
 from attn_cli.recording import RecordedLayer
 from attn_cli.summaries.call_fields import HEAD, KV_HEAD, LAYER
 from attn_cli.summaries.calls.memo import memoised
-from attn_cli.summaries.fields import NUMBER, POSITIVE, Field
 from attn_cli.summaries.median import median
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.kinds.head_kinds import DELIMITER, FIRST, KINDS, PLACE, UNIFORM
