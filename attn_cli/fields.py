@@ -58,16 +58,20 @@ class Rows:
     meaning  of one of them
     count    how many they are, if that is fixed
     closed   whether they have no fields but these
+    any_of   sets of optional fields, of which every row has one set at least; () for no such condition
     """
 
     fields: Sequence["Field"]
     meaning: str = ""
     count: int | None = None
     closed: bool = False
+    any_of: Sequence[Sequence[str]] = ()
 
     def schema(self) -> Schema:
         """The JSON Schema of a list of such rows."""
-        more = {"additionalProperties": False} if self.closed else {}
+        more: Schema = {"additionalProperties": False} if self.closed else {}
+        if self.any_of:
+            more |= {"anyOf": [{"required": [*names]} for names in self.any_of]}
         return each(object_schema(self.fields) | more, self.meaning, self.count)
 
     def of(self, things: Iterable[object]) -> list[dict[str, Any]]:

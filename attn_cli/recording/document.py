@@ -3,15 +3,17 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from attn_cli._version import __version__
 from attn_cli.call import Place
+from attn_cli.fields import COUNT, FLAG, INTEGER, TEXT, Field, Rows, each, made
 from attn_cli.prompt import Prompt
 from attn_cli.recording.layer import RecordedLayer
 from attn_cli.recording.prompt_document import (
+    TABLES,
     Tokens,
     TokenTables,
     prompt_document,
@@ -53,6 +55,48 @@ class RecordingContents:
     told: Mapping[str, Any] | None = None
 
 
+class _LayerEntry(NamedTuple):
+    """A layer, with the tables that hold its queries and its keys, and its rule as JSON has it."""
+
+    layer: RecordedLayer
+    queries: int
+    keys: int
+    rule: dict[str, Any]
+
+
+class _RecordedResult(NamedTuple):
+    """All that a recording's JSON says of its tokens and layers."""
+
+    tables: TokenTables
+    layers: Sequence[_LayerEntry]
+    told: Mapping[str, Any] | None
+
+
+_LAYER = (
+    Field("layer", INTEGER, "the model's own number of the block", "layer.place.layer"),
+    Field("name", TEXT, "the module's path in the model", "layer.place.name"),
+    Field("heads", each(COUNT) | {"minItems": 1}, "the true numbers of the heads", lambda of: [*of.layer.place.heads]),
+    Field("groups", each(COUNT), "the key head of each", lambda of: [*of.layer.place.groups]),
+    Field("stream", TEXT, "self, encoder, decoder, cross and so on", "layer.place.stream"),
+    Field("call", COUNT, "counts runs of the module in one pass", "layer.place.call"),
+    Field("way", TEXT, "how it was captured", "layer.place.way"),
+    Field("queries", COUNT, "the table of its rows"),
+    Field("keys", COUNT, "the table of its columns"),
+    Field("statistics", each(TEXT), "names of the rows of i.statistics", lambda of: [*of.layer.statistics]),
+    Field("thumbnail_block", each({"type": "integer", "minimum": 1}, count=2), "rows and keys of a block of "
+          "i.thumbnail; its levels are round(254 sqrt(weight)), 255 where nothing is allowed",
+          lambda of: [*of.layer.thumbnail_block]),
+    Field("shows_scores", FLAG, "false where i.seen holds weights, and scores are unknown", "layer.shows_scores"),
+    Field("rule", {"$ref": "#/$defs/rule"}),
+)  # fmt: skip
+FIELDS = (
+    *TABLES,
+    Field("layers", Rows(_LAYER), "attention calls in the order of the forward pass"),
+    Field("told", {"type": "object"}, "what was told of the text in a run that is kept: the story of rows, by their "
+          "numbers, for the same version of attn to read", optional=True),
+)  # fmt: skip
+
+
 class BadDocument(Exception):
     """The file is not a valid recording; the message names the fault."""
 
@@ -86,34 +130,15 @@ def document_of(recording: RecordingContents) -> RecordingDocument:
             if values is not None:
                 arrays[f"{at}.{name}"] = values
         arrays[f"{at}.statistics"] = np.array([*layer.statistics.values()]).reshape(len(layer.statistics), layer.h)
-        place = layer.place
-        layers.append(
-            {
-                "layer": place.layer,
-                "name": place.name,
-                "heads": list(place.heads),
-                "groups": list(place.groups),
-                "stream": place.stream,
-                "call": place.call,
-                "way": place.way,
-                "queries": tables.place(layer.queries),
-                "keys": tables.place(layer.keys),
-                "statistics": list(layer.statistics),
-                "thumbnail_block": list(layer.thumbnail_block),
-                "shows_scores": layer.shows_scores,
-                "rule": rule_document(layer.rule, put),
-            }
-        )
+        queries, keys = tables.place(layer.queries), tables.place(layer.keys)
+        layers.append(_LayerEntry(layer, queries, keys, rule_document(layer.rule, put)))
+    told = None if recording.told is None else dict(recording.told)
     content = {
         "schema": SCHEMA,
         "attn": __version__,
         "source": dict(recording.about),
         "input": prompt,
-        "result": {
-            **tables.document(),
-            "layers": layers,
-            **({} if recording.told is None else {"told": dict(recording.told)}),
-        },
+        "result": made(FIELDS, _RecordedResult(tables, layers, told)),
         "warnings": list(recording.prompt.warnings),
     }
     return RecordingDocument(content, arrays)

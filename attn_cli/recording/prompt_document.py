@@ -1,8 +1,9 @@
 """A prompt and the tokens of its layers as an object of JSON, and back."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+from attn_cli.fields import COUNT, FLAG, TEXT, Field, Object, Schema, each, made, object_schema, or_none
 from attn_cli.prompt import Generated, Prompt, Token, Word
 
 Tokens = tuple[Token, ...]
@@ -25,16 +26,28 @@ class TokenTables:
             self._places[id(tokens)] = place
         return self._places[id(tokens)]
 
-    def document(self) -> dict[str, Any]:
-        """All tables; tokens of one occurrence of a word share the number of that word."""
+    def words(self) -> dict[int, tuple[int, str]]:
+        """The number and the text of every occurrence of a word, by the identity of its `Word`."""
         words: dict[int, tuple[int, str]] = {}
         for token in (token for tokens in self.tables for token in tokens if token.word is not None):
             assert token.word is not None
             words.setdefault(id(token.word), (len(words), token.word.text))
-        return {
-            "words": [text for _, text in words.values()],
-            "tables": [[_token_document(token, words) for token in tokens] for tokens in self.tables],
-        }
+        return words
+
+    def rows(self) -> list[list[list[Any]]]:
+        """All tables; tokens of one occurrence of a word share the number of that word."""
+        words = self.words()
+        return [[_token_document(token, words) for token in tokens] for tokens in self.tables]
+
+
+_TOKEN = ("text", "id", "start", "end", "special", "row", "column", "piece", "generated")
+_COLUMNS = (*_TOKEN, "word")
+TABLES = (
+    Field("words", each(TEXT), "occurrences of words, which tokens name by number",
+          lambda result: [text for _, text in result.tables.words().values()]),
+    Field("tables", each(each(each({}, count=len(_COLUMNS)), "a token")),
+          f"sequences of tokens, each once: {', '.join(_COLUMNS)}", lambda result: result.tables.rows()),
+)  # fmt: skip
 
 
 def tables_of_document(document: Mapping[str, Any]) -> list[Tokens]:
@@ -43,23 +56,44 @@ def tables_of_document(document: Mapping[str, Any]) -> list[Tokens]:
     return [tuple(_token(index, entry, words) for index, entry in enumerate(entries)) for entries in document["tables"]]
 
 
+class _Placed(NamedTuple):
+    """A prompt, and the tables that number its token sequences."""
+
+    prompt: Prompt
+    tables: TokenTables
+
+
+def _by_name(item: Schema) -> Schema:
+    return {"type": "object", "additionalProperties": item}
+
+
+_GENERATED = (
+    Field("text", TEXT, "the text, exactly"),
+    Field("tokens", COUNT, "how many tokens it has"),
+    Field("ended", FLAG, "true if the model ended with its end token"),
+    Field("start", or_none(COUNT), "first character in text; null where it isn't in it"),
+)
+_PROMPT = (
+    Field("text", TEXT, "the text, exactly", "prompt.text"),
+    Field("tokens", COUNT, "the table that holds its tokens", lambda placed: placed.tables.place(placed.prompt.tokens)),
+    Field("others", _by_name(COUNT), "the tables of streams that read something else, by stream",
+          lambda placed: {stream: placed.tables.place(tokens) for stream, tokens in placed.prompt.others.items()}),
+    Field("files", _by_name(TEXT), "file names of an image or audio, by kind",
+          lambda placed: dict(placed.prompt.files)),
+    Field("generated", Object(_GENERATED, nullable=True), "what the model generated after the text; null for nothing",
+          "prompt.generated"),
+)  # fmt: skip
+PROMPT = object_schema(_PROMPT)
+
+
 def prompt_document(prompt: Prompt, tables: TokenTables) -> dict[str, Any]:
     """A prompt whose tokens are in `tables`."""
-    written = prompt.generated
-    return {
-        "text": prompt.text,
-        "tokens": tables.place(prompt.tokens),
-        "others": {stream: tables.place(tokens) for stream, tokens in prompt.others.items()},
-        "files": dict(prompt.files),
-        "generated": None
-        if written is None
-        else {"text": written.text, "tokens": written.tokens, "ended": written.ended, "start": written.start},
-    }
+    return made(_PROMPT, _Placed(prompt, tables))
 
 
 def prompt_of_document(document: Mapping[str, Any], tables: Sequence[Tokens], warnings: Sequence[str]) -> Prompt:
     """The prompt again, with its warnings; errors as for `tables_of_document`."""
-    written = document["generated"]
+    generated = document["generated"]
     return Prompt(
         _text(document["text"]),
         tables[document["tokens"]],
@@ -67,19 +101,16 @@ def prompt_of_document(document: Mapping[str, Any], tables: Sequence[Tokens], wa
         {_text(stream): tables[place] for stream, place in document["others"].items()},
         {_text(kind): _text(name) for kind, name in document["files"].items()},
         None
-        if written is None
+        if generated is None
         else Generated(
-            _text(written["text"]), int(written["tokens"]), bool(written["ended"]), _number(written["start"])
+            _text(generated["text"]), int(generated["tokens"]), bool(generated["ended"]), _number(generated["start"])
         ),
     )
 
 
-_FIELDS = ("text", "id", "start", "end", "special", "row", "column", "piece", "generated")
-
-
 def _token_document(token: Token, words: Mapping[int, tuple[int, str]]) -> list[Any]:
-    """The fields of a token in the order of `_FIELDS`, and the number of its word."""
-    return [*(getattr(token, name) for name in _FIELDS), None if token.word is None else words[id(token.word)][0]]
+    """The fields of a token in the order of `_TOKEN`, and the number of its word."""
+    return [*(getattr(token, name) for name in _TOKEN), None if token.word is None else words[id(token.word)][0]]
 
 
 def _token(index: int, entry: Sequence[Any], words: Sequence[Word]) -> Token:

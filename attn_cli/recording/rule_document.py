@@ -1,11 +1,25 @@
 """A rule as an object of JSON, with its arrays beside, and back."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from attn_cli.fields import (
+    COUNT,
+    FINITE,
+    FLAG,
+    INTEGER,
+    NUMBER,
+    TEXT,
+    Field,
+    Schema,
+    each,
+    made,
+    object_schema,
+    or_none,
+)
 from attn_cli.kernel.definition import masks
 from attn_cli.kernel.definition.bias import Alibi, BiasSum, GivenBias
 from attn_cli.kernel.definition.mask import Mask
@@ -24,17 +38,55 @@ _OF_NUMBERS: dict[str, type[Any]] = {  # masks that their numbers say whole, by 
 }
 
 
+class _Stored(NamedTuple):
+    """A rule, and where its arrays are put."""
+
+    rule: Rule
+    put: Put
+
+
+_RULE = (
+    Field("known", FLAG, "false where weights alone were seen", lambda of: not isinstance(of.rule, UnknownRule)),
+    Field("scale", FINITE, "the factor on q k", lambda of: float(of.rule.scale)),
+    Field("softcap", NUMBER, "c in c tanh(score / c); null for none",
+          lambda of: None if of.rule.softcap is None else float(of.rule.softcap)),
+    Field("softmax", FLAG, "whether weights are normalised", "rule.softmax"),
+    Field("bias", {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/bias"}]},
+          value=lambda of: _bias_document(of.rule.bias, of.put)),
+    Field("mask", {"$ref": "#/$defs/mask"}, value=lambda of: _mask_document(of.rule.mask, of.put)),
+    Field("sink", or_none(TEXT), "the array of a learned score per head; null for none",
+          lambda of: None if of.rule.sink is None else of.put(of.rule.sink)),
+)  # fmt: skip
+RULE = object_schema(_RULE)
+
+
+def _of_kind(kinds: Sequence[str], properties: Schema) -> Schema:
+    return {"type": "object", "required": ["kind"], "properties": {"kind": {"enum": [*kinds]}, **properties}}
+
+
+BIAS = _of_kind(
+    ("sum", "alibi", "given", "array"),
+    {"parts": each({"$ref": "#/$defs/bias"}), "slopes": TEXT, "offset": INTEGER, "numbers": TEXT},
+)
+MASK = _of_kind(
+    (*_OF_NUMBERS, "keys", "given", "all", "part"),
+    {
+        **{one.name: FLAG if one.type is bool else INTEGER for form in _OF_NUMBERS.values() for one in fields(form)},
+        "bits": TEXT | {"description": "the array of packed booleans"},
+        "shape": each(COUNT),
+        "words": TEXT,
+        "masks": each({"$ref": "#/$defs/mask"}),
+        "mask": {"$ref": "#/$defs/mask"},
+        "rows": INTEGER,
+        "columns": INTEGER,
+        "keys": INTEGER,
+    },
+)
+
+
 def rule_document(rule: Rule, put: Put) -> dict[str, Any]:
     """The rule, whose arrays are NumPy's, without them."""
-    return {
-        "known": not isinstance(rule, UnknownRule),
-        "scale": float(rule.scale),
-        "softcap": None if rule.softcap is None else float(rule.softcap),
-        "softmax": rule.softmax,
-        "bias": _bias_document(rule.bias, put),
-        "mask": _mask_document(rule.mask, put),
-        "sink": None if rule.sink is None else put(rule.sink),
-    }
+    return made(_RULE, _Stored(rule, put))
 
 
 def rule_of_document(document: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Rule:

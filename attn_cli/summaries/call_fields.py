@@ -1,6 +1,8 @@
-"""Fields that rows of one attention call have in common: layer, head, query and key, shares of what a row reads."""
+"""Fields that outputs of attention calls have in common: a call's place and rule; layer, head, query, key of a row."""
 
-from attn_cli.fields import COUNT, SHARE, TEXT, Field, Schema
+from typing import Any
+
+from attn_cli.fields import COUNT, FLAG, NUMBER, SHARE, TEXT, Field, Object, Rows, Schema, each, or_none
 
 HEAD_OR_MEAN: Schema = {"oneOf": [COUNT, {"const": "mean"}]}
 
@@ -29,3 +31,51 @@ RESCALED_SHARE = Field(
 )
 SHARE_BY = {"value": VALUE_SHARE, "output": OUTPUT_SHARE}  # what ranks keys, where it isn't the weight
 SHARES = (*SHARE_BY.values(), RESCALED_SHARE)
+
+
+def _in_rule(name: str, kind: Schema, meaning: str, *, optional: bool = False) -> Field:
+    """A part of a rule, read from what `Rule.describe` gives."""
+
+    def value(rule: Any) -> Any:
+        return rule.get(name)
+
+    return Field(name, kind, meaning, value, optional)
+
+
+RULE = Field(
+    "rule",
+    Object(
+        (
+            _in_rule("scale", NUMBER, "factor on q kᵀ; null, like bias and sink, where only the model's own code knows "
+                     "the rule"),
+            _in_rule("softcap", NUMBER, "scores become softcap * tanh(score / softcap); null for none"),
+            _in_rule("bias", or_none(FLAG), "true if numbers are added to the scores"),
+            _in_rule("mask", TEXT, "the mask in words"),
+            _in_rule("sink", or_none(FLAG), "true if a learned sink takes a share of every row"),
+            _in_rule("softmax", FLAG, "false: the scores are the weights, not normalised", optional=True),
+        )
+    ),
+    "how q kᵀ becomes weights, in this order: scale, softcap, bias, mask, softmax (with a sink)",
+)  # fmt: skip
+KV_HEADS = Field(
+    "kv_heads", each(COUNT), "for every one of them the key/value head that it reads", lambda call: [*call.place.groups]
+)
+LAYERS = Field(
+    "layers",
+    Rows(
+        (
+            Field("layer", COUNT, "the model's own block number", "place.layer"),
+            Field("name", TEXT, "the module's path in the model", "place.name"),
+            Field("stream", TEXT, "self, encoder, decoder, cross, ...", "place.stream"),
+            Field("call", COUNT, "0, or 1, 2, ... where the same module runs again in one forward pass", "place.call"),
+            Field("way", TEXT, "how it was captured: computed, registry, softmax, sdpa, dispatch or returned",
+                  "place.way"),
+            Field("heads", each(COUNT), "the chosen heads, by the model's own numbers",
+                  lambda call: [*call.place.heads]),
+            KV_HEADS,
+            RULE,
+        ),
+        "one attention call: a layer, or one of a layer's streams",
+    ),
+    value="summaries",
+)  # fmt: skip

@@ -15,6 +15,7 @@ from attn_cli.errors import InputError
 from attn_cli.fields import made
 from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.answers.compute import Computation
+from attn_cli.summaries.call_fields import LAYERS
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.told.story import STORY
@@ -161,29 +162,13 @@ def _token(t: Token) -> dict[str, Any]:
 
 def _result(report: Report) -> dict[str, Any]:
     """The visited layers, then every part by its name, as a list over the layers."""
-    result: dict[str, Any] = {"layers": [_layer(summary) for summary in report.summaries]}
-    result |= made([STORY, READS], report)
+    result = made([LAYERS, STORY, READS], report)
     for summary in report.summaries:
         lead = report.lead(summary)
         for part in summary.parts:
             result.setdefault(part.name, []).extend(lead | document for document in part.documents(summary))
-    as_they_are = ("layers", STORY.name, READS.name)
+    as_they_are = (LAYERS.name, STORY.name, READS.name)
     return {name: rows if name in as_they_are else report.ordered(rows) for name, rows in result.items()}
-
-
-def _layer(summary: Summary) -> dict[str, Any]:
-    """The place of a summary's attention call and its rule."""
-    place = summary.place
-    return {
-        "layer": place.layer,
-        "name": place.name,
-        "stream": place.stream,
-        "call": place.call,
-        "way": place.way,
-        "heads": list(place.heads),
-        "kv_heads": list(place.groups),
-        "rule": dict(summary.rule),
-    }
 
 
 def _stacked(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:

@@ -2,13 +2,79 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from attn_cli.call import Place
+from attn_cli.fields import COUNT, INTEGER, NESTED, Field, each, made
+from attn_cli.summaries.call_fields import KV_HEADS, RULE
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.masked import Masked
 from attn_cli.summaries.report import Answer
+
+
+class _Computed(NamedTuple):
+    """A computation as JSON has it, with its arrays by name."""
+
+    answer: "Computation"
+    arrays: Mapping[str, np.ndarray]
+
+    @property
+    def place(self) -> Place:
+        """The heads of every entry, and their key heads."""
+        return self.answer.summaries[0].place
+
+    @property
+    def rule(self) -> Mapping[str, Any]:
+        """The rule of every entry, in words and numbers."""
+        return self.answer.summaries[0].rule
+
+    @property
+    def masked_cells(self) -> int:
+        """The number of scores that are -inf, of all entries."""
+        return int(np.isneginf(self.arrays["scores"]).sum())
+
+    @property
+    def masked_rows(self) -> int:
+        """The number of fully masked rows, of all heads and entries."""
+        masked = (summary.part(Masked) for summary in self.answer.summaries)
+        return sum(int(part.rows.sum()) for part in masked if part is not None)
+
+    @property
+    def nonfinite_cells(self) -> int:
+        """The number of NaN and infinities in all arrays, without masked scores."""
+        return sum(int((~np.isfinite(x)).sum()) for x in self.arrays.values()) - self.masked_cells
+
+
+def _array(name: str, meaning: str, *, optional: bool = False) -> Field:
+    """An array as nested lists; an optional one is left out where it wasn't made."""
+
+    def value(computed: _Computed) -> np.ndarray | None:
+        return computed.arrays.get(name)
+
+    return Field(name, NESTED, meaning, value, optional)
+
+
+FIELDS = (
+    Field("batch", each(INTEGER | {"minimum": 1}), "sizes of the batch axes, in the order of the matrices'; [] for "
+          "none", lambda computed: [*computed.answer.batch]),
+    Field("heads", each(COUNT), "the heads that were looked at", lambda computed: [*computed.place.heads]),
+    KV_HEADS,
+    RULE,
+    Field("masked_cells", COUNT, "how many scores are null because they are blocked"),
+    Field("masked_rows", COUNT, "how many rows, of all heads, are fully masked: their weights and output are 0"),
+    Field("nonfinite_cells", COUNT, "how many numbers are null because they are NaN or infinite"),
+    _array("scores", "[...batch][heads][queries][keys], before the softmax; no heads axis where the matrices had none"),
+    _array("weights", "the same shape, after the softmax"),
+    _array("value_share", "the same shape, with --by value: each key's share of its row by value norm", optional=True),
+    _array("output_share", "the same shape, with --by output: each key's share of its row by output norm",
+           optional=True),
+    _array("output", "[...batch][heads][queries][e]; with --x or --wo heads are joined: [...batch][queries][width]"),
+    _array("q", "the queries, where they were made from x", optional=True),
+    _array("k", "the keys likewise", optional=True),
+    _array("v", "the values likewise", optional=True),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,18 +106,7 @@ class Computation(Answer):
 
     def document(self) -> dict[str, Any]:
         """The rule, then the arrays, and how many of their cells are null in JSON."""
-        first, arrays = self.summaries[0], self.arrays()
-        masked_cells = int(np.isneginf(arrays["scores"]).sum())
-        masked = (summary.part(Masked) for summary in self.summaries)
-        return {
-            "batch": list(self.batch),
-            "heads": list(first.place.heads),
-            "kv_heads": list(first.place.groups),
-            "rule": dict(first.rule),
-            "masked_cells": masked_cells,
-            "masked_rows": sum(int(part.rows.sum()) for part in masked if part is not None),
-            "nonfinite_cells": sum(int((~np.isfinite(x)).sum()) for x in arrays.values()) - masked_cells,
-        } | arrays
+        return made(FIELDS, _Computed(self, self.arrays()))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """`scores`, `weights`, shares and `output`, those that were collected; q, k, v if attn made them."""

@@ -1,20 +1,85 @@
 """Whole matrices: the one reducer whose memory grows with n times m."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from attn_cli.arrays import itemsize, namespace, to_numpy
 from attn_cli.call import Call
 from attn_cli.display import Displayed
+from attn_cli.fields import COUNT, NUMBER, TEXT, Field, Rows, each, made
 from attn_cli.kernel.bands.band import Band
 from attn_cli.kernel.bands.blocks import farthest, folded
 from attn_cli.kernel.bands.picked_rows import RowIndex, RowPlaces
 from attn_cli.kernel.definition.softmax import renormalised
+from attn_cli.summaries.call_fields import HEAD_OF_MEAN, LAYER, OUTPUT_SHARE, RESCALED_SHARE, VALUE_SHARE
 from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reduce import Part, Summary
+
+
+class _CallMaps(NamedTuple):
+    """The matrices of one call as JSON has them, with the call's summary."""
+
+    summary: Summary
+    part: "Matrix"
+    arrays: dict[str, np.ndarray]
+
+    @property
+    def hidden_keys(self) -> list[int] | None:
+        """The hidden keys whose columns are 0; None where the columns of picked keys leave them out."""
+        return [*self.summary.hidden] if self.summary.hidden and self.part.keys is None else None
+
+    @property
+    def masked_cells(self) -> int | None:
+        """The number of masked scores; None without scores."""
+        return None if self.part.scores is None else int(np.isneginf(self.part.scores).sum())
+
+    @property
+    def nonfinite_cells(self) -> int:
+        """The number of NaN and infinities, without masked scores."""
+        return sum(int((~np.isfinite(x) & ~np.isneginf(x)).sum()) for x in self.arrays.values())
+
+
+def _map(name: str, meaning: str) -> Field:
+    """One matrix per head, nested as lists; left out where it wasn't collected."""
+
+    def value(maps: _CallMaps) -> np.ndarray | None:
+        return maps.arrays.get(name)
+
+    return Field(name, each(each(each(NUMBER))), f"[heads][queries][keys], {meaning}", value, optional=True)
+
+
+_CALL_MAPS = (
+    replace(LAYER, value="summary.place.layer"),
+    Field("stream", TEXT, "self, encoder, decoder, cross, ...", "summary.place.stream"),
+    Field("call", COUNT, "as in layers", "summary.place.call"),
+    Field("heads", each(HEAD_OF_MEAN.schema()), "what the first axis of weights and scores is",
+          lambda maps: maps.part.head_names(maps.summary)),
+    Field("queries", each(COUNT), "the queries that the second axis is about; more than it has rows where rows were "
+          "pooled", lambda maps: [*maps.part.row_numbers(maps.summary)]),
+    Field("block", each({"type": "integer", "minimum": 1}, count=2), "[rows, keys] that one cell stands for; [1, 1] if "
+          "nothing was pooled", lambda maps: [*maps.part.block]),
+    Field("pooling", {"enum": ["max", "mean", None]}, "how the cells of a block were put together; null if nothing was "
+          "pooled", lambda maps: None if maps.part.block == (1, 1) else maps.part.pooling),
+    Field("reason", TEXT, "why these heads were chosen; missing where the user chose them",
+          lambda maps: maps.part.reason or None, optional=True),
+    Field("keys", each(COUNT), "the keys that the third axis is about, where hidden ones have no column; more than it "
+          "has where keys were pooled", lambda maps: None if maps.part.keys is None else [*maps.part.keys],
+          optional=True),
+    Field("hidden_keys", each(COUNT), "the keys that are left out: their columns are 0; missing where there are none",
+          optional=True),
+    Field("masked_cells", COUNT, "how many scores are null because they are blocked", optional=True),
+    Field("nonfinite_cells", COUNT, "how many numbers are null because they are NaN or infinite"),
+    _map("weights", "after the softmax"),
+    _map("scores", "scaled and masked, before the softmax; null where blocked; missing between words"),
+    _map(VALUE_SHARE.name, "with --by value"),
+    _map(OUTPUT_SHARE.name, "with --by output"),
+    _map(RESCALED_SHARE.name, "renormalised over the keys that are not hidden; with --rescale"),
+)  # fmt: skip
+_ONE_AT_LEAST = (("weights",), ("scores", "masked_cells"), ("value_share",), ("output_share",), ("rescaled_share",))
+MATRICES = Field("matrices", Rows(_CALL_MAPS, "the maps of one layer", any_of=_ONE_AT_LEAST))
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,26 +171,7 @@ class Matrix(Part, Displayed):
 
     def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One object with the maps of all heads nested as [head][query][key]; masked scores are null and counted."""
-        document = {
-            "layer": summary.place.layer,
-            "stream": summary.place.stream,
-            "call": summary.place.call,
-            "heads": self.head_names(summary),
-            "queries": list(self.row_numbers(summary)),
-            "block": list(self.block),
-            "pooling": None if self.block == (1, 1) else self.pooling,
-        }
-        if self.reason:
-            document["reason"] = self.reason
-        if self.keys is not None:
-            document["keys"] = list(self.keys)
-        elif summary.hidden:
-            document["hidden_keys"] = list(summary.hidden)
-        if self.scores is not None:
-            document["masked_cells"] = int(np.isneginf(self.scores).sum())
-        values = self.arrays()
-        document["nonfinite_cells"] = sum(int((~np.isfinite(x) & ~np.isneginf(x)).sum()) for x in values.values())
-        yield document | values
+        yield made(_CALL_MAPS, _CallMaps(summary, self, self.arrays()))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """`weights`, `scores`, `value_share` or `output_share`, and `rescaled_share`, those that were collected."""

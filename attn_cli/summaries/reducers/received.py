@@ -7,10 +7,27 @@ from typing import Any, ClassVar
 import numpy as np
 
 from attn_cli.call import Call
+from attn_cli.fields import SHARE, STREAM, Field, Rows
 from attn_cli.kernel.definition.softmax import renormalised
 from attn_cli.kernel.stats.wanted import ColumnSums, RowStats, Wanted
+from attn_cli.summaries.call_fields import HEAD, KEY, KEY_TOKEN, LAYER, SHARES
 from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reduce import Part, Summary
+
+_ROW = (
+    STREAM,
+    LAYER,
+    HEAD,
+    KEY,
+    KEY_TOKEN,
+    Field(
+        "received_share",
+        SHARE,
+        "column sum of the weights over n; the shares of a head add to 1, less a sink's, hidden keys' and masked rows'",
+    ),
+    *SHARES,
+)
+RECEIVED = Field("received", Rows(_ROW, "how much of a head's attention one key gets"))
 
 
 @dataclass(frozen=True, eq=False)

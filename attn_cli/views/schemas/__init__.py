@@ -2,14 +2,12 @@
 
     envelope.json          fields that every output has: source, warnings
     inputs.json            what an output says about the text that was read, by kind of command
-    shared.json            pieces that several outputs have in common, such as layers and their rule
-    statistics             per-head statistics, as their list in the summaries describes them
     fragments/NAME.json    what `attn.NAME/1` adds: title, description, and the parts of its result
 
 A fragment is found by its file's name: a new output needs no entry anywhere else. Wherever `{"$include": "FILE#A/B"}`
 stands, it is replaced by what FILE.json has under key A, key B; fields that stand beside it are merged into that. In
-place of `result` a fragment may name the module of the summaries, such as answers.cost, whose `FIELDS` declare it; a
-FILE with a dot is such a module, too, and A one of its fields.
+place of `result` a fragment may name the module, such as summaries.answers.cost, whose `FIELDS` declare it; a FILE with
+a dot is such a module, too, and A one of its fields or schemas.
 
 The number in `attn.NAME/1` is the fragment's "$id", from which outputs take it too. It changes by one rule: adding a
 field keeps the number, because a reader that ignores unknown fields goes on working; removing a field, renaming it or
@@ -20,12 +18,10 @@ import json
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attn_cli.errors import InputError
-
-if TYPE_CHECKING:  # `schema_names` needs no numpy
-    from attn_cli.fields import Field
+from attn_cli.fields import Field, Schema, object_schema
 
 _FOLDER = Path(__file__).parent
 _FIELDS = ("index", "input", "inputs", "other_source", "other_input")  # those that some outputs have
@@ -84,9 +80,7 @@ def composed(name: str) -> dict[str, Any]:
 def _result(fragment: dict[str, Any]) -> dict[str, Any]:
     """The schema of a result: of the fields that a module declares, or of those in the fragment itself."""
     if "fields" in fragment:
-        from attn_cli.fields import object_schema  # imported here: `schema_names` needs no numpy
-
-        return object_schema(import_module(f"attn_cli.summaries.{fragment['fields']}").FIELDS)
+        return object_schema(import_module(f"attn_cli.{fragment['fields']}").FIELDS)
     result, optional = fragment["result"], fragment.get("optional", ())
     required = [part for part in result if part not in optional]
     return {"type": "object", "required": required, "properties": result}
@@ -106,7 +100,7 @@ def _read(file: str) -> dict[str, Any]:
 def _resolved(value: Any) -> Any:
     """A copy of `value` in which every $include is replaced by the piece that it names."""
     if isinstance(value, list):
-        return [entry for item in value for entry in _items(item)]
+        return [_resolved(item) for item in value]
     if not isinstance(value, dict):
         return value
     fields: dict[str, Any] = {}
@@ -115,34 +109,16 @@ def _resolved(value: Any) -> Any:
     return fields
 
 
-def _items(value: Any) -> list[Any]:
-    """The entries in place of one of a list: itself, or all entries of the list that it includes."""
-    included = isinstance(value, dict) and list(value) == ["$include"]
-    piece = _piece(value["$include"]) if included else _resolved(value)
-    return piece if included and isinstance(piece, list) else [piece]
-
-
 def _piece(address: str) -> Any:
     """The value in FILE.json under the keys A, B, for the address "FILE#A/B"."""
     file, keys = address.split("#")
     if "." in file:
-        declared: Field = getattr(import_module(f"attn_cli.summaries.{file}"), keys)
-        return declared.schema()
-    piece: Any = _LISTS[file]() if file in _LISTS else _read(file)
+        declared: Field | Schema = getattr(import_module(f"attn_cli.{file}"), keys)
+        return declared if isinstance(declared, dict) else declared.schema()
+    piece: Any = _read(file)
     for key in keys.split("/"):
         piece = piece[key]
     return _resolved(piece)
-
-
-def _statistics() -> dict[str, Any]:
-    """The per-head statistics as a fragment: their names, and a property for each."""
-    from attn_cli.summaries.reducers.heads.statistics import STATISTICS  # imported here: `schema_names` needs no numpy
-
-    properties = {statistic.name: statistic.schema() for statistic in STATISTICS}
-    return {"names": list(properties), "properties": properties}
-
-
-_LISTS = {"statistics": _statistics}
 
 
 def _merged(base: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:

@@ -7,14 +7,33 @@ from typing import Any, ClassVar
 import numpy as np
 
 from attn_cli.call import Call
+from attn_cli.fields import COUNT, SHARE, STREAM, Field
+from attn_cli.fields import Rows as FieldRows
 from attn_cli.kernel.stats.packed import packed_keys
 from attn_cli.kernel.stats.wanted import Rows, RowStats, Wanted
 from attn_cli.packed_call import PackedCall
+from attn_cli.summaries.call_fields import HEAD, KV_HEAD, LAYER
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.heads.alignment import AlignedTexts, Alignment
 from attn_cli.summaries.reducers.heads.keys import Cell
 from attn_cli.summaries.reducers.heads.statistic import HeadRows, Statistic
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
+
+_ROW = (
+    STREAM,
+    LAYER,
+    HEAD,
+    KV_HEAD,
+    *(statistic.field for statistic in STATISTICS),
+    Field("masked_rows", COUNT, "number of fully masked queries"),
+    Field(
+        "visible_weight",
+        SHARE,
+        "weight of the mean row on keys that are not hidden; with --hide, --no-special or --rescale",
+        optional=True,
+    ),
+)
+HEADS = Field("heads", FieldRows(_ROW, "means over the queries that are not fully masked"))
 
 
 @dataclass(frozen=True, eq=False)

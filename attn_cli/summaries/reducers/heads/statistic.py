@@ -4,10 +4,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
+from attn_cli.fields import NUMBER, Field
 from attn_cli.kernel.definition.softmax import renormalised
 from attn_cli.kernel.stats.wanted import RowStats
 from attn_cli.prompt import Token
@@ -169,10 +169,10 @@ class Statistic(ABC):
             return False
         return np.array_equal(values, np.full(values.shape, self.nothing), equal_nan=True)
 
-    def schema(self) -> dict[str, Any]:
-        """The JSON Schema of its value."""
-        least = {} if self.minimum is None else {"minimum": self.minimum}
-        return {"type": ["number", "null"], **least, "description": self.meaning}
+    @property
+    def field(self) -> Field:
+        """The statistic as rows of heads have it."""
+        return Field(self.name, NUMBER if self.minimum is None else NUMBER | {"minimum": self.minimum}, self.meaning)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
