@@ -21,6 +21,12 @@ from attn_cli.summaries.sight import IntervalSight
 PLACED = tuple(sorted(kinds.PLACED, key=lambda kind: -(kind.back or 0)))  # in the order of their stretches
 PLACED_COLUMNS = slice(OWN - (PLACED[0].back or 0), OWN - (PLACED[-1].back or 0) + 1)  # one place each, none left out
 CONTENT_KINDS = (INDUCTION, DUPLICATE)
+# The lists of keys of every row beside key 0, in the order in which they are asked for: the targets of a kind, the
+# expected sinks among them, and the keys of its control.
+LISTS = (
+    *(f"{kind.name}:{what}" for kind in CONTENT_KINDS for what in ("targets", "on_sinks", "control")),
+    f"{WINDOW.name}:on_sinks",
+)
 LARGEST = TopK(1, scores=False)
 
 
@@ -54,10 +60,12 @@ class BatchTargets:
     def wanted(self) -> Wanted:
         """The request for every row: for kinds first key 0, then the lists of keys; and what head statistics need."""
         lists, on_sinks, controls = self.by_kind.lists, self.by_kind.on_sinks, self.by_kind.controls
-        contents = [of[kind] for kind in CONTENT_KINDS for of in (lists, on_sinks, controls)]
+        keys = {f"{kind.name}:on_sinks": on_sinks[kind] for kind in (*CONTENT_KINDS, WINDOW)}
+        for kind in CONTENT_KINDS:
+            keys |= {f"{kind.name}:targets": lists[kind], f"{kind.name}:control": controls[kind]}
         of_kinds = Wanted(
             moments=("weight_sum", "entropy_nats"),
-            key_sets=(lists[FIRST], *contents, on_sinks[WINDOW]),
+            key_sets=(lists[FIRST], *(keys[name] for name in LISTS)),
             vectors=tuple(self.by_kind.marks),
             column_sums=(ColumnSums(),),
             tops=(LARGEST,),

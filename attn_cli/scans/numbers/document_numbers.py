@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from attn_cli.kernel.stats.wanted import RowStats
-from attn_cli.scans.numbers.batch_targets import CONTENT_KINDS
+from attn_cli.scans.numbers.batch_targets import CONTENT_KINDS, LISTS
 from attn_cli.scans.numbers.row_counts import BASELINE_AT, RowCounts
 from attn_cli.scans.numbers.text_sums import TextSum, text_sums
 from attn_cli.summaries.reducers.heads.statistic import HeadRows
@@ -75,7 +75,7 @@ class BatchValues:
             "lists": TextSum(lists, counts.lists),
             "off sinks": TextSum(lists, counts.off_sinks),
             "window": TextSum(window, counts.window),
-            "window rest": TextSum(window, counts.lists[:, 6:]),
+            "window rest": TextSum(window, counts.window_rest),
         }
 
     def _add(self, names: Sequence[str], totals: np.ndarray, rows: np.ndarray) -> None:
@@ -102,7 +102,8 @@ class BatchValues:
 
     def _placed_kinds(self) -> None:
         """The kinds with one target at a fixed distance, together."""
-        placed, given = self.counts.placed, self.sums["beyond"][..., : len(self.counts.placed)]
+        placed = self.counts.placed
+        given = self.sums["beyond"][..., [self.counts.beyond_at[f"{kind.name}:rest"] for kind in placed]]
         counted = np.stack([self.counts.counted[kind] for kind in placed], axis=1)
         for what, total, rows in (
             ("weight", "placed", counted),
@@ -122,19 +123,27 @@ class BatchValues:
 
     def _listed_kinds(self) -> None:
         """The kinds with several targets, some of them at expected sinks."""
-        counted, given = self.counts.counted, self.sums["beyond"][..., len(self.counts.placed) :]
-        lists, off_sinks = self.sums["lists"], self.sums["off sinks"]
-        for at, kind in enumerate(CONTENT_KINDS):
-            share = off_sinks[..., 3 * at : 3 * at + 2].sum(axis=-1, keepdims=True)
-            self._add([f"{kind.name}:weight"], lists[..., 3 * at : 3 * at + 1], counted[kind][:, None])
-            self._add([f"{kind.name}:share"], share, given[..., 2 + at : 3 + at])
+        counted = self.counts.counted
+        for kind in CONTENT_KINDS:
+            targets, on_sinks, control = (f"{kind.name}:{what}" for what in ("targets", "on_sinks", "control"))
+            share = self._list("off sinks", targets) + self._list("off sinks", on_sinks)
+            self._add([f"{kind.name}:weight"], self._list("lists", targets), counted[kind][:, None])
+            self._add([f"{kind.name}:share"], share, self._beyond(f"{kind.name}:rest"))
             self._add([f"{kind.name}:non_sink_weight"], share, self._rest_rows(kind)[:, None])
-            self._add([f"{kind.name}:control"], lists[..., 3 * at + 2 : 3 * at + 3], given[..., at : at + 1])
+            self._add([f"{kind.name}:control"], self._list("lists", control), self._beyond(f"{kind.name}:control"))
         weight, rest = (self.sums[name].sum(axis=-1, keepdims=True) for name in ("window", "window rest"))
         self._add([f"{WINDOW.name}:weight"], weight, counted[WINDOW][:, None])
-        rest = rest + off_sinks[..., 6:]
-        self._add([f"{WINDOW.name}:share"], rest, given[..., 4:])
+        rest = rest + self._list("off sinks", f"{WINDOW.name}:on_sinks")
+        self._add([f"{WINDOW.name}:share"], rest, self._beyond(f"{WINDOW.name}:rest"))
         self._add([f"{WINDOW.name}:non_sink_weight"], rest, self._rest_rows(WINDOW)[:, None])
+
+    def _list(self, sums: str, name: str) -> np.ndarray:
+        """The sums over one list of keys `[h, B, 1]`."""
+        return self.sums[sums][..., [LISTS.index(name)]]
+
+    def _beyond(self, name: str) -> np.ndarray:
+        """What the rows that count for it give to anything but sinks `[h, B, 1]`."""
+        return self.sums["beyond"][..., [self.counts.beyond_at[name]]]
 
     def _rest_rows(self, kind: Kind) -> np.ndarray:
         """The number of rows of each text with a target that is no sink `[B]`."""

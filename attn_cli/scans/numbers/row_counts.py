@@ -1,8 +1,10 @@
 """The factor of each row of a batch in the numbers of its document: made once, for all layers."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from attn_cli.scans.numbers.batch_targets import CONTENT_KINDS, PLACED, PLACED_COLUMNS, BatchTargets
+from attn_cli.scans.numbers.batch_targets import CONTENT_KINDS, LISTS, PLACED, PLACED_COLUMNS, BatchTargets
 from attn_cli.scans.numbers.ranges import OWN
 from attn_cli.summaries.reducers.kinds.head_kinds import DELIMITER, FIRST, KINDS, UNIFORM, WINDOW, Kind
 from attn_cli.summaries.reducers.kinds.kind_sums import enough
@@ -26,11 +28,12 @@ class RowCounts:
     placed     the kinds with one target that some row may see, and `columns`, their stretches
     rest       1 for rows whose target is no expected sink, by placed kind `[R, P]`
     window     1 for rows that count for the window `[R, 1]`, and `columns_of_window`, its stretches
+    window_rest  1 for those with a key in it that is no expected sink `[R, 1]`
     first, delimiter, even  the factors of these kinds `[R, 1]`
-    lists      of the sums over lists of keys, with controls as such and sinks of the window `[R, 7]`
-    off_sinks  the same for what is no sink, two columns for a kind with the second less `[R, 7]`
-    beyond     of what rows give to anything but sinks: all of `rest`, then `has` of both controls, `off_sinks` of both
-               contents and of the window `[R, P + 5]`
+    lists      of the sums over lists of keys, by `LISTS` `[R, 7]`
+    off_sinks  the same for targets that are no sink: those on sinks are subtracted `[R, 7]`
+    beyond     of what rows give to anything but sinks `[R, P + 5]`; `beyond_at` says in which column: KIND:rest of rows
+               with a target that is no sink, KIND:control of rows with a control
     """
 
     def __init__(self, targets: BatchTargets) -> None:
@@ -51,13 +54,17 @@ class RowCounts:
         self.first, self.delimiter, self.even, self.window = (
             _column(counted[kind]) for kind in (FIRST, DELIMITER, UNIFORM, WINDOW)
         )
-        none = np.zeros(len(targets.seen))
-        lists = [x for kind in CONTENT_KINDS for x in (counted[kind], none, factors.controls[kind])]
-        off_sinks = [x for kind in CONTENT_KINDS for x in (rest[kind], -rest[kind], none)]
-        self.lists = np.stack([*lists, rest[WINDOW]], axis=1).astype(np.float32)
-        self.off_sinks = np.stack([*off_sinks, -rest[WINDOW]], axis=1).astype(np.float32)
-        more = np.stack([*drawn, *(rest[kind] for kind in CONTENT_KINDS), rest[WINDOW]], axis=1)
-        self.beyond = np.concatenate([self.rest, more], axis=1, dtype=np.float32)
+        self.window_rest = _column(rest[WINDOW])
+        of_lists: dict[str, np.ndarray] = {}
+        off_sinks = {f"{WINDOW.name}:on_sinks": -rest[WINDOW]}
+        for kind in CONTENT_KINDS:
+            of_lists |= {f"{kind.name}:targets": counted[kind], f"{kind.name}:control": factors.controls[kind]}
+            off_sinks |= {f"{kind.name}:targets": rest[kind], f"{kind.name}:on_sinks": -rest[kind]}
+        self.lists, self.off_sinks = (_by_list(x, len(targets.seen)) for x in (of_lists, off_sinks))
+        given = {f"{kind.name}:rest": rest[kind] for kind in (*self.placed, *CONTENT_KINDS, WINDOW)}
+        given |= {f"{kind.name}:control": has for kind, has in zip(CONTENT_KINDS, drawn, strict=True)}
+        self.beyond_at = {name: at for at, name in enumerate(given)}
+        self.beyond = np.stack(list(given.values()), axis=1).astype(np.float32)
 
     def _rows(self, counted: np.ndarray) -> np.ndarray:
         """The number of rows of each text that count `[B]`, of 1 or 0 for each row."""
@@ -75,6 +82,12 @@ class RowCounts:
     def least(self, *kinds: Kind) -> np.ndarray:
         """The weight that is enough for a name by these kinds, by text `[B, kinds]`."""
         return np.stack([enough(self.baselines[BASELINE_AT[f"{kind.name}:baseline"]]) for kind in kinds], axis=1)
+
+
+def _by_list(factors: Mapping[str, np.ndarray], rows: int) -> np.ndarray:
+    """The factors of some lists by name as columns in the order of `LISTS` `[rows, 7]`, 0 for all others."""
+    none = np.zeros(rows)
+    return np.stack([factors.get(name, none) for name in LISTS], axis=1).astype(np.float32)
 
 
 def _column(factors: np.ndarray) -> np.ndarray:
