@@ -1,6 +1,5 @@
 """The function that transformers calls for every layer while a capture is open, and the rule in its arguments."""
 
-from collections.abc import Mapping
 from functools import cache
 from inspect import signature
 from typing import Any
@@ -12,6 +11,7 @@ from attn_cli.errors import InputError, LoadError
 from attn_cli.sources.huggingface.capture.attend import Attend, LayerRule, Products
 from attn_cli.sources.huggingface.capture.layer_output import output_of_layer
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
+from attn_cli.sources.huggingface.capture.registry import RegistryCall
 from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
 from attn_cli.sources.huggingface.compat import TESTED_TRANSFORMERS, eager_function, hidden_from_function_modes
 
@@ -35,31 +35,18 @@ class AttentionFunction:
     def __init__(self, attend: Attend, row_of_texts: RowOfTexts | None = None) -> None:
         self.attend, self.row_of_texts = attend, row_of_texts
 
-    def compute(
-        self,
-        module: nn.Module,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        attention_mask: torch.Tensor | None = None,
-        scaling: float | None = None,
-        **options: Any,
-    ) -> tuple[torch.Tensor, None]:
-        """One layer, in the registry's signature: query `[b, h, n, d]`, key `[b, g, m, d]`, value `[b, g, m, e]`.
-
-        Returns the output `[b, n, h, e]`, and None for the weights, which are never held whole.
-        """
-        texts, qkv = self.row_of_texts, (query, key, value)
-        mask = attention_mask if texts is None else texts.mask(attention_mask)
-        rule = rule_of_layer(module, query, key, mask, scaling, options)
+    def compute(self, call: RegistryCall) -> torch.Tensor:
+        """The output `[b, n, h, e]` of one layer."""
+        texts, (query, key, _) = self.row_of_texts, call.qkv
+        rule = rule_of_layer(call if texts is None else call._replace(mask=texts.mask(call.mask)))
         if texts is not None:
             texts.check(query, key, rule.bias if rule.sink_per_query is None else rule.sink_per_query)
         # This softmax or SDPA is attn's, not the model's, so it is hidden from the function mode.
         with torch.no_grad(), hidden_from_function_modes():
-            output = self.attend.of_products(module, "registry", qkv, rule)
+            output = self.attend.of_products(call.module, "registry", call.qkv, rule)
             if output is None:
-                output = self._output(rule, qkv)
-        return output.to(query.dtype).transpose(1, 2).contiguous(), None
+                output = self._output(rule, call.qkv)
+        return output.to(query.dtype).transpose(1, 2).contiguous()
 
     def _output(self, rule: LayerRule, qkv: Products) -> torch.Tensor:
         """The output alone `[b, h, n, e]`."""
@@ -69,23 +56,13 @@ class AttentionFunction:
         return texts.without_padding(output_of_layer(rule, *(texts.with_padding(x) for x in qkv)))
 
 
-def rule_of_layer(
-    module: nn.Module,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    mask: torch.Tensor | None,
-    scaling: float | None,
-    options: Mapping[str, Any],
-) -> LayerRule:
-    """The rule of a layer, from what the registry's functions are called with.
-
-    query    `[b, h, n, d]`
-    key      `[b, g, m, d]`
-    options  the further arguments; a learned sink comes as one number per head, or per query as `[b, h, n, 1]`
+def rule_of_layer(call: RegistryCall) -> LayerRule:
+    """The rule of a layer, from what an attention function of the registry is called with.
 
     Raises InputError for arrays that can't be those of one layer, LoadError for an option that could change weights
     and that attn doesn't know.
     """
+    module, (query, key, _), mask, scaling, options = call
     given = frozenset(name for name, value in options.items() if value is not None)
     module_class: Any = type(module)  # whose static type isn't hashable
     if unknown := _unknown(module_class, given):

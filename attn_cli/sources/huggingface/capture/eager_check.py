@@ -2,15 +2,14 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
-from torch import nn
 from transformers import PreTrainedModel
 
 from attn_cli.sources.huggingface.capture.attention_function import rule_of_layer
 from attn_cli.sources.huggingface.capture.layer_output import output_of_layer
-from attn_cli.sources.huggingface.capture.registry import in_registry
+from attn_cli.sources.huggingface.capture.registry import RegistryCall, in_registry
 from attn_cli.sources.huggingface.compat import eager_function
 
 _TOLERANCE = {torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 5e-2}  # of the largest number, for rounding
@@ -27,22 +26,15 @@ def layer_unlike_eager(model: PreTrainedModel, arguments: Mapping[str, Any]) -> 
     """
     unlike = ""
 
-    def compare(
-        module: nn.Module,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        attention_mask: torch.Tensor | None = None,
-        scaling: float | None = None,
-        **options: Any,
-    ) -> Any:
+    def compare(call: RegistryCall) -> NoReturn:
         nonlocal unlike
-        rule = rule_of_layer(module, query, key, attention_mask, scaling, options)
+        module, qkv, mask, scaling, options = call
+        rule = rule_of_layer(call)
         eager = eager_function(type(module))
         if eager is not None and rule.sink_per_query is None:
-            own = output_of_layer(rule, query, key, value).transpose(1, 2)
+            own = output_of_layer(rule, *qkv).transpose(1, 2)
             named = {} if scaling is None else {"scaling": scaling}
-            theirs = eager(module, query, key, value, attention_mask, **named, **options)[0].reshape(own.shape)
+            theirs = eager(module, *qkv, mask, **named, **options)[0].reshape(own.shape)
             tolerance = _TOLERANCE.get(own.dtype, 1e-3) * float(theirs.abs().max())
             unlike = type(module).__name__ if float((own - theirs).abs().max()) > tolerance else ""
         raise _Compared

@@ -2,13 +2,32 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, NamedTuple
 
+import torch
 from torch import nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedConfig, PreTrainedModel
 
+from attn_cli.sources.huggingface.capture.attend import Products
 from attn_cli.sources.huggingface.capture.lazy_mask import lazy_mask
 from attn_cli.sources.huggingface.compat import attention_name, entries_of, set_attention_name
+
+
+class RegistryCall(NamedTuple):
+    """The arguments that transformers gives an attention function of its registry.
+
+    module   the attention module of the layer
+    qkv      query `[b, h, n, d]`, key `[b, g, m, d]`, value `[b, g, m, e]`
+    mask     as the model made it; None for none
+    scaling  the factor on q kᵀ; None for the module's own
+    options  all others, by name; a learned sink is one number per head, or per query `[b, h, n, 1]`
+    """
+
+    module: nn.Module
+    qkv: Products
+    mask: torch.Tensor | None
+    scaling: float | None
+    options: Mapping[str, Any]
 
 
 @contextmanager
@@ -29,14 +48,27 @@ def replaced(registry: Any, functions: Mapping[str, Callable[..., Any]]) -> Iter
 
 
 @contextmanager
-def in_registry(model: nn.Module, attention: Callable[..., Any]) -> Iterator[None]:
-    """Context manager: `model` looks up this attention function, and masks that are made on demand alone.
+def in_registry(model: nn.Module, attention: Callable[[RegistryCall], torch.Tensor]) -> Iterator[None]:
+    """Context manager: `model` looks up this attention, which makes the output `[b, n, h, e]`, and lazy masks.
 
     Under the name "eager" and not one of our own: some models test for that name and silently attend differently under
     an unknown one, others choose classes by it.
     """
+
+    def called(
+        module: nn.Module,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        scaling: float | None = None,
+        **options: Any,
+    ) -> tuple[torch.Tensor, None]:
+        """The output, and None for the weights, which are never held whole."""
+        return attention(RegistryCall(module, (query, key, value), attention_mask, scaling, options)), None
+
     with (
-        replaced(AttentionInterface, {"eager": attention}),
+        replaced(AttentionInterface, {"eager": called}),
         replaced(AttentionMaskInterface, {"eager": lazy_mask}),
         all_named(model, "eager"),
     ):
