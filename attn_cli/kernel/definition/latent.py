@@ -53,7 +53,7 @@ class Latent:
     def absorbed(self, q: Array) -> Operands:
         """Queries and one key head, r + p wide, whose products are the scores of all heads.
 
-        Mixing that key head gives w c, which `raise_output` completes.
+        Mixing that key head gives w c `[..., h, n, r]`, and w c U_V is the output.
         """
         xp = namespace(self.c)
         d = self.up_k.shape[-1]
@@ -63,10 +63,6 @@ class Latent:
             return Operands(inner, keys, keys)
         q = xp.concat((inner, q[..., d:]), axis=-1)
         return Operands(q, xp.concat((keys, self.shared[..., None, :, :]), axis=-1), keys)
-
-    def raise_output(self, mixed: Array) -> Array:
-        """w c `[..., h, n, r]` to the output `[..., h, n, e]`."""
-        return mixed @ self.up_v  # [..., h, n, r] @ [h, r, e]
 
 
 def rms_norm(c: Array, weights: Array, epsilon: float = 1e-6) -> Array:

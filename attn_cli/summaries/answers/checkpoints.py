@@ -9,24 +9,17 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from attn_cli.fields import COUNT, NUMBER, POSITIVE, TEXT, Field, Rows, each, made
+from attn_cli.model.intervention import HeadPlace
 from attn_cli.summaries.call_fields import HEAD, LAYER
 from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.report import Answer
 
 
-class HeadKey(NamedTuple):
-    """A head of a call: `call` counts the runs of its module in one pass."""
-
-    stream: str
-    layer: int
-    head: int
-    call: int = 0
-
-
 class Course(NamedTuple):
-    """A head and its number at each checkpoint, NaN where it has none."""
+    """A head's number at each checkpoint, NaN where it has none; `call` counts the runs of its module in one pass."""
 
-    key: HeadKey
+    place: HeadPlace
+    call: int
     values: tuple[float, ...]
 
     @property
@@ -37,10 +30,10 @@ class Course(NamedTuple):
 
 
 _HEAD = (
-    Field("stream", TEXT, "which attention of the model it is", "key.stream"),
-    Field("layer", LAYER.type, LAYER.meaning, "key.layer"),
-    Field("head", HEAD.type, HEAD.meaning, "key.head"),
-    Field("call", COUNT, "which run of its module in a pass", "key.call"),
+    Field("stream", TEXT, "which attention of the model it is", "place.stream"),
+    Field("layer", LAYER.type, LAYER.meaning, "place.layer"),
+    Field("head", HEAD.type, HEAD.meaning, "place.head"),
+    Field("call", COUNT, "which run of its module in a pass"),
 )
 FIELDS = (
     Field("column", TEXT, "the number that is followed, by its name in attn heads --json"),
@@ -92,8 +85,8 @@ class Checkpoints(Answer):
         """`values` `[heads, checkpoints]` of the listed heads, and the place of each."""
         return {
             "checkpoints": np.array(self.models),
-            "streams": np.array([course.key.stream for course in self.listed]),
-            "layers": np.array([course.key.layer for course in self.listed]),
-            "heads": np.array([course.key.head for course in self.listed]),
+            "streams": np.array([course.place.stream for course in self.listed]),
+            "layers": np.array([course.place.layer for course in self.listed]),
+            "heads": np.array([course.place.head for course in self.listed]),
             "values": np.array([course.values for course in self.listed]),
         }

@@ -169,7 +169,7 @@ def bisect(
     reference.run(ids, placing.wanted, placing.arrive)
     found, unplaced = placing.result()
     if not found:
-        raise InputError(_nothing(dump, placing, unplaced), "is it this model's, and of this text? --map NAME=STATION")
+        raise InputError(_nothing(dump, placing), "is it this model's, and of this text? --map NAME=STATION")
     placed = {name: one for name, (one, _) in found.items()}
     precision = request.precision or _precision(placed)
     free = {name: errors for name, (_, errors) in found.items()}
@@ -179,7 +179,7 @@ def bisect(
     return Bisected(dump, precision, len(ids), judged, tuple(unplaced), cause, request.differing)
 
 
-def _nothing(dump: Dump, placing: Placing, unplaced: Sequence[Unplaced]) -> str:
+def _nothing(dump: Dump, placing: Placing) -> str:
     first = dump.arrays[0]
     shape = " x ".join(map(str, first.shape))
     widths = {one.heads * one.width if one.heads else one.width for one in placing.shapes.values()}

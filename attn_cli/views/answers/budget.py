@@ -42,7 +42,7 @@ def draw(budget: Budget, report: Report, screen: Screen) -> Iterator[Text | str]
     if budget.rounded:
         yield packed_text(list(_rounded(budget)), screen)
     if budget.plan is not None:
-        yield from (Text("\n".join(wrap(line, screen.width))) for line in _plan_lines(budget, budget.plan, screen))
+        yield from (Text("\n".join(wrap(line, screen.width))) for line in _plan_lines(budget.plan, screen))
     yield from (Text(line, DIM) for text in _closing(budget) for line in wrap(text, screen.width))
 
 
@@ -164,7 +164,7 @@ def _rounded(budget: Budget) -> Iterator[str]:
         yield f"{each.format} K {each.keys:+.3f} V {each.values:+.3f} both {each.both:+.3f}"
 
 
-def _plan_lines(budget: Budget, priced: PricedPlan, screen: Screen) -> Iterator[str]:
+def _plan_lines(priced: PricedPlan, screen: Screen) -> Iterator[str]:
     """Where the sum was wrong, the plan by weight, the spread over texts, and other texts."""
     plan = priced.plan
     if abs(plan.summed - plan.bits) > _FAR * abs(plan.bits) + 2 * _STEP:

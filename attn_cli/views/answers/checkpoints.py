@@ -57,24 +57,24 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
 def _largest(answer: Checkpoints, values: np.ndarray, statistic: Statistic) -> str:
     """Where the largest number is: `largest 30.2 in 4.3 at step-900`."""
     head, at = np.unravel_index(int(np.nanargmax(values)), values.shape)
-    key = answer.courses[int(head)].key
+    place = answer.courses[int(head)].place
     number = _number(float(values[head, at]), statistic)
-    return f"largest {number} in {key.layer}.{key.head} at {visible(answer.names[int(at)])}"
+    return f"largest {number} in {place.layer}.{place.head} at {visible(answer.names[int(at)])}"
 
 
 def _line(
     course: Course, answer: Checkpoints, statistic: Statistic, screen: Screen, ends: tuple[float, float]
 ) -> RenderableType:
-    key, numbers = course.key, (course.values[0], course.values[-1], course.moved)
-    lead = f"{key.stream:<{len(_lead(answer))}}" if _lead(answer) else ""
-    line = f"{lead}{f'{key.layer}.{key.head}':>6}" + "".join(f"{_number(x, statistic):>8}" for x in numbers)
+    place, numbers = course.place, (course.values[0], course.values[-1], course.moved)
+    lead = f"{place.stream:<{len(_lead(answer))}}" if _lead(answer) else ""
+    line = f"{lead}{f'{place.layer}.{place.head}':>6}" + "".join(f"{_number(x, statistic):>8}" for x in numbers)
     room = screen.width - len(line) - 2
     return Text(f"{line}  {course_bars(course.values, room, *ends)}".rstrip()) if room > 1 else Text(line)
 
 
 def _lead(answer: Checkpoints) -> str:
     """The heading of the streams, where there are several."""
-    streams = {course.key.stream for course in answer.courses}
+    streams = {course.place.stream for course in answer.courses}
     return f"{'stream':<{max(map(len, streams)) + 1}}" if len(streams) > 1 else ""
 
 

@@ -14,6 +14,7 @@ from attn_cli.summaries.standing_out import standing_out
 from attn_cli.summaries.told.head_families import readings
 from attn_cli.views.answers import head_families
 from attn_cli.views.answers.heads import HeadRow, head_rows
+from attn_cli.views.drawing.bars import HEIGHTS
 from attn_cli.views.drawing.cells import packed, packed_text
 from attn_cli.views.drawing.labels import head_name, token_label
 from attn_cli.views.drawing.screen import Screen
@@ -21,8 +22,6 @@ from attn_cli.views.drawing.styles import BOLD, DIM
 
 _MOST = 8  # heads that are told one by one
 _BINS = 16
-_BLOCKS = " ▁▂▃▄▅▆▇█"
-_ASCII_BLOCKS = " .:-=+*%@"
 
 
 def draw(report: Report, screen: Screen) -> Iterator[Text]:
@@ -63,7 +62,7 @@ def _outstanding(report: Report, screen: Screen) -> Iterator[Text]:
 
 def _histograms(rows: Sequence[HeadRow], screen: Screen) -> Iterator[Text]:
     """`entropy (bits)  0.01 ▂█▅ 2.9 least 18.8`: where the heads lie between the least and the largest number."""
-    blocks = _ASCII_BLOCKS if screen.ascii_only else _BLOCKS
+    blocks = f" {HEIGHTS}"
     width = max(len(statistic.heading) for statistic in STATISTICS)
     yield packed_text(["how many heads have which value, least to largest", "means over all rows"], screen, BOLD)
     for statistic in STATISTICS:

@@ -12,7 +12,7 @@ from attn_cli.views.drawing.screen import Screen
 
 _COLOR = Color.parse("#44708c")  # darker than what maps show as large
 _CYAN = 6
-_HEIGHTS = "▁▂▃▄▅▆▇█"
+HEIGHTS = "▁▂▃▄▅▆▇█"
 _SYSTEMS = {"truecolor": ColorSystem.TRUECOLOR, "256": ColorSystem.EIGHT_BIT}
 
 
@@ -38,7 +38,7 @@ def course_bars(values: Sequence[float], width: int, smallest: float, largest: f
     for start in range(0, len(values), step):
         known = [value for value in values[start : start + step] if not isnan(value)]
         share = (max(known) - smallest) / (largest - smallest) if known and largest > smallest else 0.0
-        columns.append(_HEIGHTS[min(7, int(8 * share))] if known else " ")
+        columns.append(HEIGHTS[min(7, int(8 * share))] if known else " ")
     return "".join(columns)
 
 

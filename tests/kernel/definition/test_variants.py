@@ -44,7 +44,7 @@ def test_the_absorbed_form_is_the_plain_one(h: int, n: int, m: int, r: int, d: i
     np.testing.assert_allclose(
         absorbed.weights, plain.weights, rtol=1e-8, atol=1e-9
     )  # scores of size 50 lose two digits
-    np.testing.assert_allclose(latent.raise_output(absorbed.output), plain.output, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(absorbed.output @ latent.up_v, plain.output, rtol=1e-8, atol=1e-8)
     assert latent.cached == r + p
 
 

@@ -12,9 +12,10 @@ from attn_cli.cli.kit.run.against import check_same_tokens
 from attn_cli.cli.kit.run.text_run import texts_and_reading
 from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.errors import ExitCode, InputError
+from attn_cli.model.intervention import HeadPlace
 from attn_cli.prompt import Prompt
 from attn_cli.sources import Reading
-from attn_cli.summaries.answers.checkpoints import Checkpoints, Course, HeadKey
+from attn_cli.summaries.answers.checkpoints import Checkpoints, Course
 from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
@@ -60,7 +61,7 @@ def run_over(options: TextCommandOptions, ranking: Ranking, others: Mapping[str,
             runs[at].read(text, runs[0].prompt if at else None)
             if runs[at].numbers.keys() != runs[0].numbers.keys():
                 raise InputError(f"{model} has other layers than {models[0]}", "follow checkpoints of one model")
-        courses = tuple(Course(key, tuple(run.numbers[key] for run in runs)) for key in runs[0].numbers)
+        courses = tuple(Course(*key, tuple(run.numbers[key] for run in runs)) for key in runs[0].numbers)
         answer = Checkpoints(
             tuple(models), ranking.column, courses, count=ranking.count, still_first=not ranking.largest_first
         )
@@ -77,7 +78,7 @@ class _Run:
 
     def __init__(self, options: TextCommandOptions, reading: Reading, column: str) -> None:
         self.options, self.reading, self.column = options, reading, column
-        self.numbers: dict[HeadKey, float] = {}
+        self.numbers: dict[tuple[HeadPlace, int], float] = {}
 
     def read(self, text: str, first: Prompt | None) -> None:
         """Run it; InputError where it reads the text as other tokens than the first one did."""
@@ -100,4 +101,4 @@ class _Run:
         assert heads is not None
         place, values = call.place, heads.statistics[self.column].tolist()
         for head, value in zip(place.heads, values, strict=True):
-            self.numbers[HeadKey(place.stream, place.layer, head, place.call)] = value
+            self.numbers[HeadPlace(place.layer, head, place.stream), place.call] = value
