@@ -20,11 +20,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 from transformers import PreTrainedConfig
 from transformers.masking_utils import (
+    and_masks,
     bidirectional_mask_function,
     causal_mask_function,
     eager_mask,
     prepare_padding_mask,
     sdpa_mask,
+    sliding_window_bidirectional_overlay,
+    sliding_window_overlay,
 )
 
 __all__ = [
@@ -36,6 +39,7 @@ __all__ = [
     "TRANSFORMERS",
     "WITHOUT_TORCH_FUNCTION",
     "TorchDispatchMode",
+    "and_masks",
     "attention_name",
     "audio_lengths",
     "bidirectional_mask_function",
@@ -57,6 +61,8 @@ __all__ = [
     "processor_parts",
     "sdpa_mask",
     "set_attention_name",
+    "sliding_window_bidirectional_overlay",
+    "sliding_window_overlay",
     "tensor_parallel_place",
     "tree_map",
     "wrapper_subclass",
@@ -124,8 +130,9 @@ def wrapper_subclass(cls: Any, shape: tuple[int, ...], dtype: torch.dtype, devic
 # `tree_map` makes lazy masks real among the arguments of any operation, and copies what blocks returned. Gone: an
 # ImportError.
 
-# transformers: attention and masks. The five functions of masking_utils make the masks that eager models compute with,
-# and say which masks are causal or open. Gone: an ImportError; other keywords: a TypeError in the first pass.
+# transformers: attention and masks. The functions of masking_utils make the masks that eager models compute with, and
+# those of fused kernels, and say which masks are causal, open or windows. Gone: an ImportError; other keywords: a
+# TypeError in the first pass.
 
 # The names by which the code of an attention class asks the registry, and the prefix of a class's own default function.
 # Others: no planned layers, no early end of a pass, no modules that didn't run.

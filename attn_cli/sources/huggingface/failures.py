@@ -28,8 +28,9 @@ def why_missing(model: PreTrainedModel, ledger: Ledger, selection: Selection, na
     kind = kind_of(model)
     if ledger.unseen:
         place = ledger.unseen[0]
+        kernel = f": {ledger.kernels[place.path]}" if place.path in ledger.kernels else ""
         return LoadError(
-            f"{name} ({kind}): layer {place.layer} ({place.path}) attended where it can't be seen",
+            f"{name} ({kind}): layer {place.layer} ({place.path}) attended where it can't be seen{kernel}",
             "its softmax is in a compiled or fused kernel; other layers can be chosen with --layer",
         )
     if not ledger.calls:

@@ -31,18 +31,17 @@ _SOFTMAX = frozenset(
 
 
 # Functions of other libraries, and of torch, whose softmax nothing outside of them sees.
-_FUSED = frozenset(
-    {
-        "flash_attn_func",
-        "flash_attn_qkvpacked_func",
-        "flash_attn_kvpacked_func",
-        "flash_attn_varlen_func",
-        "flash_attn_varlen_qkvpacked_func",
-        "flash_attn_with_kvcache",
-        "memory_efficient_attention",
-        "flex_attention",
-        "sageattn",
-    }
+_FUSED = (
+    "flash_attn_func",
+    "flash_attn_qkvpacked_func",
+    "flash_attn_kvpacked_func",
+    "flash_attn_varlen_func",
+    "flash_attn_varlen_qkvpacked_func",
+    "flash_attn_varlen_kvpacked_func",
+    "flash_attn_with_kvcache",
+    "memory_efficient_attention",
+    "flex_attention",
+    "sageattn",
 )
 
 
@@ -82,7 +81,7 @@ def _of_transformers(model: PreTrainedModel) -> dict[nn.Module, bool | None]:
     modules = {path: module for path, module in model.named_modules(remove_duplicate=False) if path}
     watched: dict[nn.Module, bool | None] = {}
     for path, module in modules.items():
-        if not names_a_softmax(module):
+        if not names_a_softmax(module) and not fused_kernel_of(module):
             continue
         around = [".".join(path.split(".")[:i]) for i in range(path.count("."), 0, -1)]
         own = _verdict(path, module)
@@ -113,7 +112,7 @@ def attention_modules(model: nn.Module, watched: Mapping[nn.Module, bool | None]
         module: watched.get(module) or looks_like_attention(path, module)
         for path, module in model.named_modules()
         if _code_names(_class_of(module), REGISTRY_NAMES)
-        or (watched.get(module, False) is not False and names_a_softmax(module))
+        or (watched.get(module, False) is not False and (names_a_softmax(module) or fused_kernel_of(module)))
     }
     if not any(watched.get(module, True) is None for module in found):
         return list(found)
@@ -137,9 +136,12 @@ def names_a_softmax(module: nn.Module) -> bool:
     return _code_names(_class_of(module), _SOFTMAX)
 
 
-def names_a_fused_kernel(module: nn.Module) -> bool:
-    """True if the code of a module's class, or a function that it calls, names a kernel whose softmax can't be seen."""
-    return _code_names(_class_of(module), _FUSED)
+def fused_kernel_of(module: nn.Module) -> str:
+    """The fused kernel that the code of a module's class, or a function that it calls, names; "" for none."""
+    of_class = _class_of(module)
+    if not _code_names(of_class, frozenset(_FUSED)):
+        return ""
+    return next(name for name in _FUSED if _code_names(of_class, frozenset({name})))
 
 
 def _class_of(module: nn.Module) -> Any:  # typed Any because its static type isn't hashable

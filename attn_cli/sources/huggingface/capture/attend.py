@@ -1,7 +1,7 @@
 """One attention call of a layer, and who takes it in: all come here, by the registry or from the model's own code."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import nn
@@ -10,6 +10,13 @@ from attn_cli.sources.huggingface.capture.ledger import Ledger
 
 Products = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 """Queries `[b, h, n, d]`, keys `[b, g, m, d]` and values `[b, g, m, e]` of one attention call."""
+
+
+class TextSize(NamedTuple):
+    """How many queries and keys of a text are real; they come first, and padding after them."""
+
+    queries: int
+    keys: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,6 +29,7 @@ class LayerRule:
     sink     one learned score per head `[h]` in float32, which takes a part of each row's sum
     mask     `[b or 1, h or 1, n or 1, m]`: booleans, numbers to add, or a `LazyMask`
     sink_per_query  a learned score for every query `[b, h, n, 1]`, in place of one per head
+    sizes    of each of the b texts, where the call itself says them; None where the model's inputs do
     """
 
     scale: float
@@ -30,6 +38,7 @@ class LayerRule:
     sink: torch.Tensor | None = None
     mask: torch.Tensor | None = None
     sink_per_query: torch.Tensor | None = None
+    sizes: tuple[TextSize, ...] | None = None
 
 
 class Attend(Protocol):

@@ -51,6 +51,7 @@ class Ledger:
     blocks         how many blocks each stream has
     runs           how often each attention module has run
     unseen         the places of selected attention modules that ran, but whose attention was not captured
+    kernels        of these, by path, the function in which it attended, where it is known
     not_over_keys  the places of selected attention modules without a softmax over keys
     multiplied     the watched modules that multiplied batches of matrices, in the order in which they first did
     places         of the model's modules
@@ -70,6 +71,7 @@ class Ledger:
         self.blocks: dict[str, int] = {}
         self.runs: dict[nn.Module, int] = {}
         self.unseen: list[ModulePlace] = []
+        self.kernels: dict[str, str] = {}
         self.not_over_keys: list[ModulePlace] = []
         self.multiplied: dict[nn.Module, None] = {}
         self.projections = projections
@@ -124,9 +126,14 @@ class Ledger:
             HeadShard.of(self._model, module),
         )
 
-    def record_unseen(self, module: nn.Module) -> None:
-        """Keep the place of a module that ran and whose code names a softmax, none of which was intercepted."""
+    def record_unseen(self, module: nn.Module, kernel: str = "") -> None:
+        """Keep the place of a module that ran and whose code names a softmax, none of which was intercepted.
+
+        kernel  the function in which it attended, and the argument for which that isn't shown; "" where unknown
+        """
         self._append_if_selected(module, self.unseen)
+        if kernel:
+            self.kernels.setdefault(self._place(module).path, kernel)
 
     def record_silent(self, ran: Iterable[nn.Module]) -> None:
         """Keep the places of those attention modules that ran, and of which no call was recorded.
@@ -146,7 +153,7 @@ class Ledger:
 
     def _append_if_selected(self, module: nn.Module, places: list[ModulePlace]) -> None:
         place = self._place(module)
-        if self._selects(place):
+        if self._selects(place) and place not in places:
             places.append(place)
 
     def _place(self, module: nn.Module, run: int = 0) -> ModulePlace:
@@ -168,7 +175,7 @@ def nothing_seen(model: nn.Module, ledger: Ledger) -> LoadError:
     """The error for passes of a module in which no attention was seen: where it was looked for."""
     name = type(model).__name__
     if ledger.unseen:
-        places = _paths(place.path for place in ledger.unseen)
+        places = _paths(_with_kernel(ledger, place.path) for place in ledger.unseen)
         return LoadError(
             f"{name} attended where it can't be seen: {places}",
             "its softmax is in a fused kernel: choose SDPA or eager attention where the module lets you",
@@ -183,6 +190,11 @@ def nothing_seen(model: nn.Module, ledger: Ledger) -> LoadError:
             "attn sees a softmax over the last axis whose result is multiplied, torch's SDPA and multi-head attention",
         )
     return LoadError(f"{name}: no attention was seen, and no matrices were multiplied", "did its forward pass run?")
+
+
+def _with_kernel(ledger: Ledger, path: str) -> str:
+    """The path of a module that was not seen, and the function in which it attended, where that is known."""
+    return f"{path} ({ledger.kernels[path]})" if path in ledger.kernels else path
 
 
 def _paths(paths: Iterable[str], most: int = 4) -> str:

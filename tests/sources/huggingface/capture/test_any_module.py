@@ -332,7 +332,7 @@ def test_blocks_of_flex_attention_that_no_function_describes_are_not_guessed() -
             return self.joined(out)
 
     model = Stack(Blocks).eval()
-    line = "Stack attended where it can't be seen: layers.0, layers.1"
+    line = r"Stack attended where it can't be seen: layers.0 \(flex_attention\), layers.1 \(flex_attention\)"
     with pytest.raises(LoadError, match=line), torch.no_grad(), capture(model, lambda _: None):
         model(torch.randint(11, (1, 7)))
 
@@ -349,7 +349,7 @@ def test_a_fused_kernel_among_layers_that_are_seen_is_named() -> None:
 @pytest.mark.parametrize(
     ("block", "line"),
     [
-        (Flash, "Stack attended where it can't be seen: layers.0, layers.1"),
+        (Flash, r"Stack attended where it can't be seen: layers.0 \(flash_attn_func\), layers.1 \(flash_attn_func\)"),
         (LinearAttention, "Stack: the attention of layers.0, layers.1 has no softmax over keys"),
         (LambdaAttention, "Stack: the attention of layers.0, layers.1 has no softmax over keys"),
         (ChannelAttention, "Stack: the attention of layers.0, layers.1 has no softmax over keys"),

@@ -2,8 +2,9 @@
 
 While a watched module runs, a torch function mode intercepts every call of a softmax, of scaled dot-product attention
 and of multi-head attention; inside multi-head attention, which hides its softmax from a function mode, a dispatch mode
-does. A few modules that use none of these can return their weights, and are made to (`returned_weights`). In a module
-of another library a softmax is attention if its result is multiplied with something: with the values.
+does. Fused kernels of other packages are seen by their functions (`fused_kernels`). A few modules that use none of
+these can return their weights, and are made to (`returned_weights`). In a module of another library a softmax is
+attention if its result is multiplied with something: with the values.
 """
 
 import inspect
@@ -18,10 +19,11 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.hooks import RemovableHandle
 
 from attn_cli.sources.huggingface.anatomy.forward_arguments import first_float_input
-from attn_cli.sources.huggingface.anatomy.softmax_in_code import names_a_fused_kernel, names_a_softmax
+from attn_cli.sources.huggingface.anatomy.softmax_in_code import fused_kernel_of, names_a_softmax
 from attn_cli.sources.huggingface.anatomy.streams import looks_like_attention
 from attn_cli.sources.huggingface.capture.attend import Attend
 from attn_cli.sources.huggingface.capture.own_code.flex import FlexArguments, flex_output
+from attn_cli.sources.huggingface.capture.own_code.fused_kernels import FusedKernels
 from attn_cli.sources.huggingface.capture.own_code.multi_head import is_plain, multi_head_output
 from attn_cli.sources.huggingface.capture.own_code.possible_weights import PossibleSoftmaxes, PossibleWeights
 from attn_cli.sources.huggingface.capture.own_code.returned_weights import request_weights, returns_weights
@@ -56,7 +58,8 @@ def watching(attend: Attend) -> Iterator[None]:
         if module not in inside_returning:
             handles += mode.hooks(module, is_attention=is_attention)
     try:
-        yield
+        with FusedKernels(attend, mode.attending).seen():
+            yield
     finally:
         for handle in handles:
             handle.remove()
@@ -118,6 +121,12 @@ class AttentionMode(TorchFunctionMode):
             module.register_forward_hook(self._leave, always_call=True),
         ]
 
+    def attending(self) -> nn.Module | None:
+        """The module that a kernel called now belongs to; None outside of modules that attend."""
+        if not self.running or self.running[-1].is_attention is False:
+            return None
+        return self._owner(self.running[-1].module)
+
     def close(self) -> None:
         """Make sure that the mode is off."""
         if self.running:
@@ -132,6 +141,8 @@ class AttentionMode(TorchFunctionMode):
         before = self.running.pop()
         if before.is_attention is None:
             self._leave_unjudged(before)
+        elif before.is_attention and before.calls == self.ledger.total and fused_kernel_of(module):
+            self.ledger.record_unseen(module, fused_kernel_of(module))
         elif before.is_attention and before.calls == self.ledger.total and names_a_softmax(module):
             if self.tally.other_softmaxes > before.tally.other_softmaxes:
                 self.ledger.record_not_over_keys(module)
@@ -213,8 +224,8 @@ class AttentionMode(TorchFunctionMode):
         module = before.module
         for possible in self.possible.sums_inside(module):
             self._accept(possible)
-        if before.calls == self.ledger.total and names_a_fused_kernel(module):
-            self.ledger.record_unseen(module)
+        if before.calls == self.ledger.total and (kernel := fused_kernel_of(module)):
+            self.ledger.record_unseen(module, kernel)
             return
         is_named = self._is_called_attention(module)
         if not is_named and any(self._is_called_attention(outer.module) for outer in self.running):
