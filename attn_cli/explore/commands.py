@@ -153,7 +153,7 @@ STEPS = frozenset(
 
 
 def why_dead(key: str, character: str | None, pane: str) -> str:
-    """The line on a key that does nothing in a pane: where it does something, or that it never does."""
+    """The message for a key pressed in a pane where it does nothing: the panes where it does, or that there is none."""
     name = character if character and character.isprintable() else key
     other = next((each for each in COMMANDS if {character, key} & set(each.keys)), None)
     if other is None:
@@ -162,7 +162,7 @@ def why_dead(key: str, character: str | None, pane: str) -> str:
 
 
 def command_of(key: str, pane: str) -> Command | None:
-    """The command of a key in a pane."""
+    """The command that a key runs in a pane; None where it runs none."""
     return next((each for each in COMMANDS if key in each.keys and pane in each.panes), None)
 
 

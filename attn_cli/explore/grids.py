@@ -187,7 +187,7 @@ def _farthest(cells: np.ndarray, block: tuple[int, int]) -> np.ndarray:
 
 
 def hidden_keys(layer: RecordedLayer) -> list[int]:
-    """The keys of a layer at which sinks are to be expected."""
+    """The key positions of a layer where attention sinks are expected: the first key, or special tokens; ascending."""
     return expected_sinks(layer).tolist()
 
 

@@ -42,7 +42,7 @@ class Passes:
             self._begin(scene.judge, lambda _: self.session.judged(), "judging")
 
     def read(self, text: str, then: Callable[[Recording, str], None]) -> None:
-        """Read another text."""
+        """Run the model on another text in the background, then call `then` with its recording and the text."""
         read, layers = self.session.outside.read, len(self.session.scene.recording.layers)
         assert read is not None
         self._pass(

@@ -43,14 +43,15 @@ _REPLACE = "--force "
 
 @dataclass(frozen=True)
 class Outside:
-    """The command line's part in the explorer.
+    """What the explorer asks of the command line that started it, as functions.
 
-    origin  the words of the command line that say what was read
-    write   runs a command line on a recording
-    picture  writes a screen as a picture
-    read    reads another text; None where there is no model
-    read_writers  who wrote the query and the key of a cell, in lines; None where there is no model
-    read_layer  reads the same text for a layer of which memory kept the numbers alone; None where there is no model
+    origin        the command-line words that name the model and the text
+    write         runs an attn command on a recording, and writes its output to a file
+    picture       writes a screen to a file as a picture
+    read          runs the model on another text; None where there is no model
+    read_writers  the writers of a cell's query and key, as lines; None where there is no model
+    read_layer    runs the model again for the queries and keys of one layer, where memory kept its statistics alone;
+                  None where there is no model
     """
 
     origin: LineOrigin

@@ -83,5 +83,5 @@ class Viewpoint:
 
 
 def written_place(view: Viewpoint) -> tuple[int, int, int, int]:
-    """The cell that a viewpoint is on: its call, head, query and key."""
+    """The cell that a viewpoint is on, as positions: of the attention call, of its head, of the query, of the key."""
     return view.at, view.head, view.query, view.key

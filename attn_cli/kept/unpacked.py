@@ -69,7 +69,7 @@ class UnpackedModels:
         return sorted(found, key=lambda each: each.used)
 
     def clear(self) -> int:
-        """Let all models go; the bytes that are free now."""
+        """Delete all unpacked models; returns the bytes that this frees on disk."""
         models = self.models()
         for each in models:
             self.remove(each.path)

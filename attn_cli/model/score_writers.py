@@ -61,11 +61,11 @@ class RowChoice(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class WrittenRow:
-    """Queries and keys of one row as sums over W writers, as the attention function had them; norms are held.
+    """The query of one row, and some of its keys, as sums over W writers to the residual stream, with norms held fixed.
 
-    queries   `[W, d]`, times the scale of the scores
-    keys      `[keys, W, d]`, those that were chosen, less the key `against` or the mean of the visible keys
-    obstacle  why they are no such sums; "" where they are
+    queries   `[W, d]`, after rotary positions and times the scale of the scores
+    keys      `[keys, W, d]` of the chosen keys, each minus the key `against` or the mean of the visible keys
+    obstacle  why they can't be written as such sums; "" where they are
 
     The product of a query and a key is the contrast of a score before softcap and bias.
     """

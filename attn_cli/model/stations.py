@@ -125,7 +125,7 @@ class Reference(Protocol):
         """
 
     def mistakes(self, layer: int) -> Sequence[PlantedMistake]:
-        """The mistakes that can be made in a layer, the more usual ones first."""
+        """The mistakes of an implementation that can be planted in a layer, the more usual ones first."""
 
     def logit_rows(self, tokens: int) -> np.ndarray:
         """The positions of which logits come, in a text of so many tokens: all, or as many as memory has room for."""

@@ -106,7 +106,7 @@ class Findings(Displayed):
         return arrays_of(self.report)
 
     def to_json(self) -> str:
-        """The JSON that the command's --json prints."""
+        """The result as JSON text, the same as the command line prints with --json."""
         return to_json(self.report).decode()
 
     def to_pandas(self) -> "DataFrame":

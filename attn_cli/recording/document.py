@@ -145,7 +145,7 @@ def document_of(recording: RecordingContents) -> RecordingDocument:
 
 
 def contents_of(content: Mapping[str, Any], arrays: Arrays) -> RecordingContents:
-    """The recording again, whose arrays are those given; BadDocument for what is none."""
+    """The recording that JSON `content` and its named `arrays` describe; BadDocument where they are not one."""
     try:
         result = content["result"]
         tables = tables_of_document(result)

@@ -51,7 +51,7 @@ TABLES = (
 
 
 def tables_of_document(document: Mapping[str, Any]) -> list[Tokens]:
-    """The tables again; KeyError, TypeError, ValueError or IndexError for what is no such document."""
+    """The token tables of a recording's JSON; KeyError, TypeError, ValueError or IndexError if they aren't valid."""
     words = [Word(_text(text)) for text in document["words"]]
     return [tuple(_token(index, entry, words) for index, entry in enumerate(entries)) for entries in document["tables"]]
 
@@ -92,7 +92,7 @@ def prompt_document(prompt: Prompt, tables: TokenTables) -> dict[str, Any]:
 
 
 def prompt_of_document(document: Mapping[str, Any], tables: Sequence[Tokens], warnings: Sequence[str]) -> Prompt:
-    """The prompt again, with its warnings; errors as for `tables_of_document`."""
+    """The prompt of a recording's JSON, with warnings; KeyError, TypeError or IndexError if it is not a valid one."""
     generated = document["generated"]
     return Prompt(
         _text(document["text"]),

@@ -85,12 +85,12 @@ MASK = _of_kind(
 
 
 def rule_document(rule: Rule, put: Put) -> dict[str, Any]:
-    """The rule, whose arrays are NumPy's, without them."""
+    """A rule as JSON; its arrays, which are NumPy's, are handed to `put`, and stand in it by name."""
     return made(_RULE, _Stored(rule, put))
 
 
 def rule_of_document(document: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Rule:
-    """The rule again; KeyError, TypeError or ValueError for what is no such document."""
+    """The rule of a layer of a recording's JSON; KeyError, TypeError or ValueError if it is not a valid one."""
     kind = Rule if document["known"] else UnknownRule
     cap, sink = document["softcap"], document["sink"]
     return kind(

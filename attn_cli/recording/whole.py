@@ -28,7 +28,7 @@ class Recording(RecordingContents, Displayed):
         return f"Recording of {self.about['model']}: {', '.join(counted(*size) for size in sizes)}"
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it as one file, which `load` and every command read: `attn heads -m PATH`."""
+        """Write the recording as one file at `path`, which `load` and commands read: `attn heads -m PATH`."""
         file.save(self, path)
 
     def head(self, layer: int, head: int, stream: str | None = None) -> RecordedHead:

@@ -8,7 +8,7 @@ from attn_cli.sources.recordings import RecordedSource
 
 
 class KeptSource(RecordedSource):
-    """A recording that stands in for the model that was run on the one text there is.
+    """A source of the recording of an earlier run, which answers for the model about the one text that was run.
 
     when  the time of the run, in words: "14:02"
     """

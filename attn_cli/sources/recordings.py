@@ -27,7 +27,7 @@ class RecordedSource:
         self.about: dict[str, Any] = dict(recording.about)
 
     def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
-        """The text that was recorded; InputError for another one."""
+        """The prompt of the recording; InputError if `texts` is anything but its text."""
         prompts = {"" if at == 0 else each.prompt.text: each.prompt for at, each in enumerate(self._recordings)}
         prompts[self.recording.prompt.text] = self.recording.prompt
         for text in texts:

@@ -22,7 +22,7 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class Sizes:
-    """A model's attention: one layer, how many layers there are, how many of them see a window only, the dtype."""
+    """The sizes of a model's attention: of one layer, the number of layers, those with a sliding window, the dtype."""
 
     layer: LayerSizes
     layers: int

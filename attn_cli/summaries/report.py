@@ -31,7 +31,7 @@ class Answer(ABC, Displayed):
     table: ClassVar[str] = ""
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Flat rows, for csv, tsv and jsonl; one row of all fields where none is the table."""
+        """Flat rows for csv, tsv and jsonl: those of the field named `table`; without one, one row of all fields."""
         if not self.table:
             yield self.document()
             return

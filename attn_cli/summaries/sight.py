@@ -59,7 +59,7 @@ class IntervalSight(Sight):
         return sums[self.last] - sums[self.first]
 
     def along_columns(self, of_rows: np.ndarray) -> np.ndarray:
-        """A running sum of what begins and ends at each key."""
+        """The sum of numbers of the queries `[n]` over those that see each key `[m]`, by a running sum."""
         steps = np.zeros(self.m + 1)
         np.add.at(steps, self.first, of_rows)
         np.subtract.at(steps, self.last, of_rows)
@@ -82,14 +82,14 @@ class MaskSight(Sight):
         return sums
 
     def sees(self, keys: np.ndarray) -> np.ndarray:
-        """The mask's cells at these keys."""
+        """For each query and each of its keys, True if the mask allows it in some head `[n, c]`; False for key -1."""
         seen = np.zeros(keys.shape, dtype=bool)
         for rows, cells in self._rows():
             seen[rows] = np.take_along_axis(cells, np.maximum(keys[rows], 0), axis=1) & (keys[rows] >= 0)
         return seen
 
     def along_rows(self, of_keys: np.ndarray) -> np.ndarray:
-        """A product of the mask's cells."""
+        """The sum of numbers of the keys `[m]` over the keys that each query sees `[n]`."""
         return np.concatenate([np.zeros(0), *(cells @ of_keys for _, cells in self._rows())])
 
     def along_columns(self, of_rows: np.ndarray) -> np.ndarray:

@@ -69,7 +69,7 @@ class SinkRows:
 
     @classmethod
     def of(cls, sight: Sight) -> "SinkRows":
-        """The rows by which sinks are told, of all rows that see what `sight` says."""
+        """The rows by which sinks are told, of n queries that see the keys of `sight`."""
         few = sight.count < FEW_KEYS
         few = few & ~few.all()
         others = 1.0 - few

@@ -30,7 +30,7 @@ class Invocation:
         return next((given.words[-1] for given in self.given if given.name == name and given.words), None)
 
     def words(self, names: Collection[str]) -> list[str]:
-        """The words of those of the given ones that are among `names`."""
+        """The command-line words of the given arguments and options that are among `names`, in the order of --help."""
         return [word for given in self.given if given.name in names for word in given.words]
 
     def without(self, names: Collection[str]) -> "Invocation":

@@ -83,7 +83,7 @@ def on_given_texts(name: str, texts: Sequence[str | None], invocation: Invocatio
 
 
 def on_texts(name: str, texts: Sequence[str], options: Sequence[str]) -> list[str]:
-    """The words of a command; texts that begin with - stand last, after --."""
+    """The command line of `name` with texts and options; where a text begins with -, texts stand last, after --."""
     if any(text.startswith("-") for text in texts):
         return [name, *options, "--", *texts]
     return [name, *texts, *options]

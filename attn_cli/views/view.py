@@ -57,11 +57,11 @@ DEFAULTS = ViewSettings()
 class View:
     """Base class of views, which show one report after the other.
 
-    largest        (rows, keys) of the largest matrix it can draw, None if it takes every matrix whole
-    chooses        whether a person looks at it, so that a command that was told nothing chooses what it shows
-    records_alone  whether it writes nothing but the recording of what the model read
-    is_first       whether nothing was shown yet
-    read_writers   who wrote a cell, for a view that tells it beside a recording; None where no model can be asked
+    largest        (rows, keys) of the largest matrix that it can draw; None if it takes matrices of any size
+    chooses        whether a person reads it, so that commands choose what to show where no option says it
+    records_alone  whether its only output is the recording of the run
+    is_first       whether no report was shown yet
+    read_writers   finds the writers of a cell's query and key, for a page made of a recording; None without a model
     """
 
     largest: tuple[int, int] | None = None

@@ -53,7 +53,7 @@ class Plan:
 
 
 class Planner(Protocol):
-    """Decides how a call is walked, as `plan_of` does."""
+    """A function that plans the walk of a call, in the signature of `plan_of`: executor, height and width of bands."""
 
     def __call__(
         self,

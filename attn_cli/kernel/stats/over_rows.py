@@ -29,7 +29,7 @@ class SummedColumns:
         self.sums[heads, band.first : band.last] += (ones @ cells)[:, 0, :]
 
     def result(self) -> np.ndarray:
-        """The sums in float64."""
+        """The column sums `[h, m]` in float64, or `[1, m]` over all heads."""
         return to_numpy(self.sums).astype(np.float64)
 
 

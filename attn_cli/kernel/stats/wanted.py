@@ -17,9 +17,9 @@ Rows = tuple[int, ...] | None
 
 @dataclass(frozen=True)
 class TopK:
-    """The `count` largest cells of every row, largest first, equal ones by key number.
+    """A request for the `count` keys of largest weight in every row, largest first, equal ones by key number.
 
-    mean_heads  of the mean over heads
+    mean_heads  whether rows are means over heads
     by          what ranks the keys: "weight", or a measure that the call's bands carry
     scores      whether their scores are wanted beside the weights
     """

@@ -11,12 +11,12 @@ from attn_cli.text import excerpt
 def differences_of(
     one: ScanResults, other: ScanResults, statistic: str | None = None, shown: int | None = None
 ) -> ScanDifferences:
-    """Every number of every head that both scans have, and the kinds that changed.
+    """The differences of two scans: every statistic of every head that both have, and the kinds that changed.
 
-    Where both are of the same documents, document is held against document, else mean against mean.
+    Two scans of the same documents are compared document by document, others by their means.
 
-    statistic  the only one that is compared; None for all, of which more are then taken into account
-    shown      how many of them a screen shows; None for as many as differ
+    statistic  the only statistic to compare; None for all, with the correction for so many more tests
+    shown      the number of differences on a screen; None for all that are significant
 
     InputError for scans without a common head.
     """

@@ -203,7 +203,7 @@ class ScanFolder:
             file.flush()
 
     def tokens_of_shard(self, number: int, content: str) -> int | None:
-        """The number of tokens in a shard of these documents; None where it is not finished, or of other documents."""
+        """The number of tokens of a shard whose documents hash to `content`; None if unfinished, or of others."""
         with self._spoilt_work():
             arrays = self._read(self._shard_file(number), ("content", "about"))
             if arrays is None or arrays["content"].tobytes().decode() != content:

@@ -103,9 +103,11 @@ class ScanResults:
         }  # fmt: skip
 
     def show(self, ranking: Ranking | None = None, kind: str | None = None, top: int | None = None) -> ScanHeads:
-        """The heads in an order; those of one kind alone if it is named, by their share.
+        """A table of the scan's heads.
 
-        top  how many at most; None for all, or as many as the ranking says
+        ranking  their order, and how many; None for the order of layers
+        kind     of this kind alone, by share; None for all. InputError for an unknown one
+        top      how many at most; None for all
         """
         if kind is not None and kind not in _KINDS:
             raise InputError(f"--kind {excerpt(kind, 40)!r} is unknown", f"one of {', '.join(_KINDS)}")

@@ -103,7 +103,7 @@ class BatchTargets:
 
     @cached_property
     def ahead(self) -> int:
-        """The number of places that the window reaches beyond the query."""
+        """How many keys after the query belong to the window kind: 0 in causal attention."""
         return 0 if self.is_causal else REACH
 
     @cached_property

@@ -45,7 +45,7 @@ class Worker:
         self._replaces = _takes_the_place_of_another()
 
     def about(self) -> ScannedModel:
-        """The description of the model: name, type, revision, dtype, device."""
+        """The name, type, revision, dtype and device of the model that is scanned with."""
         return ScannedModel(self.source.about, self.source.fingerprint(), longest_text(self.options))
 
     def labels(self, ids: Sequence[int]) -> list[str]:
@@ -81,7 +81,7 @@ class RayWorkers:
         self._first = self.actors[0]
 
     def model(self) -> ScannedModel:
-        """The description of the model: name, type, revision, dtype, device."""
+        """The name, type, revision, dtype and device of the model that is scanned with."""
         with _explained(self._ray):
             return self._ray.get(self._first.about.remote())
 

@@ -49,10 +49,12 @@ Compute = Callable[[Iterator[Shard]], Iterator[tuple[Shard, SumArrays]]]
 
 @dataclass
 class Scan:
-    """One scan into a folder.
+    """A scan of a corpus by a model, shard by shard, into a folder that keeps finished shards.
 
-    strict  whether a record that can't be scanned ends the scan
-    report  is called at the beginning, and whenever a shard is finished
+    manifest  what the scan is of: model, options and inputs, by which the folder knows it again
+    labels    the tokens of the vocabulary by their numbers
+    strict    whether a record that can't be scanned ends the scan
+    report    called with the progress at the beginning, and whenever a shard is finished
     """
 
     folder: ScanFolder

@@ -44,10 +44,10 @@ class TokenCounts:
     """Counts of how often heads attend to each token and from it: exact for as many tokens as are kept.
 
     ids       ascending `[U]`
-    to        for how many rows a token is the key of the largest weight `[h, U]`
-    of_query  for how many rows of each token that key is no expected sink `[h, U]`
-    rows      how many rows each token has `[U]`
-    lost      rows of tokens that are not kept, by their key and by their query `[h, 2]`
+    to        the number of rows whose largest weight is on the token `[h, U]`
+    of_query  the number of the token's own rows whose largest weight is on no expected sink `[h, U]`
+    rows      the number of rows of the token `[U]`
+    lost      the same two counts, `to` and `of_query`, of all tokens that are not kept `[h, 2]`
     """
 
     ids: np.ndarray

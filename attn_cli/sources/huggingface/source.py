@@ -91,9 +91,9 @@ class ModelSource(ModelPasses):
         earliest: int | None = None,
         look: Look | None = None,
     ) -> ModelExperiment:
-        """Run one prompt, plainly; interventions in its attention then follow.
+        """The baseline run of one prompt, from which interventions are run.
 
-        As for `attn_cli.model.source.Predicting`.
+        The arguments are those of `attn_cli.model.source.Predicting.experiment`.
         """
         arguments = self.reader.arguments([prompt])
         if look is not None:

@@ -59,7 +59,7 @@ class ChangedKeys(Part):
         return self.other_weights - self.weights
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per (head, query, rank); a key that one side lacks is empty there."""
+        """One row per (head, query, rank), with the key in this text and in the other; None where a text lacks it."""
         for at, row, rank in np.ndindex(*self.keys.shape):
             key, other_key = int(self.keys[at, row, rank]), int(self.other_keys[at, row, rank])
             query = int(self.rows[row])

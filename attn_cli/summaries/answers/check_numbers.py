@@ -79,9 +79,10 @@ class CheckedNumbers:
         return right
 
     def sizes(self, what: str) -> np.ndarray:
-        """The size of every number of "output" or "weights", above 0, in its shape.
+        """The scale that the error of each number is relative to, above 0, in the shape of the array `what`.
 
-        A weight's is the row's largest, since all share one sum.
+        what  "output": the root of the sum of squares of the terms that make a number; "weights": the largest weight
+              of the row, since all share one sum
         """
         right, smallest = self.right_of(what), self.precisions[what].smallest
         own = self.right.sizes if what == "output" else np.abs(right).max(axis=-1, keepdims=True)
@@ -127,7 +128,7 @@ class CheckedNumbers:
         return result if what == "weights" else self.in_user_layout(result)
 
     def distance(self, output: np.ndarray, weights: np.ndarray | None, start: int = 0) -> ErrorSize:
-        """The distance of the user's numbers from these, which may be of some rows alone, from `start` on."""
+        """The larger of the errors of the user's output and weights against these, of the rows from `start` on."""
         distances = [
             self.distance_of(name, self.user[name], numbers, start)
             for name, numbers in (("output", output), ("weights", weights))
@@ -136,7 +137,7 @@ class CheckedNumbers:
         return max(distances, default=ErrorSize(0.0, 0.0))
 
     def distance_of(self, what: str, values: np.ndarray, expected: np.ndarray, start: int = 0) -> ErrorSize:
-        """The distance of numbers from some rows `expected`, relative to sizes; infinite with a NaN."""
+        """The errors of `values` against the rows `expected` from `start` on, relative to sizes; infinite with NaN."""
         rows = slice(start, start + expected.shape[-2])
         values, size = values[..., rows, :], self.sizes(what)[..., rows, :]
         if values.shape != expected.shape or not np.isfinite(expected).all():

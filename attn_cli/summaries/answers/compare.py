@@ -134,7 +134,7 @@ class Comparison(Answer):
     blocks: tuple[ComparedBlock, ...]
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One row per (block, text, key)."""
+        """One row per (block, text, key): the cosines of the word's vectors, and the key's weight and pull."""
         for block in self.blocks:
             for text, (journey, context) in enumerate(zip(self.journeys, block.contexts, strict=True)):
                 for token, weight, pull in zip(

@@ -70,7 +70,7 @@ FIELDS = (
 
 @dataclass(frozen=True, eq=False)
 class Cost(Answer):
-    """The cost of `layers` layers over n tokens.
+    """The cost of attention in `layers` layers over n tokens: operations, and bytes of memory.
 
     operations      by part: projections, scores, softmax (an exponential, an addition and a division a cell), mixing
     matrix_bytes    the size of one layer's weights, if held whole, in float32

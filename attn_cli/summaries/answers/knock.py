@@ -222,7 +222,7 @@ def knock_of(
     step: Callable[[], None] = lambda: None,
     shown: int | None = None,
 ) -> Knock:
-    """Silence these heads in an experiment, layer by layer; `step` is called after each layer.
+    """The effects of ablating each head alone, run layer by layer; `step` is called after each layer.
 
     shown  how many heads a screen will name: the text's loss is then found for these alone, else for all
     """

@@ -50,7 +50,7 @@ class HiddenKey(NamedTuple):
 
 
 class KnockedRow(NamedTuple):
-    """A head as tables and JSON have it: with its stream where there are several, None otherwise."""
+    """A row of tables and JSON: an ablated head, and its stream, None where the model has only one."""
 
     head: KnockedHead
     stream: str | None

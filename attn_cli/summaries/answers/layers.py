@@ -78,7 +78,7 @@ FIELDS = (Field("layers", Rows(_LAYER, closed=True), "stream by stream, in the o
 
 @dataclass(frozen=True, eq=False)
 class Layers(Answer):
-    """All blocks of a model, stream by stream, in the order of the blocks."""
+    """The answer of `attn layers`: all blocks of a model and their attention, by stream, in the order of the blocks."""
 
     name: ClassVar[str] = "layers"
     fields: ClassVar[Sequence[Field]] = FIELDS

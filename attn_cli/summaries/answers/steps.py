@@ -91,7 +91,7 @@ class Steps(Part):
     has_sink: bool = False
 
     def stage(self, name: str) -> Stage | None:
-        """The stage of that name, None if this walk has none."""
+        """The array of that name, such as "scores", with its formula; None if the call doesn't make it."""
         return next((stage for stage in self.stages if stage.name == name), None)
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:

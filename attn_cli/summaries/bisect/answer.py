@@ -96,12 +96,12 @@ FIELDS = (
 
 @dataclass(frozen=True, eq=False)
 class Bisected(Answer):
-    """The verdict on a dump.
+    """The verdict of `attn bisect` on a dump, the arrays that another engine saw in a forward pass.
 
-    precision  in which the dump was computed, by which the noise was measured
-    judged     its placed arrays, in the order of the pass
-    cause      of the first wrong one; None where none is wrong
-    differing  the first token that is not the text's
+    precision  the one in which the dump was computed, and rounding noise was measured: "float32", "bfloat16", "float16"
+    judged     the arrays that have a station in the model, in the order of the pass
+    cause      the mistake that explains the first wrong array; None where none is wrong
+    differing  the first token of the dump that the text doesn't have; None where all agree
     """
 
     name: ClassVar[str] = "bisect"
@@ -141,12 +141,12 @@ class Bisected(Answer):
 
 @dataclass(frozen=True)
 class BisectRequest:
-    """What is asked of a dump.
+    """The request of `attn bisect` about a dump.
 
-    precision  in which it was computed; None for what its numbers say
-    names      the user's own words for arrays
+    precision  the one in which the dump was computed; None to read it off the numbers
+    names      the stations that the user gave arrays by name
     until      the last layer that is compared; None for all
-    differing  where its tokens are not the text's
+    differing  the first token of the dump that the text doesn't have; None where all agree
     """
 
     precision: str | None = None

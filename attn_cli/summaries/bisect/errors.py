@@ -54,14 +54,19 @@ class Errors:
 
 @dataclass(eq=False)
 class Noise:
-    """The honest difference of a station in a precision, at `rows` of the text `[r, heads]`."""
+    """The error that rounding alone makes at a station: of the model in a lower precision against the reference.
+
+    rows        the positions of the text where it was measured, ascending `[r]`
+    difference  root mean square error over the width `[r, heads]`
+    unit        the relative rounding error of the precision
+    """
 
     rows: np.ndarray
     difference: np.ndarray
     unit: float
 
     def at(self, start: int, count: int, size: np.ndarray) -> np.ndarray:
-        """At `count` positions from `start` on `[p, heads]`: there, or what 90 % stay below, whichever is more."""
+        """The noise at `count` positions from `start` on `[p, heads]`: as measured, at least its 90 % quantile."""
         positions = np.arange(start, start + count)
         nearest = np.searchsorted(self.rows, positions).clip(0, len(self.rows) - 1)
         before = (nearest - 1).clip(0)

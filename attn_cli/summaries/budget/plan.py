@@ -80,7 +80,13 @@ def pilots(means: np.ndarray, count: int, seed: int = 0) -> np.ndarray:
 
 
 class CachePlanner:
-    """Plans for a sample: knows single losses, runs pilots, and then whole plans."""
+    """Finds which parts of the KV cache cost least when taken away: learns a loss model by runs, then runs its plans.
+
+    sample   the texts that are run
+    heads    the key heads that share the cache
+    units    the parts that can be taken
+    singles  the bits a token that each unit costs alone
+    """
 
     def __init__(
         self, sample: SampleTexts, heads: Sequence[CachedHead], units: Sequence[Unit], singles: np.ndarray

@@ -100,7 +100,7 @@ class ScoredText:
         return np.array(losses).reshape(len(losses), self.scored)
 
     def slopes(self, windows: Sequence[CacheChange], shares: Sequence[float]) -> Slopes | None:
-        """Windows mixed in by shares, as `Experiment.slopes` does it."""
+        """The loss with each window taken in by its share, and its derivatives by these; None without derivatives."""
         slopes = self.experiment.slopes(windows, shares)
         if slopes is not None:
             self.passes += RUNS_OF_SLOPES * self.experiment.passes([Intervention(cache=tuple(windows))])

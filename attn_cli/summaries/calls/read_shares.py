@@ -79,10 +79,10 @@ def row_shares(lengths: Array) -> Array:
 class Measure:
     """The measure by which keys are ranked: weight, or weight times the norm of the value before or after W_O.
 
-    by         what cells are measured by
-    each       whether of every head
-    together   whether of all heads at once
-    rotations  whether they must be able to say how rotary positions turned their queries and keys
+    by         "weight", "value" (norm of the value) or "output" (norm of the value after W_O)
+    each       whether shares are needed of every head
+    together   whether shares are needed of all heads' outputs added up
+    rotations  whether calls must carry how rotary positions turned their queries and keys
     """
 
     by: By = "weight"

@@ -23,9 +23,9 @@ from attn_cli.summaries.parts.reading import ReadPart
 
 
 class PartRow(NamedTuple):
-    """A part as tables and JSON have it.
+    """A row of tables and JSON: a part of the text, and what is read of it.
 
-    outcome  of masking it; None where nothing can be masked
+    outcome  the effect of masking its tokens; None where tokens can't be masked
     """
 
     number: int

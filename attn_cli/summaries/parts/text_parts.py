@@ -72,9 +72,9 @@ def parts_of(prompt: Prompt, cut: str, within: Sequence[PartSpan] | None = None)
 
 
 def named_parts(prompt: Prompt, spans: Sequence[PartSpan], rest: str) -> tuple[TextPart, ...]:
-    """The parts of these spans, in the order of the text; the other characters are a part named `rest`.
+    """The parts of a text that named spans of characters make, in the order of the text.
 
-    Spans of the same name are one part. What the model wrote is a part of its own, the last.
+    Spans of the same name are one part; all other characters are one named `rest`. Generated text is the last part.
     """
     return _assigned(prompt, spans, _written(prompt, None), rest)
 

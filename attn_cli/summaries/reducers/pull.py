@@ -86,6 +86,6 @@ class PullOfKeys:
         self.pulls[fit.kept, band.first : band.last] = shares
 
     def result(self) -> Pulls:
-        """Weights and pulls."""
+        """The mean weights and the pulls of the picked rows `[r, m]`; pulls None without values."""
         pulls = None if self.values is None else to_numpy(self.pulls)
         return Pulls(tuple(self.places.numbers), to_numpy(self.weights), pulls)

@@ -37,9 +37,9 @@ class Received(Part):
     Every head's shares add to 1, less a learned sink's part and masked rows. Under a causal mask early keys are seen
     by more queries and so receive more.
 
-    by        what a query's row is made of
-    read      `[h, m]`, by value or by output the mean share in what the rows read; None by weight
-    rescaled  whether they are shown as shares of what is left without hidden keys, sum over sum
+    by        the measure of a key: "weight", "value" or "output"
+    read      the mean share of the key in a row's sum of values or outputs `[h, m]`; None by weight
+    rescaled  whether screens show the measure as a share of its sum over the keys that are not hidden
     """
 
     name: ClassVar[str] = "received"

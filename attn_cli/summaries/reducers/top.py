@@ -144,7 +144,7 @@ class TopKeys:
         self.ranking = TopK(count, mean_heads, by, scores)
 
     def wanted(self, call: Call) -> Wanted:
-        """The largest of every row, or of those that are picked; rescaled, the sums of the rows."""
+        """The `count` largest cells of the picked rows; with `rescale` also each row's sum over visible keys."""
         return Wanted(rows=self.rows, tops=(self.ranking,), moments=("weight_sum",) if self._sums_weights else ())
 
     @property

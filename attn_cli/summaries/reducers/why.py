@@ -120,7 +120,7 @@ class ExplainedKeys:
         self.count, self.rows, self.keys = count, rows, keys
 
     def start(self, call: Call) -> None:
-        """Keep the call, and find out how its columns were turned."""
+        """Keep the call, and how rotary positions turned its queries and keys; InputError without q and k."""
         if not isinstance(call, AttentionCall):
             raise InputError(
                 f"layer {call.place.layer} shows its weights but not its q and k", "--why needs both; choose other "

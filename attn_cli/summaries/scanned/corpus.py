@@ -118,12 +118,12 @@ KIND_ESTIMATE = (
 
 @dataclass(frozen=True, eq=False)
 class ScannedCorpus:
-    """The model, options and corpus of a scan.
+    """The corpus of a scan, as counts.
 
-    documents, tokens  that the model read; pieces count as documents
-    poison             how many records were not read, by reason
-    inputs             the inputs as they were named
-    complete           whether the scan came to the end
+    documents, tokens  read by the model; a piece of a long document counts as a document
+    poison             the number of records that could not be read, by reason
+    inputs             the names of the input files, as the user gave them
+    complete           whether the scan was finished
     """
 
     documents: int

@@ -16,15 +16,15 @@ _KEYS = 12  # of a head that are kept
 
 @dataclass(frozen=True, eq=False)
 class DecidingRows(Part):
-    """The mean over r rows of what each head reads of its keys.
+    """The attention of each head in the r rows that decide the answer, as means over these rows.
 
-    rows      their numbers
-    keys      of every head the heaviest, heaviest first `[h, k]`
-    weights   the mean weight on each of them `[h, k]`
-    lengths   that times the length of the key's value `[h, k]`; the weights again where values aren't known
-    weight    the weight on every key, added up over heads `[m]`
-    strength  the squares of the lengths, added up over heads `[m]`: high where a head reads much of one key
-    causal    whether rows see nothing after themselves, so that the first key is a sink, wherever one is
+    rows      the query positions
+    keys      the k keys with the largest mean weight, heaviest first `[h, k]`
+    weights   the mean weight on each of these keys `[h, k]`
+    lengths   that weight times the norm of the key's value `[h, k]`; the weights again where values aren't known
+    weight    the mean weight on every key, added up over heads `[m]`
+    strength  the squares of weight times norm, added up over heads `[m]`: high where a head reads much of one key
+    causal    whether attention is causal, so that the first key is a sink, if any is
     """
 
     name: ClassVar[str] = "deciding_rows"

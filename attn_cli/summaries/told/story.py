@@ -26,7 +26,7 @@ _LEAST_WEIGHT = 0.1  # of a head on a word that it is said to read
 
 @dataclass(frozen=True)
 class StoryWord:
-    """A word of the text, or of a long text a part, and what the answer loses with it masked.
+    """A word of the text, or a part of a long text, and the effect of masking its tokens on the answer.
 
     effect  change of the answer's log2 p, in bits; 0 for what can't be told from rounding
     """

@@ -21,7 +21,7 @@ from attn_cli.views.same_input import on_given_texts
 
 
 def draw(comparison: Comparison, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """A sentence on the word before and after, then cosines, then the pulls on it in each context."""
+    """A sentence on how alike the word's vectors are before and after, a table of cosines, and each context's pulls."""
     yield ""
     yield Text("\n".join(packed([_sentence(comparison)], screen.width)), BOLD)
     yield ""

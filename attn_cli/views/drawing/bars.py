@@ -43,7 +43,7 @@ def course_bars(values: Sequence[float], width: int, smallest: float, largest: f
 
 
 def signed_bar(value: float, width: int, longest_value: float = 1.0) -> str:
-    """A bar for the magnitude of a value: full for what is above 0, light for what is below.
+    """A bar whose length is the magnitude of a value, in full blocks for a positive value, light for a negative one.
 
     >>> signed_bar(0.5, 8), signed_bar(-0.5, 8)
     ('████', '░░░░')

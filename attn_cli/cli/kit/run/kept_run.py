@@ -47,7 +47,10 @@ class KeptRun:
         return None
 
     def keep(self, recording: Recording) -> str:
-        """Keep a run of no more than 64 MB, with what was told of it before; a note on why that failed, else ""."""
+        """Write a recording of up to 64 MB into the folder of kept runs, with the story of an older one of the run.
+
+        Returns the sentence on why it could not be written, "" if it was, or was too large.
+        """
         operands = [x for layer in recording.layers for x in (layer.q, layer.k, layer.seen) if x is not None]
         if sum(x.nbytes for x in operands) > MOST_BYTES:
             return ""

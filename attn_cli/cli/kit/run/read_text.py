@@ -44,7 +44,7 @@ class ReadText:
 
 @dataclass(frozen=True)
 class TextReader:
-    """Reads a command's texts with its source, and says how many are read before they are answered together."""
+    """Reads the texts of a command with its source, so many at a time as are run and answered together."""
 
     options: TextCommandOptions
     source: Source

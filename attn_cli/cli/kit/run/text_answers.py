@@ -44,7 +44,7 @@ class TextAnswers:
         return self.plan.recordable and self.view.records(self.command)
 
     def of(self, texts: Sequence[ReadText], count: int) -> Iterator[Answer]:
-        """The reports of these texts, in order; `count` texts came before them."""
+        """The report of each text, in order, with its recording or None; for progress, `count` texts came before."""
         results = [TextResult(text) for text in texts]
         options, layers = self.options, len(self.source.planned_layers(self.options.selection))
         lengths = [len(text.prompt.tokens) for text in texts]

@@ -54,7 +54,7 @@ class TextCut:
 
 
 def text_cut(value: str | None) -> TextCut:
-    """The cut that a value of --cut means. InputError for a file that is not there, or holds no spans."""
+    """The cut into parts that a value of --cut asks for; InputError for a file that is missing, or holds no spans."""
     if value is None or value in (*CUTS, "roles"):
         return TextCut(value)
     path = Path(value).expanduser()

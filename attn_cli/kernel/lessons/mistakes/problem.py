@@ -58,11 +58,11 @@ class Problem:
         return np.asarray(expand_groups(self.v, len(self.q)))
 
     def attended(self, name: str, words: str, rule: Rule) -> "Mistake":
-        """Weights and output of the problem by another rule."""
+        """A mistake whose weights and output are those of the problem's q, k and v under another rule."""
         return attended(name, words, self.q, self.k, self.v, rule)
 
     def mixed(self, name: str, words: str, weights: Callable[[], np.ndarray]) -> "Mistake":
-        """The values mixed by other weights `[h, n, m]`."""
+        """A mistake whose output mixes the problem's values by other weights `[h, n, m]`."""
 
         def make() -> Made:
             made = weights()

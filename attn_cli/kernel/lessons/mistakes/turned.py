@@ -75,7 +75,7 @@ def turned_mistakes(problem: Problem, turning: Turning) -> Iterator[WrongPair]:
 def wrong_tables(
     cos: np.ndarray, sin: np.ndarray, other_angles: Sequence[OtherAngles]
 ) -> Iterator[tuple[str, str, np.ndarray, np.ndarray]]:
-    """Every mistake that is possible with cos and sin `[m, pairs]` alone: name, words, and the wrong ones."""
+    """Every mistake in cos and sin `[m, pairs]` of rotary positions: name, sentence, wrong cos and wrong sin."""
     size = float(np.sqrt(cos[0] ** 2 + sin[0] ** 2).mean())
     is_sized = abs(size - 1) > 1e-4
     for name, words, frequencies, factor in other_angles:

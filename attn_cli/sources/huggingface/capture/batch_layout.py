@@ -57,8 +57,8 @@ class BatchLayouts:
         """The layout of b texts of n queries and m keys; None where they can't be packed.
 
         sizes   b, n and m
-        find    finds the rows and keys of one text of the batch
-        packed  the rows as the model reads them, where it reads packed texts itself
+        find    finds the rows and keys of one text without padding, by its number in the batch
+        packed  the rows of all texts as the model has them, where it packs texts itself; None where it pads them
         """
         (b, n, m), mask = sizes, layer_rule.mask
         known_mask = mask is None or isinstance(mask, LazyMask)

@@ -30,7 +30,7 @@ class HiddenCells(Mask):
         return ~hidden if self.heads is None else ~(hidden & self.heads.to(i.device)[:, None, None])
 
     def span(self, start: int, stop: int, m: int) -> Span:
-        """All keys; open are those on the longer side of the hidden ones, or all if no row of these is concerned."""
+        """The span of rows start:stop: any key may be allowed, and all keys on one side of the hidden ones are."""
         if not bool(self.rows[start:stop].any()):
             return Span(0, 0, m, m)
         hidden = torch.nonzero(self.keys)[:, 0].tolist()

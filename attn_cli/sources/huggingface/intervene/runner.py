@@ -92,7 +92,7 @@ class Runner:
 
     @property
     def blocks(self) -> int:
-        """The number of calls of blocks in the baseline."""
+        """The number of calls of transformer blocks in the baseline run: one per block, more where a block repeats."""
         return len(self._outputs)
 
     def baseline(self, answers: int, prompt: Prompt, look: Look | None) -> Any:

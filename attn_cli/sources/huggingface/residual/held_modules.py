@@ -54,14 +54,14 @@ class BiasHook:
 
     @cached_property
     def constant(self) -> torch.Tensor | None:
-        """The module's output for 0; None for one that is 0 everywhere."""
+        """The module's output for an input of 0, its bias; None where that is 0."""
         with torch.no_grad():
             constant = self.module(torch.zeros_like(self.given))
         return constant if bool(constant.any()) else None
 
 
 class _HeldModule:
-    """A module whose output is held as a linear function of its input; as it is, where it is no norm."""
+    """A module for derivatives: a norm is linear, with its divisor held fixed; any other module is as it is."""
 
     def __init__(self, module: Function, x: torch.Tensor, constants: Constants) -> None:
         self.module, self.x, self.constants = module, x, constants
@@ -88,15 +88,15 @@ class _HeldModule:
 
 
 class Held(torch.autograd.Function):
-    """The output of a module as the model computed it, whose gradient is that of the held module."""
+    """Autograd function: a module's output as computed, with the gradient of the module with its norm held fixed."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, output: torch.Tensor, module: Function, constants: Constants) -> Any:
-        """The output, in which the graph has this function alone."""
+        """The output unchanged, as a node of the graph whose only input with a gradient is x."""
         ctx.held = _HeldModule(module, x.detach(), constants)
         return output.view_as(output)
 
     @staticmethod
     def backward(ctx: Any, *of_output: torch.Tensor) -> Any:
-        """The gradient of x; none of the others."""
+        """The gradient of x, from that of the output; None for the other arguments of `forward`."""
         return ctx.held.gradient(*of_output), None, None, None

@@ -71,7 +71,7 @@ class Projections:
         self.found = found
 
     def at(self, path: str, layer: int) -> OutputProjection:
-        """W_O behind the attention module at `path`; LoadError, which names the layer, where it wasn't found."""
+        """The output projection W_O of the module at `path`; LoadError, which names `layer`, where none was found."""
         projection = self.found.get(path, OutputProjection(None, why="it did not run when W_O was looked for"))
         if projection.module is None:
             raise LoadError(

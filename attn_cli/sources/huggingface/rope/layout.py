@@ -54,7 +54,7 @@ class Pairs(NamedTuple):
     interleaved: bool
 
     def words(self, d: int) -> str:
-        """The layout in words.
+        """The columns `[0, d)` of q and k that rotary positions turn together, in words.
 
         >>> Pairs((4, 5), (6, 7), False).words(8)
         'halves of columns 4-7'

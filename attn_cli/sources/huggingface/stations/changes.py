@@ -73,7 +73,7 @@ def as_given(module: nn.Module, args: Any, output: torch.Tensor) -> torch.Tensor
 
 
 def shape_of(module: nn.Module) -> tuple[int, ...]:
-    """The sizes of a module's weight; none where it has none."""
+    """The shape of a module's weight tensor; () for a module without one."""
     weight = getattr(module, "weight", None)
     return tuple(weight.shape) if isinstance(weight, torch.Tensor) else ()
 

@@ -55,7 +55,7 @@ class Sites:
     tables: dict[nn.Module, tuple[torch.Tensor, torch.Tensor]] = field(default_factory=dict)
 
     def add(self, module: nn.Module, run: int, site: Site) -> None:
-        """Add a site to a module's run."""
+        """Note that a module's call number `run` in the pass has a site, where its numbers can be read or changed."""
         runs = self.of.setdefault(module, [])
         runs.extend([] for _ in range(run + 1 - len(runs)))
         runs[run].append(site)

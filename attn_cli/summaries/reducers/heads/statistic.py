@@ -188,5 +188,5 @@ class CellWeight(Statistic):
         return self.cell.exists(alignment)
 
     def finish(self, rows: HeadRows) -> np.ndarray:
-        """The mean of the cells."""
+        """The mean weight on the cell's key over the rows of each text `[h, texts]`."""
         return rows.mean(rows.on(self.cell))

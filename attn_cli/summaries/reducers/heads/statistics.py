@@ -102,10 +102,10 @@ class SinkWeight(Statistic):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NextWeight(CellWeight):
-    """The mean over all queries; NaN if no query of any head has weight on its next token, as under a causal mask."""
+    """The mean weight of queries on the next token; NaN if it is 0 for all queries and heads, as in causal models."""
 
     def finish(self, rows: HeadRows) -> np.ndarray:
-        """The mean of the cells, NaN if all of them in all heads are 0."""
+        """The mean weight on the next token over the rows of each text `[h, texts]`; NaN if it is 0 in all heads."""
         cells = rows.on(self.cell)
         return np.where(rows.total(cells != 0).any(axis=0), rows.mean(cells), np.nan)
 
