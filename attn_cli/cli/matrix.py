@@ -22,7 +22,7 @@ from attn_cli.prompt import Prompt
 from attn_cli.sources.memory import check_memory
 from attn_cli.summaries.against.change_matrix import ChangeMatrix, change_matrix
 from attn_cli.summaries.against.side_by_side import SideBySide
-from attn_cli.summaries.calls.image_grid import patch_grid
+from attn_cli.summaries.calls.image_grid import image_grids
 from attn_cli.summaries.calls.in_words import is_in_words
 from attn_cli.summaries.chosen_matrix import with_one_head, with_one_matrix_alone
 from attn_cli.summaries.reduce import Reducer
@@ -151,7 +151,7 @@ def matrix(
                 most = None if colours_text else view.largest[0]
                 return [full(rows, call, weights=show_weights, scores=scores, most=most)]
             # drawn in the shape of the image, with no rows pooled
-            if token is not None and patch_grid(call.keys) is not None:
+            if token is not None and image_grids(call.keys):
                 drawn = show_weights and measure.by == "weight"
                 return [full(rows, call, weights=drawn, scores=scores)]
             chosen = [Unhidden(judged.reducer(call))] if chooses else []
@@ -242,7 +242,7 @@ def _changes(
 
     def changes(view: View, pair: SideBySide, rows: PickedRows) -> ChangeMatrix:
         # one row is drawn in the shape of the image, with no keys pooled
-        of_image = len(pair.paired(rows)) == 1 and patch_grid(pair.call.keys) is not None
+        of_image = len(pair.paired(rows)) == 1 and bool(image_grids(pair.call.keys))
         return change_matrix(pair, rows, mean_heads=mean, largest=None if of_image else view.largest)
 
     return AgainstCommand(

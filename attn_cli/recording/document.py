@@ -35,6 +35,7 @@ _MAIN = (
     "thumbnail",
 )  # of each layer, where it has them
 SCHEMA = "attn.recording/1"
+PICTURE = "picture"
 _LONGEST_WORD = 1000  # of names that are shown as they are
 _BAD = (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError)
 
@@ -123,6 +124,8 @@ def document_of(recording: RecordingContents) -> RecordingDocument:
 
     tables = TokenTables()
     prompt = prompt_document(recording.prompt, tables)
+    if recording.prompt.picture is not None:
+        arrays[PICTURE] = recording.prompt.picture.pixels
     layers = []
     for at, layer in enumerate(recording.layers):
         for name in _MAIN:
@@ -149,7 +152,7 @@ def contents_of(content: Mapping[str, Any], arrays: Arrays) -> RecordingContents
     try:
         result = content["result"]
         tables = tables_of_document(result)
-        prompt = prompt_of_document(content["input"], tables, content["warnings"])
+        prompt = prompt_of_document(content["input"], tables, content["warnings"], arrays.get(PICTURE))
         layers = tuple(_layer(at, entry, arrays, tables) for at, entry in enumerate(result["layers"]))
         about, told = content["source"], result.get("told")
         if told is not None and not isinstance(told, dict):

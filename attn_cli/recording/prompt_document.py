@@ -3,7 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from attn_cli.fields import COUNT, FLAG, TEXT, Field, Object, Schema, each, made, object_schema, or_none
+import numpy as np
+
+from attn_cli.fields import COUNT, FINITE, FLAG, TEXT, Field, Object, Schema, each, made, object_schema, or_none
+from attn_cli.picture import Box, ReadPicture
 from attn_cli.prompt import Generated, Prompt, Token, Word
 
 Tokens = tuple[Token, ...]
@@ -39,6 +42,11 @@ class TokenTables:
         words = self.words()
         return [[_token_document(token, words) for token in tokens] for tokens in self.tables]
 
+    def boxes(self) -> list[list[list[float] | None] | None] | None:
+        """The parts of the picture that tokens show, None for a table without any; None if no token shows one."""
+        boxes = [_boxes_document(tokens) for tokens in self.tables]
+        return boxes if any(boxes) else None
+
 
 _TOKEN = ("text", "id", "start", "end", "special", "row", "column", "piece", "generated")
 _COLUMNS = (*_TOKEN, "word")
@@ -47,13 +55,23 @@ TABLES = (
           lambda result: [text for _, text in result.tables.words().values()]),
     Field("tables", each(each(each({}, count=len(_COLUMNS)), "a token")),
           f"sequences of tokens, each once: {', '.join(_COLUMNS)}", lambda result: result.tables.rows()),
+    Field("boxes", each(or_none(each(or_none(each(FINITE, count=4))))), "for each table the parts of the picture that "
+          "its tokens show: top, left, bottom and right in the picture's pixels, null for a token without one; null "
+          "for a table without any", lambda result: result.tables.boxes(), optional=True),
 )  # fmt: skip
 
 
 def tables_of_document(document: Mapping[str, Any]) -> list[Tokens]:
     """The token tables of a recording's JSON; KeyError, TypeError, ValueError or IndexError if they aren't valid."""
     words = [Word(_text(text)) for text in document["words"]]
-    return [tuple(_token(index, entry, words) for index, entry in enumerate(entries)) for entries in document["tables"]]
+    tables, boxes = document["tables"], document.get("boxes") or [None] * len(document["tables"])
+    return [
+        tuple(
+            _token(index, entry, words, box)
+            for index, (entry, box) in enumerate(zip(entries, of or [None] * len(entries), strict=True))
+        )
+        for entries, of in zip(tables, boxes, strict=True)
+    ]
 
 
 class _Placed(NamedTuple):
@@ -80,6 +98,9 @@ _PROMPT = (
           lambda placed: {stream: placed.tables.place(tokens) for stream, tokens in placed.prompt.others.items()}),
     Field("files", _by_name(TEXT), "file names of an image or audio, by kind",
           lambda placed: dict(placed.prompt.files)),
+    Field("picture", each({"type": "integer", "minimum": 1}, count=2), "height and width of the image that was read, "
+          "whose pixels are the array `picture`; missing where there is none",
+          lambda placed: (picture := placed.prompt.picture) and [picture.height, picture.width], optional=True),
     Field("generated", Object(_GENERATED, nullable=True), "what the model generated after the text; null for nothing",
           "prompt.generated"),
 )  # fmt: skip
@@ -91,9 +112,13 @@ def prompt_document(prompt: Prompt, tables: TokenTables) -> dict[str, Any]:
     return made(_PROMPT, _Placed(prompt, tables))
 
 
-def prompt_of_document(document: Mapping[str, Any], tables: Sequence[Tokens], warnings: Sequence[str]) -> Prompt:
-    """The prompt of a recording's JSON, with warnings; KeyError, TypeError or IndexError if it is not a valid one."""
-    generated = document["generated"]
+def prompt_of_document(
+    document: Mapping[str, Any], tables: Sequence[Tokens], warnings: Sequence[str], pixels: np.ndarray | None
+) -> Prompt:
+    """The prompt of a recording's JSON, with warnings and the pixels of its picture; errors as above."""
+    generated, size = document["generated"], document.get("picture")
+    if pixels is not None and (size is None or pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.dtype != np.uint8):
+        raise ValueError(f"a picture of {pixels.shape}")
     return Prompt(
         _text(document["text"]),
         tables[document["tokens"]],
@@ -105,6 +130,7 @@ def prompt_of_document(document: Mapping[str, Any], tables: Sequence[Tokens], wa
         else Generated(
             _text(generated["text"]), int(generated["tokens"]), bool(generated["ended"]), _number(generated["start"])
         ),
+        None if pixels is None else ReadPicture(pixels, *_size(size)),
     )
 
 
@@ -113,7 +139,13 @@ def _token_document(token: Token, words: Mapping[int, tuple[int, str]]) -> list[
     return [*(getattr(token, name) for name in _TOKEN), None if token.word is None else words[id(token.word)][0]]
 
 
-def _token(index: int, entry: Sequence[Any], words: Sequence[Word]) -> Token:
+def _boxes_document(tokens: Tokens) -> list[list[float] | None] | None:
+    """The part of the picture of each token; None where no token has one."""
+    boxes = [None if token.box is None else [round(edge, 2) for edge in token.box] for token in tokens]
+    return boxes if any(boxes) else None
+
+
+def _token(index: int, entry: Sequence[Any], words: Sequence[Word], box: Sequence[float] | None) -> Token:
     text, number, start, end, special, row, column, piece, generated, word = entry
     return Token(
         index,
@@ -125,9 +157,17 @@ def _token(index: int, entry: Sequence[Any], words: Sequence[Word]) -> Token:
         _number(row),
         _number(column),
         _number(piece),
+        None if box is None else Box(*map(float, box)),
         None if word is None else words[word],
         bool(generated),
     )
+
+
+def _size(value: Any) -> tuple[int, int]:
+    height, width = map(int, value)
+    if min(height, width) < 1:
+        raise ValueError(f"a picture of {height} x {width}")
+    return height, width
 
 
 def _text(value: object) -> str:

@@ -153,10 +153,12 @@ def _input(prompt: Prompt) -> dict[str, Any]:
 def _token(t: Token) -> dict[str, Any]:
     """A token; one that stands for a patch of an image has the patch's row and column too, and its tile or window.
 
-    A generated one says so.
+    `box` has the edges of its part of the picture in the picture's pixels: top, left, bottom, right. A generated token
+    says so.
     """
     document = {"index": t.index, "id": t.id, "text": t.text, "start": t.start, "end": t.end, "special": t.special}
-    places = {"row": t.row, "column": t.column, "piece": t.piece, "generated": t.generated or None}
+    box = None if t.box is None else [round(edge, 1) for edge in t.box]
+    places = {"row": t.row, "column": t.column, "piece": t.piece, "box": box, "generated": t.generated or None}
     return document | {name: place for name, place in places.items() if place is not None}
 
 

@@ -1,4 +1,4 @@
-"""A figure of what a query attends to in an image is drawn over the image, as the model saw it."""
+"""A figure of what a query attends to in an image is drawn over the image, each cell over what its patch shows."""
 
 import base64
 import io
@@ -12,7 +12,7 @@ import transformers
 from PIL import Image
 
 from attn_cli.sources.huggingface.read.media import read_image
-from attn_cli.sources.huggingface.read.seen_image import seen_image
+from attn_cli.sources.huggingface.read.tile_pixels import tile_pixels
 from attn_cli.sources.huggingface.read.without_torchvision import without_videos
 from tests.media import image_file
 from tests.program import attn
@@ -87,21 +87,48 @@ def test_patches_in_a_row_are_put_together(tmp_path: Path) -> None:
     """As SigLIP 2 gets them: `[1, n, numbers]`, channels last in each, the rest filled up."""
     file = image_file(tmp_path / "a.png", bright=(2, 1), rows=3, columns=5, side=16)
     processor = transformers.Siglip2ImageProcessorPil(max_num_patches=16, patch_size=16)
-    arrays = processor(read_image(str(file)), return_tensors="pt")
     with without_videos():
         config = transformers.Siglip2VisionConfig(patch_size=16)
-    seen = seen_image(config, arrays, processor)
+    arrays = processor(read_image(str(file)), return_tensors="pt")
+    pixels = tile_pixels(config, arrays)
     rows, columns = arrays["spatial_shapes"][0].tolist()
-    assert seen is not None and seen.shape == (rows * 16, columns * 16, 3)
-    middles = seen[8::16, 8::16, 0]
+    assert pixels is not None and pixels.shape == (1, 3, rows * 16, columns * 16)
+    middles = pixels[0, 0, 8::16, 8::16].numpy()
     assert np.unravel_index(middles.argmax(), middles.shape) == (
         round(2.5 / 3 * rows - 0.5),
         round(1.5 / 5 * columns - 0.5),
     )
 
 
-def test_tiles_have_no_picture_of_their_own(seeing: Seeing, tmp_path: Path) -> None:
-    file = image_file(tmp_path / "wide.png", bright=(1, 5), columns=12)
-    run = attn("matrix", "what is here?", "-m", seeing("llava_next"), "--image", file, "-t", "here", "-l", "1",
-               "--mean", "-f", "svg")  # fmt: skip
+@pytest.mark.parametrize("again", [False, True], ids=["run", "kept"])
+def test_tiles_lie_where_they_are_in_the_picture(again: bool, seeing: Seeing, tmp_path: Path) -> None:
+    """Once over the whole picture, once in tiles; from a run that is kept, too."""
+    file = image_file(tmp_path / "wide.png", bright=(1, 5), columns=8)
+    asked = ("what is here?", "-m", seeing("llava_next"), "--image", file)
+    if again:
+        assert attn("inspect", *asked, "-q").code == 0
+    run = attn("matrix", *asked, "-t", "here", "-l", "1", "--mean", "-f", "svg")
+    assert run.code == 0, run.errors
+    (aspect, whole), (tiled_aspect, tiled) = pictures(run.text)
+    assert aspect == tiled_aspect == pytest.approx(2, rel=0.02)
+    assert "whole picture" in run.text and "in tiles" in run.text
+    assert len(re.findall(r'fill-opacity="0.55" shape', run.text)) == 4 * 4 + 4 * 8 + 32
+    for grey in (whole, tiled):
+        assert [tuple(at) for at in np.argwhere(grey[4::8, 4::8] > 200)] == [(1, 5)]
+
+
+def test_a_crop_lies_on_its_part_of_the_picture(seeing: Seeing, tmp_path: Path) -> None:
+    """CLIP resizes the shorter side and takes the middle of the other."""
+    file = image_file(tmp_path / "wide.png", bright=(1, 5), columns=8)
+    run = attn("matrix", "the cat", "-m", seeing("clip"), "--image", file, "-t", "[CLS]", "-l", "-1", "--mean",
+               "-f", "svg")  # fmt: skip
+    ((aspect, grey),) = pictures(run.text)
+    assert aspect == pytest.approx(1, rel=0.02) and grey.shape == (32, 32)
+    assert [tuple(at) for at in np.argwhere(grey[4::8, 4::8] > 200)] == [(1, 3)]
+
+
+def test_what_has_no_known_place_is_said_and_drawn_without_the_picture(seeing: Seeing, tmp_path: Path) -> None:
+    file = image_file(tmp_path / "a.png", bright=(1, 2))
+    run = attn("matrix", "-m", seeing("vit_mae"), "--image", file, "-l", "-1", "--mean", "-t", "0", "-f", "svg")
     assert run.code == 0 and not pictures(run.text)
+    assert "the tokens of the image have no known place in it (vit_mae)" in run.errors

@@ -224,7 +224,9 @@ def test_tiles_of_an_image_have_their_number_in_the_name(seeing: Seeing, tmp_pat
     shown = attn("top", *asked, "--token", "t1,r1,c2", "-l", "0", "--json")
     hold(shown, "top")
     assert [layer["stream"] for layer in shown.json["result"]["layers"]] == ["vision", "text"]
-    assert shown.json["input"]["streams"]["vision"][17 + 7] == {
+    token = shown.json["input"]["streams"]["vision"][17 + 7]
+    assert token.pop("box") == pytest.approx([4, 24, 16, 36], abs=0.6)  # of 32 x 96 pixels, as 64 wide in two tiles
+    assert token == {
         "index": 24, "id": None, "text": "t1,r1,c2", "start": None, "end": None, "special": False,
         "row": 1, "column": 2, "piece": 1,
     }  # fmt: skip
@@ -235,7 +237,9 @@ def test_tiles_of_an_image_have_their_number_in_the_name(seeing: Seeing, tmp_pat
     assert f"on the image {share:.3f} · 0 t1,[CLS] {1 - share:.3f}" in text
     overview = attn("inspect", *asked).text
     assert "tokens  0 <s>  1-34 t0,r0,c0 to t2,r2,c3  35 what" in overview
-    assert "by patch" not in overview  # tiles are no mean of one another
+    for name in ("whole picture · 4 x 4", "in tiles · 2 x 8"):
+        assert f"share of attention received · by patch · text · {name}" in overview
+    assert "by patch · vision" not in overview  # whose tiles are no mean of one another
 
 
 def test_a_window_is_drawn_with_the_rows_and_columns_of_the_whole(seeing: Seeing, tmp_path: Path) -> None:

@@ -80,7 +80,12 @@ class Squares:
 
 @dataclass(frozen=True)
 class PackedTiles:
-    """A text that holds a token for each patch of the tiles joined into one image, and one at the end of each row."""
+    """A text that holds a token for each patch of the tiles joined into one image, and one at the end of each row.
+
+    shrinks  whether the model makes the grid of an image of many tiles coarser
+    """
+
+    shrinks: bool = False
 
 
 @dataclass(frozen=True)
@@ -156,7 +161,7 @@ TYPES: dict[str, ModelType] = {
     "fastspeech2_conformer": ModelType(unpadded_only=True),
     "fastspeech2_conformer_with_hifigan": ModelType(unpadded_only=True),
     "funnel": ModelType(unpadded_only=True),
-    "gemma3": ModelType(image_tokens=CoarserGrid()),
+    "gemma3": ModelType(tiles=Tiles.BATCH, image_tokens=CoarserGrid()),
     "glm4v": ModelType(vision=MergedSquares()),
     "glm4v_moe": ModelType(vision=MergedSquares()),
     "glm_ocr": ModelType(vision=MergedSquares()),
@@ -179,7 +184,7 @@ TYPES: dict[str, ModelType] = {
     "lilt": ModelType(positions_from_padding=True),
     "llava": ModelType(image_tokens=EachPatch()),
     "llava_next": ModelType(tiles=Tiles.SECOND, image_tokens=PackedTiles()),
-    "llava_onevision": ModelType(tiles=Tiles.SECOND),
+    "llava_onevision": ModelType(tiles=Tiles.SECOND, image_tokens=PackedTiles(shrinks=True)),
     "longformer": ModelType(positions_from_padding=True),
     "longt5": ModelType(unpadded_only=True),
     "luke": ModelType(positions_from_padding=True),

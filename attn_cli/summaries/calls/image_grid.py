@@ -1,31 +1,128 @@
 """The patches of an image among the tokens, laid out as the image is."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import pairwise
 
 import numpy as np
 
+from attn_cli.picture import Box
 from attn_cli.prompt import Token
 
+WHOLE, TILED = "whole picture", "in tiles"  # the names of two grids of one image
 _FEWEST = 4
+_NEAR = 0.4  # of a patch: edges so near are those of one row or column
+_OFF = 0.5  # of a cell: so far at most a patch lies from the cell that is drawn for it
+_MOST = 0.9  # of the patches of other tiles that a tile must hold if it shows the whole picture
 
 
-def patch_grid(tokens: Sequence[Token]) -> np.ndarray | None:
-    """The indices `[rows, columns]` of the patches among `tokens`; None without a rectangle of at least 4 patches.
+@dataclass(frozen=True, eq=False)
+class ImageGrid:
+    """Patches that make up a rectangle of an image.
 
-    A rectangular part of an image counts; several images or tiles, whose rows and columns are numbered alike, do not.
+    cells    their indices among the tokens `[rows, columns]`
+    rows     names of the rows, columns those of the columns
+    name     which of several grids of one image it is, WHOLE or TILED; "" for the only one
+    box      the part of the picture that it covers; None where that is unknown
+    """
+
+    cells: np.ndarray
+    rows: Sequence[str]
+    columns: Sequence[str]
+    name: str = ""
+    box: Box | None = None
+
+
+def image_grids(tokens: Sequence[Token]) -> list[ImageGrid]:
+    """The grids of the patches among `tokens`: one, or of an image in tiles that of the whole and that of its tiles.
+
+    None without a rectangle of at least 4 patches. A rectangular part of an image counts; several images, and tiles of
+    which nobody knows the place, do not.
 
     >>> tokens = [Token(0, "[CLS]"), *(Token(1 + at, "", row=at // 2, column=at % 2) for at in range(4))]
-    >>> patch_grid(tokens).tolist(), patch_grid(tokens[:4])
-    ([[1, 2], [3, 4]], None)
+    >>> image_grids(tokens)[0].cells.tolist(), image_grids(tokens[:4])
+    ([[1, 2], [3, 4]], [])
     """
-    places = {(t.row, t.column): at for at, t in enumerate(tokens) if t.row is not None and t.column is not None}
-    several = len(places) != sum(token.row is not None for token in tokens)
-    if len(places) < _FEWEST or several:
+    patches = [at for at, token in enumerate(tokens) if token.row is not None]
+    numbered = _by_numbers(tokens, patches)
+    if numbered is not None:
+        return [numbered]
+    if len(patches) < _FEWEST or any(tokens[at].box is None for at in patches):
+        return []
+    pieces: dict[int | None, list[int]] = {}
+    for at in patches:
+        pieces.setdefault(tokens[at].piece, []).append(at)
+    whole = _whole_piece(tokens, pieces)
+    others = [at for at in patches if whole is None or tokens[at].piece != whole]
+    grids = [_by_boxes(tokens, others, TILED)]
+    if whole is not None:
+        grids.insert(0, _by_boxes(tokens, pieces[whole], WHOLE))
+    return [grid for grid in grids if grid is not None]
+
+
+def _by_numbers(tokens: Sequence[Token], patches: Sequence[int]) -> ImageGrid | None:
+    """The grid of patches whose rows and columns are those of the image; None where several have the same."""
+    places = {(tokens[at].row, tokens[at].column): at for at in patches}
+    if len(places) < _FEWEST or len(places) != len(patches):
         return None
     rows, columns = (_span([int(place[axis] or 0) for place in places]) for axis in (0, 1))
     if len(rows) * len(columns) != len(places):
         return None
-    return np.array([[places[row, column] for column in columns] for row in rows])
+    cells = np.array([[places[row, column] for column in columns] for row in rows])
+    return ImageGrid(cells, [str(row) for row in rows], [str(column) for column in columns], box=_around(tokens, cells))
+
+
+def _by_boxes(tokens: Sequence[Token], patches: Sequence[int], name: str) -> ImageGrid | None:
+    """The grid of patches by their places in the picture; None where they make up no even rectangle."""
+    boxes = [box for at in patches if (box := tokens[at].box) is not None]
+    if len(boxes) < _FEWEST:
+        return None
+    rows = _lines([box.top for box in boxes], float(np.median([box.bottom - box.top for box in boxes])))
+    columns = _lines([box.left for box in boxes], float(np.median([box.right - box.left for box in boxes])))
+    cells = np.full((max(rows) + 1, max(columns) + 1), -1)
+    cells[rows, columns] = patches
+    if (cells < 0).any() or cells.size != len(patches):
+        return None
+    extent = reduce(Box.around, boxes)
+    height, width = (extent.bottom - extent.top) / cells.shape[0], (extent.right - extent.left) / cells.shape[1]
+    for row, column, box in zip(rows, columns, boxes, strict=True):
+        down, across = box.middle
+        if abs(down - extent.top - (row + 0.5) * height) > _OFF * height:
+            return None
+        if abs(across - extent.left - (column + 0.5) * width) > _OFF * width:
+            return None
+    names, across_names = ([str(at) for at in range(size)] for size in cells.shape)
+    return ImageGrid(cells, names, across_names, name, extent)
+
+
+def _lines(edges: Sequence[float], size: float) -> list[int]:
+    """For each edge the number of its row, or column, by order; edges nearer than a part of `size` are of one."""
+    ordered = sorted(set(edges))
+    numbers, number = {ordered[0]: 0}, 0
+    for before, edge in pairwise(ordered):
+        number += edge - before > _NEAR * size
+        numbers[edge] = number
+    return [numbers[edge] for edge in edges]
+
+
+def _whole_piece(tokens: Sequence[Token], pieces: dict[int | None, list[int]]) -> int | None:
+    """The first piece that shows the whole picture by itself, where others show parts of it; None for none."""
+    if len(pieces) < 2:
+        return None
+    for piece, own in pieces.items():
+        extent = reduce(Box.around, [box for at in own if (box := tokens[at].box)])
+        others = [box.middle for at in range(len(tokens)) if (box := tokens[at].box) and tokens[at].piece != piece]
+        inside = [extent.top <= y <= extent.bottom and extent.left <= x <= extent.right for y, x in others]
+        if np.mean(inside) >= _MOST:
+            return piece
+    return None
+
+
+def _around(tokens: Sequence[Token], cells: np.ndarray) -> Box | None:
+    boxes = [tokens[at].box for at in cells.ravel()]
+    known = [box for box in boxes if box is not None]
+    return reduce(Box.around, known) if known and len(known) == len(boxes) else None
 
 
 def _span(numbers: Sequence[int]) -> range:

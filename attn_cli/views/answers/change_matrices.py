@@ -6,11 +6,11 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from attn_cli.summaries.against.change_matrix import ChangeMatrix
-from attn_cli.summaries.calls.image_grid import patch_grid
+from attn_cli.summaries.calls.image_grid import image_grids
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.heatmap import HeatMap
-from attn_cli.views.drawing.image import image_map, pixels_of_patches
+from attn_cli.views.drawing.image import image_map
 from attn_cli.views.drawing.labels import pair_text, place_prefix, token_label, which_heads
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.invocation import Invocation
@@ -28,17 +28,17 @@ def draw(matrix: ChangeMatrix, summary: Summary, report: Report, screen: Screen)
         return
     of_both = [at for at, (key, other) in enumerate(zip(keys, others, strict=True)) if min(key, other) >= 0]
     tokens = [summary.keys[keys[at]] for at in of_both]
-    grid = patch_grid(tokens) if len(matrix.rows) == 1 and matrix.block == (1, 1) else None
-    if grid is not None:
-        prompt = report.prompts[0] if report.prompts else None
-        below = None if prompt is None else pixels_of_patches(prompt, summary.place.stream, tokens, grid)
+    grids = image_grids(tokens) if len(matrix.rows) == 1 and matrix.block == (1, 1) else []
+    if grids:
+        picture = report.prompts[0].picture if report.prompts else None
         query = token_label(summary.queries[int(matrix.rows[0])])
         for at, head in enumerate(summary.head_names(matrix.averaged)):
             title = (
                 f"{place_prefix(summary, report)}{which_heads(matrix.averaged, head)} · change of weights of {query}"
             )
-            yield ""
-            yield image_map(matrix.changes[at, 0][of_both][grid], "change", title, screen, below=below)
+            for grid in grids:
+                yield ""
+                yield image_map(matrix.changes[at, 0][of_both], grid, "change", title, screen, picture=picture)
         return
     columns = []
     for key, other in zip(keys, others, strict=True):

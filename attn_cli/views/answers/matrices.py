@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from attn_cli.prompt import Token
-from attn_cli.summaries.calls.image_grid import patch_grid
+from attn_cli.summaries.calls.image_grid import image_grids
 from attn_cli.summaries.chosen_matrix import NO_HEAD
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.matrix import Matrix
@@ -47,10 +47,10 @@ def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> It
         out = None if matrix.reason == NO_HEAD else next(iter(standing_out([summary])), None)
         yield ""
         yield from head_lines(out, summary, at, matrix.reason, screen)
-    grid = patch_grid(summary.keys) if matrix.rows is not None and matrix.block == (1, 1) else None
-    if grid is not None:
-        prompt = report.prompts[0] if len(report.prompts) == 1 else None
-        yield from query_maps(summary, matrix, grid, place_prefix(summary, report), screen, report.scale, prompt)
+    grids = image_grids(summary.keys) if matrix.rows is not None and matrix.block == (1, 1) else []
+    if grids:
+        picture = report.prompts[0].picture if len(report.prompts) == 1 else None
+        yield from query_maps(summary, matrix, grids, place_prefix(summary, report), screen, report.scale, picture)
     else:
         maps = list(matrix_maps(matrix, summary, report, screen))
         if len(maps) == 1 and not matrix.reason and (said := _pattern(matrix, summary)):
@@ -125,7 +125,7 @@ def colored_texts(report: Report) -> Iterator[ColoredText]:
     """The text in the colours of a picked row, or of a picked key, for each head; nothing where more was picked."""
     for summary in report.summaries:
         matrix = summary.part(Matrix)
-        if matrix is None or matrix.block != (1, 1) or patch_grid(summary.keys) is not None:
+        if matrix is None or matrix.block != (1, 1) or image_grids(summary.keys):
             continue
         rows, by_key = matrix.row_numbers(summary), matrix.keys is not None and len(matrix.keys) == 1
         if not by_key and (matrix.rows is None or len(rows) != 1):

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache, partial
 from inspect import signature
 from typing import Any
 
@@ -14,9 +13,9 @@ from attn_cli.prompt import Prompt, Token
 from attn_cli.sources.huggingface.modules.build import BuiltModule
 from attn_cli.sources.huggingface.read.image_grid import PatchGrid, row_by_row
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt
-from attn_cli.sources.huggingface.read.media import Media
+from attn_cli.sources.huggingface.read.media import Media, picture_of
+from attn_cli.sources.huggingface.read.picture_places import Placement, placements
 from attn_cli.sources.huggingface.read.reader import PromptReader
-from attn_cli.sources.huggingface.read.seen_image import as_bytes
 
 
 class ModuleReader(PromptReader):
@@ -47,24 +46,24 @@ class ModuleReader(PromptReader):
 
     def _with_image(self, text: str, media: Media) -> Prompt:
         """The arguments of the forward in their order: an image, then the ids of a text where it reads one."""
-        assert self._built.transform is not None
+        transform = self._built.transform
+        assert transform is not None
         model: nn.Module = self.loaded.model
         names = iter(signature(model.forward).parameters)
-        pixels: torch.Tensor = self._built.transform(media.image)
+        pixels: torch.Tensor = transform(media.image)
         arrays: dict[str, Any] = {next(names): pixels[None]}
-        patches = _patches(model)
-        seen = None
-        if patches and pixels.ndim == 3:
-            seen = cache(partial(as_bytes, pixels, *_normalised_by(self._built.transform)))
+        assert media.image is not None
+        places = placements(media.image.height, media.image.width, lambda other: transform(other)[None])
+        patches, picture = _patches(model, pixels, places), picture_of(media.image)
         if self._built.tokenize is None:
             if text:
                 raise InputError(f"{self.about['model']} reads no text beside --image", "leave out the text")
-            return ArrayPrompt("", patches, files=media.files, arrays=arrays, seen=seen)
+            return ArrayPrompt("", patches, files=media.files, arrays=arrays, picture=picture)
         ids = self._built.tokenize([text])
         arrays[next(names)] = ids
         others = {"vision": patches} if patches else {}
         tokens = self._tokens(ids[0])
-        return ArrayPrompt(text, tokens, files=media.files, arrays=arrays, others=others, seen=seen)
+        return ArrayPrompt(text, tokens, files=media.files, arrays=arrays, others=others, picture=picture)
 
     def _tokens(self, ids: torch.Tensor) -> tuple[Token, ...]:
         """The tokens with these ids `[n]`; those behind the last of the text are padding."""
@@ -75,17 +74,11 @@ class ModuleReader(PromptReader):
         return tuple(token if token.index <= last else replace(token, text="[PAD]", special=True) for token in tokens)
 
 
-def _normalised_by(transform: Any) -> tuple[Any, Any]:
-    """The mean and the deviation of each channel in the step of torchvision's transforms that states them, or None."""
-    steps = [step for step in getattr(transform, "transforms", ()) if hasattr(step, "mean") and hasattr(step, "std")]
-    return (steps[-1].mean, steps[-1].std) if steps else (None, None)
+def _patches(model: nn.Module, pixels: torch.Tensor, places: Sequence[Placement | None]) -> tuple[Token, ...]:
+    """The tokens of an image `[3, height, width]`: those before the patches, then the patches row by row.
 
-
-def _patches(model: nn.Module) -> tuple[Token, ...]:
-    """The tokens of an image: those before the patches, then the patches row by row; none where they aren't known.
-
-    timm's models state both: `patch_embed.grid_size` and `num_prefix_tokens`. open_clip's towers state their grid, and
-    have a class token.
+    None where they aren't known. timm's models state both: `patch_embed.grid_size` and `num_prefix_tokens`. open_clip's
+    towers state their grid, and have a class token.
     """
     embedding = getattr(model, "patch_embed", None)
     tower = getattr(model, "visual", None)
@@ -95,5 +88,6 @@ def _patches(model: nn.Module) -> tuple[Token, ...]:
     if not isinstance(grid, tuple) or len(grid) != 2:
         return ()
     lead = [Token(at, "[CLS]" if at == 0 else f"[REG{at - 1}]", special=True) for at in range(before)]
-    patches = row_by_row(PatchGrid(*grid))
-    return (*lead, *(patch.labelled(Token(before + at, "")) for at, patch in enumerate(patches)))
+    rows, columns = grid
+    patches = row_by_row(PatchGrid(rows, columns, pixels.shape[-2] / rows, pixels.shape[-1] / columns))
+    return (*lead, *(patch.labelled(Token(before + at, ""), places) for at, patch in enumerate(patches)))

@@ -1,6 +1,6 @@
 """The patches of an image: their names, the grid read from a processor's arrays, and the orders of their tokens."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any, NamedTuple
@@ -8,15 +8,19 @@ from typing import Any, NamedTuple
 import torch
 from transformers import PreTrainedConfig
 
+from attn_cli.picture import Box
 from attn_cli.prompt import Token
 from attn_cli.sources.huggingface.known_types import Tiles, type_of
+from attn_cli.sources.huggingface.read.picture_places import Placement, box_of
 
 
 class PatchGrid(NamedTuple):
-    """A grid of `rows` x `columns` patches."""
+    """A grid of `rows` x `columns` patches, each of `height` x `width` pixels of the tile; 0 where that is unknown."""
 
     rows: int
     columns: int
+    height: float = 0.0
+    width: float = 0.0
 
     @property
     def size(self) -> int:
@@ -25,11 +29,20 @@ class PatchGrid(NamedTuple):
 
     def in_squares(self, side: int) -> "PatchGrid":
         """The grid of squares of `side` x `side` patches; patches left over at the edges are in none."""
-        return PatchGrid(self.rows // side, self.columns // side)
+        return PatchGrid(self.rows // side, self.columns // side, self.height * side, self.width * side)
+
+    def region(self, row: int, column: int, tile: int | None = None) -> tuple[int, Box] | None:
+        """The tile of a patch, and its edges in the pixels of that; None where the size of patches is unknown."""
+        if not self.height or not self.width:
+            return None
+        top, left = row * self.height, column * self.width
+        return tile or 0, Box(top, left, top + self.height, left + self.width)
 
 
 class Patch(NamedTuple):
     """Row and column of a patch, both from 0, and the tile or window of the image that it belongs to.
+
+    region  the tile that it is cut from, and its edges in the pixels of that; None where they are unknown
 
     >>> Patch(3, 5).name, Patch(3, 5, tile=1).name
     ('r3,c5', 't1,r3,c5')
@@ -39,16 +52,20 @@ class Patch(NamedTuple):
     column: int
     tile: int | None = None
     window: int | None = None
+    region: tuple[int, Box] | None = None
 
     @property
     def name(self) -> str:
         """Its label: `r3,c5`; with the tile before it where row and column are those within a tile."""
         return f"r{self.row},c{self.column}" if self.tile is None else f"t{self.tile},r{self.row},c{self.column}"
 
-    def labelled(self, token: Token) -> Token:
-        """A copy of the token with the label, row, column and piece of this patch."""
-        piece = self.window if self.tile is None else self.tile
-        return replace(token, text=self.name, row=self.row, column=self.column, piece=piece)
+    def labelled(self, token: Token, places: Sequence[Placement | None] = ()) -> Token:
+        """A copy of the token with the label, row, column, piece and part of the picture of this patch.
+
+        places  of the tiles in the picture; none where they are unknown
+        """
+        piece, box = self.window if self.tile is None else self.tile, box_of(self.region, places)
+        return replace(token, text=self.name, row=self.row, column=self.column, piece=piece, box=box)
 
 
 def row_by_row(grid: PatchGrid, tile: int | None = None) -> list[Patch]:
@@ -57,7 +74,8 @@ def row_by_row(grid: PatchGrid, tile: int | None = None) -> list[Patch]:
     >>> [patch.name for patch in row_by_row(PatchGrid(2, 2))]
     ['r0,c0', 'r0,c1', 'r1,c0', 'r1,c1']
     """
-    return [Patch(row, column, tile) for row, column in product(range(grid.rows), range(grid.columns))]
+    places = product(range(grid.rows), range(grid.columns))
+    return [Patch(row, column, tile, region=grid.region(row, column, tile)) for row, column in places]
 
 
 def square_by_square(grid: PatchGrid, side: int) -> list[Patch]:
@@ -67,7 +85,7 @@ def square_by_square(grid: PatchGrid, side: int) -> list[Patch]:
     ['r0,c0', 'r0,c1', 'r1,c0', 'r1,c1', 'r0,c2', 'r0,c3', 'r1,c2', 'r1,c3']
     """
     return [
-        Patch(top + row, left + column)
+        Patch(top + row, left + column, region=grid.region(top + row, left + column))
         for top, left in product(range(0, grid.rows, side), range(0, grid.columns, side))
         for row, column in product(range(side), range(side))
     ]
@@ -97,20 +115,22 @@ def pixel_grid(vision: PreTrainedConfig, tiles: torch.Tensor | None) -> PatchGri
     if tiles is None or size is None:
         return None
     height, width = (size, size) if isinstance(size, int) else size
-    return PatchGrid(tiles.shape[2] // height, tiles.shape[3] // width)
+    return PatchGrid(tiles.shape[2] // height, tiles.shape[3] // width, height, width)
 
 
-def spatial_grid(arrays: Mapping[str, Any]) -> PatchGrid | None:
+def spatial_grid(vision: PreTrainedConfig, arrays: Mapping[str, Any]) -> PatchGrid | None:
     """The grid of one image in `spatial_shapes` `[1, 2]`, rows and columns, as SigLIP 2 gets it; or None."""
     pixels, shapes = arrays.get("pixel_values"), arrays.get("spatial_shapes")
     if not isinstance(pixels, torch.Tensor) or not isinstance(shapes, torch.Tensor) or pixels.ndim != 3:
         return None
-    return PatchGrid(int(shapes[0, 0]), int(shapes[0, 1])) if shapes.shape == (1, 2) and pixels.shape[0] == 1 else None
+    if shapes.shape != (1, 2) or pixels.shape[0] != 1:
+        return None
+    return PatchGrid(int(shapes[0, 0]), int(shapes[0, 1]), *(float(vision.patch_size),) * 2)
 
 
-def thw_grid(arrays: Mapping[str, Any]) -> PatchGrid | None:
+def thw_grid(vision: PreTrainedConfig, arrays: Mapping[str, Any]) -> PatchGrid | None:
     """The grid of one image in `image_grid_thw` `[1, 3]`: frames, rows, columns, as Qwen2-VL gets it; or None."""
     grid = arrays.get("image_grid_thw")
     if not isinstance(grid, torch.Tensor) or grid.shape != (1, 3) or int(grid[0, 0]) != 1:
         return None
-    return PatchGrid(int(grid[0, 1]), int(grid[0, 2]))
+    return PatchGrid(int(grid[0, 1]), int(grid[0, 2]), *(float(vision.patch_size),) * 2)

@@ -36,34 +36,44 @@ from attn_cli.sources.huggingface.read.image_grid import (
     tiles_of,
     vision_config,
 )
+from attn_cli.sources.huggingface.read.packed_tiles import packed_tiles
+from attn_cli.sources.huggingface.read.picture_places import Placement
 
 
-def tower_tokens(config: PreTrainedConfig, arrays: Mapping[str, Any]) -> tuple[Token, ...]:
+def tower_tokens(
+    config: PreTrainedConfig, arrays: Mapping[str, Any], places: Sequence[Placement | None] = ()
+) -> tuple[Token, ...]:
     """The tokens of the vision tower for the one image in `arrays`, labelled by patch; none where they are not known.
 
     For a tower that reads an image in tiles or windows, these follow each other in the order in which it reads them.
+
+    places  of the tiles in the picture; none where they are unknown
     """
     squares = type_of(config).vision
     if isinstance(squares, MergedSquares):
         patches = _tower_of_squares(config, arrays, windows=squares.windows)
-        return tuple(patch.labelled(Token(index, "")) for index, patch in enumerate(patches))
+        return tuple(patch.labelled(Token(index, ""), places) for index, patch in enumerate(patches))
     layout = type_of(vision_config(config)).vision
     if isinstance(layout, GivenGrid):
-        return _tower_with_padding(arrays)
-    return _tower_of_tiles(config, arrays, layout) if isinstance(layout, RowByRow) else ()
+        return _tower_with_padding(config, arrays, places)
+    return _tower_of_tiles(config, arrays, layout, places) if isinstance(layout, RowByRow) else ()
 
 
-def _tower_with_padding(arrays: Mapping[str, Any]) -> tuple[Token, ...]:
+def _tower_with_padding(
+    config: PreTrainedConfig, arrays: Mapping[str, Any], places: Sequence[Placement | None]
+) -> tuple[Token, ...]:
     """The tokens of patches in `pixel_values` `[1, n, numbers]`, then those of the padding."""
-    grid = spatial_grid(arrays)
+    grid = spatial_grid(vision_config(config), arrays)
     if grid is None:
         return ()
-    patches = [patch.labelled(Token(at, "")) for at, patch in enumerate(row_by_row(grid))]
+    patches = [patch.labelled(Token(at, ""), places) for at, patch in enumerate(row_by_row(grid))]
     padding = range(grid.size, arrays["pixel_values"].shape[1])
     return (*patches, *(Token(at, "[PAD]", special=True) for at in padding))
 
 
-def _tower_of_tiles(config: PreTrainedConfig, arrays: Mapping[str, Any], layout: RowByRow) -> tuple[Token, ...]:
+def _tower_of_tiles(
+    config: PreTrainedConfig, arrays: Mapping[str, Any], layout: RowByRow, places: Sequence[Placement | None]
+) -> tuple[Token, ...]:
     """The tokens of each tile: those before the patches, then the patches row by row."""
     vision, tiles = vision_config(config), tiles_of(config, arrays)
     grid = pixel_grid(vision, tiles)
@@ -75,17 +85,19 @@ def _tower_of_tiles(config: PreTrainedConfig, arrays: Mapping[str, Any], layout:
         for name in ([f"[REG{at}]" for at in range(vision.num_register_tokens)] if kind == REGISTERS else [kind])
     ]
     tokens: list[Token] = []
-    for tile in range(len(tiles)) if len(tiles) > 1 else (None,):
+    for tile in _numbers(tiles):
         lead = "" if tile is None else f"t{tile},"
         tokens += [Token(len(tokens) + at, lead + name, special=True, piece=tile) for at, name in enumerate(names)]
-        tokens += [patch.labelled(Token(len(tokens) + at, "")) for at, patch in enumerate(row_by_row(grid, tile))]
+        tokens += [
+            patch.labelled(Token(len(tokens) + at, ""), places) for at, patch in enumerate(row_by_row(grid, tile))
+        ]
     return tuple(tokens)
 
 
 def _tower_of_squares(config: PreTrainedConfig, arrays: Mapping[str, Any], *, windows: bool) -> list[Patch]:
     """The patches square by square, and window by window where the tower has windows and the image several."""
     vision = config.vision_config
-    grid, merge = thw_grid(arrays), int(vision.spatial_merge_size)
+    grid, merge = thw_grid(config.vision_config, arrays), int(vision.spatial_merge_size)
     if grid is None or grid.rows % merge or grid.columns % merge:
         return []
     patches = square_by_square(grid, merge)
@@ -103,23 +115,41 @@ def _tower_of_squares(config: PreTrainedConfig, arrays: Mapping[str, Any], *, wi
     ]
 
 
-def with_patches(tokens: Sequence[Token], model: PreTrainedModel, arrays: Mapping[str, Any]) -> tuple[Token, ...]:
-    """The tokens of a text, those of the image labelled by the patches that they hold, where these are known."""
-    config = configuration_of(model)
-    marks = {getattr(config, name, None) for name in ("image_token_id", "image_token_index")} - {None}
-    places = [at for at, token in enumerate(tokens) if token.id in marks]
+def with_patches(
+    tokens: Sequence[Token], model: PreTrainedModel, arrays: Mapping[str, Any], places: Sequence[Placement | None] = ()
+) -> tuple[Token, ...]:
+    """The tokens of a text, those of the image labelled by the patches that they hold, where these are known.
+
+    places  of the tiles in the picture; none where they are unknown
+    """
+    marked = _image_places(configuration_of(model), tokens)
     labelled = list(tokens)
-    for at in places:  # image tokens are neither special tokens nor words of the text
+    for at in marked:  # image tokens are neither special tokens nor words of the text
         labelled[at] = replace(tokens[at], special=False, start=None, end=None)
-    patches = _patches(model, arrays, len(places))
-    if len(patches) == len(places):
-        for number, (at, patch) in enumerate(zip(places, patches, strict=True)):
+    patches = _patches(model, arrays, len(marked))
+    if len(patches) == len(marked):
+        for number, (at, patch) in enumerate(zip(marked, patches, strict=True)):
             if patch is None:
-                piece = labelled[places[number - 1]].piece
+                piece = labelled[marked[number - 1]].piece
                 labelled[at] = replace(labelled[at], text="[NEWLINE]", special=True, piece=piece)
             else:
-                labelled[at] = patch.labelled(labelled[at])
+                labelled[at] = patch.labelled(labelled[at], places)
     return tuple(labelled)
+
+
+def unplaced_notes(config: PreTrainedConfig, text: Sequence[Token], tower: Sequence[Token]) -> tuple[str, ...]:
+    """A note where nobody knows which part of the picture the image's tokens show; none where that is known."""
+    marked = [text[at] for at in _image_places(config, text)]
+    if any(token.box is not None for token in marked or (*text, *tower)):
+        return ()
+    which = "the text's tokens of the image" if marked else "the tokens of the image"
+    return (f"{which} have no known place in it ({config.model_type}): they are drawn as tokens, not on the picture",)
+
+
+def _image_places(config: PreTrainedConfig, tokens: Sequence[Token]) -> list[int]:
+    """The places of the image's tokens in a text."""
+    marks = {getattr(config, name, None) for name in ("image_token_id", "image_token_index")} - {None}
+    return [at for at, token in enumerate(tokens) if token.id in marks]
 
 
 def _patches(model: PreTrainedModel, arrays: Mapping[str, Any], count: int) -> Sequence[Patch | None]:
@@ -130,13 +160,13 @@ def _patches(model: PreTrainedModel, arrays: Mapping[str, Any], count: int) -> S
     config = configuration_of(model)
     entry = type_of(config)
     if isinstance(entry.vision, MergedSquares):
-        grid = thw_grid(arrays)
+        grid = thw_grid(config.vision_config, arrays)
         return [] if grid is None else row_by_row(grid.in_squares(int(config.vision_config.spatial_merge_size)))
     match entry.image_tokens:
-        case PackedTiles():
-            return _packed(model, arrays)
+        case PackedTiles() as packed:
+            return packed_tiles(model, arrays, packed)
         case CoarserGrid():
-            return [] if tiles_of(config, arrays) is None else row_by_row(PatchGrid(isqrt(count), isqrt(count)))
+            return _coarser(config, arrays, count)
         case EachPatch():
             return _in_tiles(config, arrays, 1)
         case Squares() as squares:
@@ -144,12 +174,27 @@ def _patches(model: PreTrainedModel, arrays: Mapping[str, Any], count: int) -> S
     return []
 
 
+def _coarser(config: PreTrainedConfig, arrays: Mapping[str, Any], count: int) -> list[Patch]:
+    """The cells of each tile, row by row, of as many tokens as `count` says in all."""
+    tiles = tiles_of(config, arrays)
+    if tiles is None or count % len(tiles):
+        return []
+    side = isqrt(count // len(tiles))
+    grid = PatchGrid(side, side, tiles.shape[2] / max(side, 1), tiles.shape[3] / max(side, 1))
+    return [patch for tile in _numbers(tiles) for patch in row_by_row(grid, tile)]
+
+
+def _numbers(tiles: torch.Tensor) -> Sequence[int | None]:
+    """The numbers that tell tiles from each other; None for the only one."""
+    return range(len(tiles)) if len(tiles) > 1 else (None,)
+
+
 def _in_squares(config: PreTrainedConfig, arrays: Mapping[str, Any], squares: Squares) -> list[Patch]:
     """The squares of patches, row by row; of each tile, where there are several."""
     value = getattr(config, squares.side)
     side = round(1 / value) if value < 1 else int(value)
     if isinstance(type_of(vision_config(config)).vision, GivenGrid):
-        grid = spatial_grid(arrays)
+        grid = spatial_grid(vision_config(config), arrays)
         return [] if grid is None else row_by_row(grid.in_squares(side))
     return _in_tiles(config, arrays, side, square_images=squares.square_images)
 
@@ -162,27 +207,4 @@ def _in_tiles(
     grid = pixel_grid(vision_config(config), tiles)
     if tiles is None or grid is None or (square_images and grid.rows != grid.columns):
         return []
-    numbers = range(len(tiles)) if len(tiles) > 1 else (None,)
-    return [patch for tile in numbers for patch in row_by_row(grid.in_squares(side), tile)]
-
-
-def _packed(model: PreTrainedModel, arrays: Mapping[str, Any]) -> list[Patch | None]:
-    """The patches of tiles that the model joins into one image; None for the end of a row.
-
-    Found by calling the model's `pack_image_features` with patch numbers in place of patch vectors.
-    """
-    config = configuration_of(model)
-    vision, tiles = vision_config(config), tiles_of(config, arrays)
-    grid, sizes = pixel_grid(vision, tiles), arrays.get("image_sizes")
-    layout = type_of(vision).vision
-    if tiles is None or grid is None or sizes is None or len(sizes) != 1 or not isinstance(layout, RowByRow):
-        return []
-    # the model leaves one out, whether or not it is a patch
-    if len(layout.before) != (config.vision_feature_select_strategy == "default"):
-        return []
-    patches = [patch for tile in range(len(tiles)) for patch in row_by_row(grid, tile)]
-    numbers = torch.arange(len(patches), dtype=torch.float64).reshape(len(tiles), grid.size, 1)
-    (packed,), _ = model.pack_image_features(
-        [numbers], sizes, config.vision_feature_select_strategy, image_newline=numbers.new_full((1,), -1)
-    )
-    return [None if number < 0 else patches[int(number)] for number in packed[:, 0].tolist()]
+    return [patch for tile in _numbers(tiles) for patch in row_by_row(grid.in_squares(side), tile)]

@@ -19,6 +19,7 @@ from attn_cli.sources.huggingface.anatomy.configuration import configuration_of
 from attn_cli.sources.huggingface.anatomy.forward_arguments import takes_any
 from attn_cli.sources.huggingface.anatomy.parameters import device_of_module, dtype_of_module
 from attn_cli.sources.huggingface.read.image_tokens import tower_tokens, with_patches
+from attn_cli.sources.huggingface.read.picture_places import Placement
 from attn_cli.sources.huggingface.read.tokenize import labels
 from attn_cli.text import excerpt
 
@@ -91,19 +92,21 @@ def array_prompt(
     arrays: Mapping[str, Any],
     *,
     frames: tuple[Token, ...] = (),
+    places: Sequence[Placement | None] = (),
     **more: Any,
 ) -> ArrayPrompt:
     """A prompt of arrays for one example, the tokens of its image labelled by their patches where these are known.
 
     tokens  of the text; none for a model that reads none
     frames  the tokens of audio
+    places  of the image's tiles in the picture; none where they are unknown
     more    further fields of the prompt
     """
-    tower = tower_tokens(configuration_of(model), arrays)
+    tower = tower_tokens(configuration_of(model), arrays, places)
     if not tokens:
         return ArrayPrompt(text, tower or frames, arrays=arrays, **more)
     others = dict(more.pop("others", {})) | ({"vision": tower} if tower else {})
-    return ArrayPrompt(text, with_patches(tokens, model, arrays), arrays=arrays, others=others, **more)
+    return ArrayPrompt(text, with_patches(tokens, model, arrays, places), arrays=arrays, others=others, **more)
 
 
 def as_arguments(model: PreTrainedModel, arrays: Mapping[str, Any], file: str) -> dict[str, Any]:

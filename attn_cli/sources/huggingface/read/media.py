@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attn_cli.errors import InputError, LimitError, LoadError
+from attn_cli.picture import ReadPicture
 from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.sources.files.paths import nonempty_file
 from attn_cli.sources.memory import free_memory
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _IMAGES = "PNG, JPEG, WebP, GIF, BMP and TIFF are known"
 # Samples a second: from below a telephone's to beyond any microphone's. The others are made by damaged headers.
+_LARGEST = 640  # pixels a side of what is drawn and kept of an image
 _RATES = range(1_000, 1_000_001)
 
 
@@ -81,6 +83,13 @@ def read_media(image: str | None, audio: str | None) -> Media | None:
     if not files:
         return None
     return Media(None if image is None else read_image(image), None if audio is None else read_audio(audio), files)
+
+
+def picture_of(image: "Image") -> ReadPicture:
+    """The image as it is drawn, at most 640 pixels a side."""
+    small = image.copy()
+    small.thumbnail((_LARGEST, _LARGEST))
+    return ReadPicture(np.asarray(small), image.height, image.width)
 
 
 def read_image(file: str) -> "Image":

@@ -14,6 +14,7 @@ from transformers import (
 )
 
 from attn_cli.errors import InputError, LoadError, first_line
+from attn_cli.sources.huggingface.anatomy.configuration import configuration_of
 from attn_cli.sources.huggingface.anatomy.forward_arguments import takes_any
 from attn_cli.sources.huggingface.anatomy.not_run import INPUT_NAMES
 from attn_cli.sources.huggingface.known_types import type_of
@@ -24,7 +25,9 @@ from attn_cli.sources.huggingface.load.native_output import without_native_outpu
 from attn_cli.sources.huggingface.load.origin import MEDIA_COMMANDS, PROCESSOR_FILES, Origin
 from attn_cli.sources.huggingface.read.chat_template import rendered
 from attn_cli.sources.huggingface.read.media import Media
+from attn_cli.sources.huggingface.read.picture_places import Placement, placements
 from attn_cli.sources.huggingface.read.positions import position_count
+from attn_cli.sources.huggingface.read.tile_pixels import tile_pixels
 from attn_cli.sources.huggingface.read.without_torchvision import without_videos
 
 # The arguments of a model's forward that hold an image or audio.
@@ -69,6 +72,8 @@ class Processor:
         self.padded_length = (
             position_count(loaded.model.config) if type_of(loaded.model.config).padded_to_full_length else None
         )
+        self._config = configuration_of(loaded.model)
+        self._placements: tuple[Placement | None, ...] | None = None
         self.processor = self._load_processor(loaded.origin)
         parts = (getattr(self.processor, name, None) for name in ("feature_extractor", "audio_processor"))
         self.extractor: Any = next((part for part in parts if part is not None), self.processor)
@@ -101,8 +106,21 @@ class Processor:
             raise InputError(f"{self.name} has no chat template", "leave out --chat; the text is then read as it is")
         return MarkedText("".join(missing) + text, complete=False)
 
-    def arrays(self, marked_text: MarkedText) -> dict[str, Any]:
+    def placements(self, marked_text: MarkedText) -> tuple[Placement | None, ...]:
+        """The place in the image of each tile that the model sees of it; empty without an image, or where unknown."""
+        image = self.media.image
+        if image is None:
+            return ()
+        if self._placements is None:  # beside every text the same
+            self._placements = placements(
+                image.height, image.width, lambda other: tile_pixels(self._config, self.arrays(marked_text, other))
+            )
+        return self._placements
+
+    def arrays(self, marked_text: MarkedText, image: Any = None) -> dict[str, Any]:
         """The processor's arrays for one example, batched: a leading axis of 1.
+
+        image  another one than that of the media
 
         Raises InputError where the processor refuses, LoadError where it doesn't know the medium.
         """
@@ -111,7 +129,7 @@ class Processor:
         if not self.reads_text and audio is not None:
             return self._run_processor(audio.samples, sampling_rate=audio.rate, **arguments)
         if self.media.image is not None:
-            arguments["images"] = self.media.image
+            arguments["images"] = self.media.image if image is None else image
         if not self.reads_text:
             return self._run_processor(**arguments)
         if audio is not None:

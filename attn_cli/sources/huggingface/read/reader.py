@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
 from inspect import signature
 from typing import Any, Protocol
 
@@ -22,6 +21,7 @@ from attn_cli.sources.huggingface.read.audio_frames import frame_tokens, silence
 from attn_cli.sources.huggingface.read.batching import padded, unpadded_only
 from attn_cli.sources.huggingface.read.chat_template import chat_text
 from attn_cli.sources.huggingface.read.decoder_start import decoder_tokens
+from attn_cli.sources.huggingface.read.image_tokens import unplaced_notes
 from attn_cli.sources.huggingface.read.input_files import (
     ArrayPrompt,
     array_prompt,
@@ -29,11 +29,10 @@ from attn_cli.sources.huggingface.read.input_files import (
     file_prompt,
     read_inputs,
 )
-from attn_cli.sources.huggingface.read.media import Media
+from attn_cli.sources.huggingface.read.media import Media, picture_of
 from attn_cli.sources.huggingface.read.positions import check_letters, check_tokens, position_count
 from attn_cli.sources.huggingface.read.processor import Processor, arrays_for_forward, file_option
 from attn_cli.sources.huggingface.read.random_tokens import repeated_tokens
-from attn_cli.sources.huggingface.read.seen_image import seen_image
 from attn_cli.sources.huggingface.read.tokenize import aligned, encode, tokenize
 
 _START_TOKEN_ALONE = "the decoder read its start token alone; --decoder-text or --generate N gives it more"
@@ -206,18 +205,24 @@ class PromptReader:
         if ids is not None:
             tokens = aligned(processor.tokenizer, marked_text.text, ids, add_special_tokens=not marked_text.complete)
         frames = frame_tokens(self.loaded.model, arrays, processor.extractor)
-        audio = processor.media.audio
-        return array_prompt(
+        audio, image = processor.media.audio, processor.media.image
+        prompt = array_prompt(
             self.loaded.model,
             marked_text.text,
             tokens,
             arrays_for_forward(self.loaded.model, arrays),
             frames=frames,
             files=processor.media.files,
-            seen=cache(partial(seen_image, configuration_of(self.loaded.model), arrays, processor.processor)),
+            places=processor.placements(marked_text),
+            picture=None if image is None else picture_of(image),
             warnings=marked_text.notes + silence_notes(frames, audio),
             seconds=None if audio is None else audio.seconds,
         )
+        if image is None:
+            return prompt
+        tower = prompt.others.get("vision", ())
+        notes = unplaced_notes(configuration_of(self.loaded.model), prompt.tokens, tower)
+        return replace(prompt, warnings=prompt.warnings + notes)
 
     def encode(self, texts: Sequence[str]) -> list[EncodedText]:
         """The texts as numbers of tokens; InputError for a model that reads more than text."""
