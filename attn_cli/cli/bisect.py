@@ -15,7 +15,7 @@ from attn_cli.dump import Dump
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.model.source import Referring, Source
 from attn_cli.prompt import Prompt, Token
-from attn_cli.sources import is_recording, is_table
+from attn_cli.sources import is_model
 from attn_cli.sources.dumps import TOKENS, open_dump
 from attn_cli.sources.dumps.recorders import RECORDERS, recorder_text
 from attn_cli.summaries.bisect.answer import BisectRequest
@@ -77,7 +77,7 @@ def bisect(
         return _print_recorder(recorder)
     if dump is None:
         raise InputError("no dump", "name its file or folder; --recorder ENGINE prints how to save one")
-    if is_table(model) or is_recording(model):
+    if not is_model(model):
         raise InputError("bisect needs the model that the dump is held against", "name it with --model")
     names = NameMap(tuple(map_ or ()))
     found = open_dump(dump)

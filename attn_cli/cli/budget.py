@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from attn_cli.cli.kit.options.refusals import refuse_without_model
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.text_run import each_report
 from attn_cli.cli.kit.run.texts import Texts
@@ -13,7 +14,6 @@ from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.model.source import Predicting, Source
-from attn_cli.sources import is_recording, is_table
 from attn_cli.summaries.budget.asked import DEFAULT_BITS, Asked
 from attn_cli.summaries.budget.engines import engine_files
 from attn_cli.summaries.budget.pricing import begin_pricing
@@ -119,11 +119,7 @@ def budget(
 
 def _check(options: TextCommandOptions) -> None:
     """InputError for a source without a cache, and for input that isn't one text."""
-    if is_table(options.model):
-        raise InputError(f"{options.model} is a table of word vectors, and caches nothing",
-                         "choose a model with --model")  # fmt: skip
-    if is_recording(options.model):
-        raise InputError(f"{options.model} is a recording, and this runs a model again", "choose the model itself")
+    refuse_without_model(options.model, "attn budget runs a model")
     if options.head != "all":
         raise InputError("--head chooses query heads, and a cache is of key heads", "choose layers with --layer")
     if (options.inputs, options.image or None, options.audio or None) != (None, None, None):

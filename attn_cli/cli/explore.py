@@ -33,7 +33,7 @@ from attn_cli.model.source import Source
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.selection import Selection
 from attn_cli.selection_syntax import selection_of
-from attn_cli.sources import DEFAULT_MODEL, is_recording, is_table
+from attn_cli.sources import DEFAULT_MODEL, is_model, is_recording
 from attn_cli.sources.files.raw import nearest_name
 from attn_cli.sources.memory import free_memory
 from attn_cli.sources.recordings import RecordedSource
@@ -78,7 +78,7 @@ def explore(
     recording = reader.first()
     if not recording.layers:
         raise InputError("no layer attends to anything here", "choose other layers with --layer")
-    has_model = not (is_recording(options.model) or is_table(options.model))
+    has_model = is_model(options.model)
     passes = (None, None) if is_recording(options.model) else (reader.again, reader.layer_again)
     outside = Outside(_origin(options), _write, partial(_draw, screen), *passes)
     outside = replace(outside, read_writers=reader.writers if has_model else None)

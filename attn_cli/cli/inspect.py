@@ -9,6 +9,7 @@ import typer
 from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.hiding import HidingOptions
+from attn_cli.cli.kit.options.refusals import refuse_beside
 from attn_cli.cli.kit.options.text_command import KeptRunOptions, TextCommandOptions
 from attn_cli.cli.kit.run.plan import CommandPlan, PickedRows, ReducersFor, measure_of
 from attn_cli.cli.kit.run.sizes import bytes_of
@@ -160,8 +161,7 @@ def _check_page(most: int | None, options: TextCommandOptions, changes: Mapping[
 
 def _check_token(options: TextCommandOptions, changes: Mapping[str, bool]) -> None:
     """InputError for --token with what changes what cells mean, or in a format of rows."""
-    if clash := next((option for option, is_given in changes.items() if is_given), None):
-        raise InputError(f"--token and {clash} at once", f"attn top takes --token and {clash}")
+    refuse_beside("--token", changes, "attn top takes --token and {other}")
     format = format_for("json" if options.json else options.format, options.output)
     if not format.is_screen:
         raise InputError(f"--token is for screens, and {format.name} holds rows", "attn top TEXT --token WORD has them")

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from attn_cli.cli.kit.options.refusals import refuse_beside, refuse_without_model
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.text_run import each_report
 from attn_cli.cli.kit.shell.signature import takes_options
@@ -15,7 +16,6 @@ from attn_cli.model.score_writers import ReadsWriters
 from attn_cli.model.source import Predicting, Source
 from attn_cli.selection import Selection
 from attn_cli.selection_syntax import selection_of
-from attn_cli.sources import is_recording, is_table
 from attn_cli.summaries.answers.edges import edges_of
 from attn_cli.summaries.answers.knock import (
     HeadContext,
@@ -83,18 +83,13 @@ def knock(
         raise InputError("--token and --everywhere at once", "leave out one of them")
     if together is not None and (options.layer, options.head) != ("all", "all"):
         raise InputError("--together and --layer or --head at once", "--together names its heads itself")
-    if is_table(options.model):
-        raise InputError(f"{options.model} is a table of word vectors, and predicts nothing",
-                         "choose a model with --model")  # fmt: skip
-    if is_recording(options.model):
-        raise InputError(f"{options.model} is a recording, and this runs a model again", "choose the model itself")
+    refuse_without_model(options.model, "attn knock runs a model")
     selection = options.selection if together is None else selection_of("all", together)
     if edges is not None:
         clashes = {"--token": token is not None, "--everywhere": everywhere, "--together": together is not None,
                    "--mean": mean, "--vector": vector is not None,
                    "--layer or --head": not options.chooses_no_head}  # fmt: skip
-        for option in (name for name, is_on in clashes.items() if is_on):
-            raise InputError(f"--edges and {option} at once", "--edges names its head itself")
+        refuse_beside("--edges", clashes, "--edges names its head itself")
         return _edges(options, selection_of("all", edges), k)
 
     def report(source: Source, view: View, text: str, number: int | None) -> Report:

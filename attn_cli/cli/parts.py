@@ -9,6 +9,7 @@ import typer
 from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.hiding import HiddenNotes, HidingOptions
+from attn_cli.cli.kit.options.refusals import refuse_beside
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.anchored import run_anchors
 from attn_cli.cli.kit.run.asked_answer import AskedAnswer
@@ -93,8 +94,7 @@ def parts(
     if anchors:
         clashes = {"--token": token is not None, "--cite": cite, "--everywhere": everywhere, "--by": by is not None,
                    **hiding.given}  # fmt: skip
-        for option in (name for name, is_on in clashes.items() if is_on):
-            raise InputError(f"--anchors and {option} at once", "leave out one of them")
+        refuse_beside("--anchors", clashes, "leave out one of them")
         return run_anchors(options, divided, documents, asked)
 
     def report(source: Source, view: View, text: str, number: int | None) -> Report:

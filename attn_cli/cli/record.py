@@ -17,7 +17,7 @@ from attn_cli.kernel.definition.masks import Causal, Open
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.model.source import Referring, Source
 from attn_cli.prompt import Prompt, Token
-from attn_cli.sources import is_recording, is_table
+from attn_cli.sources import is_model
 from attn_cli.sources.dumps import TOKENS, open_dump
 from attn_cli.summaries.answers.recorded_dump import FarthestRow, recording_of_dump, rules_of
 from attn_cli.summaries.bisect.names import NameMap
@@ -122,7 +122,7 @@ def record(
         raise InputError("no file for the recording", "name it: -o FILE.attn")
     if check and model is None:
         raise InputError("--check needs the model that rows are held against", "name it with --model")
-    if model is not None and (is_table(model) or is_recording(model)):
+    if model is not None and not is_model(model):
         raise InputError(f"{excerpt(model, 60)} has no rules of layers", "name the model that the engine ran")
     if model is not None and rule.given:
         raise InputError(

@@ -8,6 +8,7 @@ import typer
 
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.hiding import HidingOptions
+from attn_cli.cli.kit.options.refusals import refuse_beside, refuse_without_model
 from attn_cli.cli.kit.options.text_command import KeptRunOptions, TextCommandOptions
 from attn_cli.cli.kit.run.against import AgainstCommand, AgainstOptions
 from attn_cli.cli.kit.run.by_logit import run_by_logit
@@ -18,7 +19,7 @@ from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.model.source import Source
 from attn_cli.prompt import Token
-from attn_cli.sources import is_recording, is_table
+from attn_cli.sources import is_recording
 from attn_cli.summaries.against.changed_keys import changed_keys
 from attn_cli.summaries.answers.through import through
 from attn_cli.summaries.answers.writers import KeyPicks, writers_of
@@ -67,16 +68,13 @@ class WhyOptions:
         for option in (name for name, value in (("--against-key", self.against_key), ("--of", self.of)) if value):
             if self.why != "writers":
                 raise InputError(f"{option} needs --why writers", "add --why writers")
-        for option in (name for name, is_on in others.items() if is_on and self.why is not None):
-            raise InputError(f"--why and {option} at once", "it explains keys one by one, in one head at a time")
+        if self.why is not None:
+            refuse_beside("--why", others, "it explains keys one by one, in one head at a time")
         return self.why is not None
 
     def writers(self, options: TextCommandOptions, count: int, token: str | None) -> ExitCode:
         """Who wrote the query and the keys: the `count` heaviest ones of the picked rows, or those that --key names."""
-        if is_table(options.model) or is_recording(options.model):
-            what = "a recording" if is_recording(options.model) else "a table of word vectors"
-            raise InputError(f"{options.model} is {what}, and --why writers runs a model",
-                             "choose a model with --model")  # fmt: skip
+        refuse_without_model(options.model, "--why writers runs a model")
         if options.chooses_no_head:
             raise InputError("--why writers takes one head, or a few", "choose it with --head, such as -H 18.6")
 
@@ -221,8 +219,7 @@ def _through(
                          "choose the model itself")  # fmt: skip
     clashes = {"--layer": options.layer != "all", "--head": options.head != "all", "--mean": mean,
                "--token and --overall": token is not None and overall}  # fmt: skip
-    for option in (name for name, is_on in (clashes | hiding.given).items() if is_on):
-        raise InputError(f"--by through and {option} at once", "it goes through all layers and heads, to every token")
+    refuse_beside("--by through", clashes | hiding.given, "it goes through all layers and heads, to every token")
 
     def report(source: Source, view: View, text: str, number: int | None) -> Report:
         prompt = source.read([text], options.pair)[0]

@@ -183,6 +183,11 @@ def is_recording(model: str) -> bool:
     return Path(model).suffix.lower() == ".attn"
 
 
+def is_model(name: str) -> bool:
+    """True where a `--model` value means a model that runs: neither a table nor a recording."""
+    return not (is_table(name) or is_recording(name))
+
+
 def open_table_source(model: str = DEFAULT_MODEL, projections: str | None = None) -> "TableSource":
     """The table behind a `--model` value, as a source; InputError for a value that means a model."""
     from attn_cli.sources.tables import open_table

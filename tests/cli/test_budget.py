@@ -126,7 +126,7 @@ def test_latent_vectors_are_layers_and_a_plan_may_take_nothing(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("-m", "toy"), "caches nothing"),
+        (("-m", "toy"), "attn budget runs a model"),
         (("-H", "0.1"), "--head chooses query heads"),
         (("-l", "9"), "there is no layer 9"),
         (("--window", "120"), "hides no key"),

@@ -83,7 +83,7 @@ def test_lines_are_answered_one_by_one(llama: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("-m", "toy"), "predicts nothing"),
+        (("-m", "toy"), "attn knock runs a model"),
         (("-H", "9.9"), "there is no layer 9"),
         (("-H", "0.9"), "there is no head 0.9"),
         (("-t", "dog"), "no token 'dog'"),

@@ -46,7 +46,7 @@ class HidingOptions:
         return {"--hide": bool(self.hide), "--no-special": self.no_special, "--rescale": self.rescale}
 
     def refuse(self, reason: str) -> None:
-        """Raise InputError if an option that hides keys was given; `reason` is the error's first line."""
+        """Raise InputError if an option that hides keys was given; `reason` begins its message."""
         for option in (option for option, is_given in self.given.items() if is_given):
             raise InputError(f"{reason}: nothing can be hidden", f"leave out {option}")
 

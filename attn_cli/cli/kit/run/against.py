@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from attn_cli.call import Call
+from attn_cli.cli.kit.options.refusals import refuse_beside
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.loop import answer_each
 from attn_cli.cli.kit.run.text_run import texts_and_reading
@@ -89,8 +90,7 @@ class AgainstOptions:
         if self.against is not None and models:
             raise InputError("--against and --against-model at once", "compare one thing at a time")
         option = "--against-model" if models else "--against"
-        for other in (name for name, is_on in others.items() if is_on):
-            raise InputError(f"{option} and {other} at once", f"it compares weights; leave out {other}")
+        refuse_beside(option, others, "it compares weights; leave out {other}")
         return True
 
     def run(

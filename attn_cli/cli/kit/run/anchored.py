@@ -12,7 +12,7 @@ from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.model.source import Predicting, Source
 from attn_cli.prompt import Prompt
-from attn_cli.sources import is_recording, is_table
+from attn_cli.sources import is_model
 from attn_cli.summaries.parts.anchors import MOST_MASKED, anchors_of
 from attn_cli.summaries.parts.text_parts import TextPart
 from attn_cli.summaries.report import Report
@@ -26,7 +26,7 @@ def run_anchors(options: TextCommandOptions, divided: TextCut, documents: Docume
 
     A text is one trace; of a chat, and with --answer or --generate, the trace begins with the answer.
     """
-    if is_table(options.model) or is_recording(options.model):
+    if not is_model(options.model):
         raise InputError("--anchors needs a model that writes text", "choose one with --model")
 
     def report(source: Source, view: View, text: str, number: int | None) -> Report:

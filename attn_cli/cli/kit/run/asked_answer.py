@@ -7,7 +7,7 @@ from attn_cli.cli.kit.run.generated_tokens import counted_tokens
 from attn_cli.errors import InputError, LoadError
 from attn_cli.model.source import Predicting, Source
 from attn_cli.prompt import Prompt
-from attn_cli.sources import is_recording, is_table
+from attn_cli.sources import is_model
 
 _ANSWER_TOKENS = 32  # that a model writes to the end of a sentence or line
 _CITED_TOKENS = 128  # and in sentences that are traced one by one
@@ -27,7 +27,7 @@ class AskedAnswer:
     def check(self, options: TextCommandOptions, *, picks_rows: bool) -> None:
         """InputError for options that contradict each other, or that a table or recording can't answer."""
         asked = "--answer" if self.given is not None else "--cite" if self.cite else ""
-        if asked and (is_table(options.model) or is_recording(options.model)):
+        if asked and not is_model(options.model):
             raise InputError(f"{asked} needs a model that writes text", "choose one with --model")
         if asked and picks_rows:
             raise InputError(f"{asked} and --token at once", "the rows of an answer are those that chose it")

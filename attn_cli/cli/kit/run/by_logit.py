@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal
 
+from attn_cli.cli.kit.options.refusals import refuse_beside, refuse_without_model
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.text_run import each_report
-from attn_cli.errors import ExitCode, InputError
+from attn_cli.errors import ExitCode
 from attn_cli.model.source import Predicting, Source
-from attn_cli.sources import is_recording, is_table
 from attn_cli.summaries.answers.logit_keys import logit_keys
 from attn_cli.summaries.report import Report
 from attn_cli.views.view import View
@@ -30,11 +30,8 @@ def run_by_logit(
     others   options that go with weights alone, true for those that are given
     turned   whether the smallest come first
     """
-    for option in (name for name, is_on in others.items() if is_on):
-        raise InputError(f"{command} and {option} at once", "it is of the rows that choose the answer")
-    if is_table(options.model) or is_recording(options.model):
-        what = "a recording" if is_recording(options.model) else "a table of word vectors"
-        raise InputError(f"{options.model} is {what}, and has no logits", "choose a model with --model")
+    refuse_beside(command, others, "it is of the rows that choose the answer")
+    refuse_without_model(options.model, f"{command} needs logits")
 
     def report(source: Source, view: View, text: str, number: int | None) -> Report:
         assert isinstance(source, Predicting)

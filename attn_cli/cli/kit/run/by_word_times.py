@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
+from attn_cli.cli.kit.options.refusals import refuse_beside, refuse_without_model
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.text_run import each_report
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.model.source import Source
-from attn_cli.sources import is_recording, is_table
 from attn_cli.summaries.answers.word_times import word_times
 from attn_cli.summaries.report import Report
 from attn_cli.views.view import View
@@ -17,12 +17,8 @@ def run_word_times(options: TextCommandOptions, others: Mapping[str, bool]) -> E
 
     others  options that go with keys alone, true for those that are given
     """
-    for option in (name for name, is_on in others.items() if is_on):
-        raise InputError(f"--times and {option} at once", "leave out one of the two")
-    if is_table(options.model) or is_recording(options.model):
-        what = "a recording" if is_recording(options.model) else "a table of word vectors"
-        raise InputError(f"{options.model} is {what}, and --times runs a model of speech",
-                         "choose a model with --model")  # fmt: skip
+    refuse_beside("--times", others, "leave out one of the two")
+    refuse_without_model(options.model, "--times runs a model of speech")
     if options.audio is None:
         raise InputError("--times needs audio", "add --audio FILE, a .wav file of speech")
 

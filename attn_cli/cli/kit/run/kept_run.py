@@ -15,7 +15,7 @@ from attn_cli.kept.folder import KeptFolder
 from attn_cli.kept.model_files import file_state, library_state
 from attn_cli.recording import Recording
 from attn_cli.recording.file import chunks
-from attn_cli.sources import Reading, is_recording, is_table
+from attn_cli.sources import Reading, is_model
 from attn_cli.sources.adapter_files import state_of_all
 from attn_cli.sources.kept_source import KeptSource
 
@@ -72,8 +72,8 @@ class KeptRun:
 def kept_run(options: TextCommandOptions | ReadOptions, reading: Reading) -> KeptRun | None:
     """The place of the kept run of these options; None for one that is not kept, or of no model."""
     texts = reading.get("known_texts") or []
-    is_model = not (is_table(options.model) or is_recording(options.model)) and opened.get() is None
-    if not is_model or options.lines or options.inputs is not None or (len(texts) != 1 and not options.without_text):
+    runs = is_model(options.model) and opened.get() is None
+    if not runs or options.lines or options.inputs is not None or (len(texts) != 1 and not options.without_text):
         return None
     folder = kept_folder()
     model = None if folder is None else state_of_all(options.model, options.revision, options.adapter or ())

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from attn_cli.call import Call
+from attn_cli.cli.kit.options.refusals import refuse_beside
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.against import check_same_tokens
 from attn_cli.cli.kit.run.text_run import texts_and_reading
@@ -47,8 +48,8 @@ def _by_numbers(path: str) -> list[tuple[int, str]]:
 
 def run_over(options: TextCommandOptions, ranking: Ranking, others: Mapping[str, bool]) -> ExitCode:
     """Follow the number that `ranking` names through the checkpoints; `others` are options that don't go with it."""
-    for other in (name for name, is_on in {"--lines": options.lines, **others}.items() if is_on):
-        raise InputError(f"--over and {other} at once", f"it follows one number on one text; leave out {other}")
+    others = {"--lines": options.lines, **others}
+    refuse_beside("--over", others, "it follows one number on one text; leave out {other}")
     models = checkpoints_of(options.model)
     texts, reading = texts_and_reading(options)
     text = "".join(each for each in texts if isinstance(each, str))

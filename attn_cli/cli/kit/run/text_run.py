@@ -14,7 +14,7 @@ from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.errors import AttnError, ExitCode, InputError, LoadError
 from attn_cli.model.score_writers import ReadsWriters
 from attn_cli.model.source import Source
-from attn_cli.sources import Reading, is_recording, is_table
+from attn_cli.sources import Reading, is_model, is_recording, is_table
 from attn_cli.sources.kept_source import KeptSource
 from attn_cli.sources.memory import free_memory
 from attn_cli.summaries.reducers.record import MemoryBudget, Record, left_out_note
@@ -118,7 +118,7 @@ def _answered_again(
 
 def _opened(options: TextCommandOptions, reading: Reading, *, predicts: bool) -> Source:
     """The source; of a model that writes with its LM head if it `predicts`, and if the weights of that are there."""
-    if predicts and not is_table(options.model) and not is_recording(options.model):
+    if predicts and is_model(options.model):
         try:
             return options.source(predicts=True, **reading)
         except LoadError:
