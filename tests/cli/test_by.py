@@ -98,7 +98,7 @@ def test_by_what_heads_write_to_the_logit(models: dict[str, Path], tmp_path: Pat
             assert "later layers can undo it" in screen.text and screen.columns <= width
     refused(attn("top", TEXT, "-m", models["llama"], "--by", "logit", "--mean"), 2, "--by logit and --mean at once")
     refused(attn("matrix", TEXT, "-m", models["llama"], "--by", "logit", "--mean"), 2, "--by logit and --mean at once")
-    refused(attn("top", TEXT, "--by", "logit"), 2, "has no logits")
+    refused(attn("top", TEXT, "--by", "logit"), 2, "--by logit needs logits")
 
 
 @pytest.mark.parametrize(
