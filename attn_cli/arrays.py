@@ -4,6 +4,7 @@ Most code is written once, with the array API functions that `namespace` returns
 lacks and what torch or NumPy do much faster in their own way; other modules call `is_torch` for speed only.
 """
 
+from collections.abc import Sequence
 from functools import cache
 from types import ModuleType
 from typing import Any, TypeAlias, cast
@@ -68,6 +69,27 @@ def at_least_float32(x: Array) -> Array:
         x = x.detach()
         return x.float() if x.element_size() < 4 else x
     return xp.astype(x, xp.float32) if itemsize(x) < 4 else x
+
+
+def as_float64(x: Array) -> Array:
+    """`x` in float64, which sums over many rows are taken in.
+
+    >>> as_float64(np.ones(1, dtype=np.float32)).dtype
+    dtype('float64')
+    """
+    return x.double() if is_torch(x) else x.astype(np.float64)
+
+
+def moved_to(like: Array, x: np.ndarray) -> Array:
+    """`x` as an array of the library and device of `like`, its type as it is."""
+    return x if isinstance(like, np.ndarray) else namespace(like).asarray(x, device=like.device)
+
+
+def to_numpy_together(arrays: Sequence[Array]) -> list[np.ndarray]:
+    """Arrays of one shape in NumPy, in float64; tensors in one copy, since each waits for all that a GPU has begun."""
+    if not arrays or not is_torch(arrays[0]):
+        return [np.asarray(x, dtype=np.float64) for x in arrays]
+    return list(to_numpy(namespace(arrays[0]).stack([as_float64(x) for x in arrays])))
 
 
 def itemsize(x: Array) -> int:

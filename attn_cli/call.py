@@ -157,9 +157,13 @@ class Call(ABC):
         """
 
     def row_stats(self, wanted: Wanted) -> RowStats:
-        """The statistics of its rows that are wanted, by compiled code where one suits, else read off its bands.
+        """The statistics of its rows that are wanted, in NumPy; fills `output`."""
+        return self.device_stats(wanted).in_numpy
 
-        Either fills `output`.
+    def device_stats(self, wanted: Wanted) -> RowStats:
+        """The statistics of its rows where they are computed: tensors of a GPU, or NumPy's; fills `output`.
+
+        By compiled code where one suits, else read off its bands.
         """
         stats = self.compiled_stats(wanted)
         return stats_of_bands(self, wanted) if stats is None else stats

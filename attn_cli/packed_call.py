@@ -59,6 +59,7 @@ class PackedCall(AttentionCall):
             if padded is not None:
                 return padded
             stats = stats_of_bands(self, of_texts)
+        stats = stats.in_numpy
         sums = {each: stats.column_sums[replace(each, rows=each.rows or rows)] for each in wanted.column_sums}
         return replace(stats, wanted=wanted, column_sums=sums)
 

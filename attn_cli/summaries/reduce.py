@@ -51,13 +51,22 @@ class Part(ABC):
 
 
 class RowReducer(Protocol):
-    """Makes its part of the statistics of a call's rows."""
+    """Makes its part of the statistics of a call's rows, which are NumPy's unless it is a `DeviceReducer`."""
 
     def wanted(self, call: Call) -> Wanted:
         """The statistics that it needs of the rows of `call`."""
 
     def part(self, call: Call, stats: RowStats) -> Part:
         """The finished numbers; `stats` has what it wanted, and what others did."""
+
+
+class DeviceReducer(RowReducer, Protocol):
+    """A row reducer that takes the statistics where they were computed: its sums over rows are a GPU's, then, too.
+
+    reads_tensors  True
+    """
+
+    reads_tensors: ClassVar[bool]
 
 
 class BandReducer(Protocol):
@@ -151,8 +160,13 @@ def reduce(call: Call, *reducers: Reducer) -> Summary:
     """
     wanted = _wanted(call, reducers)
     stats = _stats(call, wanted, [x for x in reducers if _reads_bands(x)])
-    parts = tuple(x.result() if _reads_bands(x) else cast(RowReducer, x).part(call, stats) for x in reducers)
+    parts = tuple(x.result() if _reads_bands(x) else _part(cast(RowReducer, x), call, stats) for x in reducers)
     return _summary(call, parts)
+
+
+def _part(reducer: RowReducer, call: Call, stats: RowStats) -> Part:
+    """The part that a row reducer makes of statistics that may be tensors."""
+    return reducer.part(call, stats if getattr(reducer, "reads_tensors", False) else stats.in_numpy)
 
 
 def reduce_texts(packed: PackedCall, reducers: Sequence[Sequence[Reducer]]) -> list[Summary]:
@@ -205,7 +219,7 @@ def _stats(call: Call, wanted: Wanted, reducers: Sequence[BandReducer]) -> RowSt
     if wanted.is_nothing and not reducers:
         return RowStats(wanted)
     if not reducers:
-        return call.row_stats(wanted)
+        return call.device_stats(wanted)
     stats = BandStats(call, wanted)
     for reducer in reducers:
         reducer.start(call)

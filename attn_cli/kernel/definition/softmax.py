@@ -1,7 +1,5 @@
 """The softmax of attention rows: stable, sink-aware, and 0 (never NaN, never uniform) where all is masked."""
 
-import numpy as np
-
 from attn_cli.arrays import Array, namespace
 
 
@@ -11,6 +9,7 @@ def softmax(scores: Array, sink: Array | None = None) -> Array:
     Masked cells hold -inf and get weight exactly 0; a row of nothing but -inf gets weights 0. With `sink [h]` the
     sum has one more term exp(sink), so rows sum to less than 1.
 
+    >>> import numpy as np
     >>> np.round(softmax(np.array([[[2.0, 1.0, 0.5]]])), 4).tolist()
     [[[0.6285, 0.2312, 0.1402]]]
     >>> softmax(np.array([[[-np.inf, -np.inf]]])).tolist()
@@ -40,11 +39,11 @@ def unnormalised(scores: Array) -> Array:
     return xp.where(scores <= xp.finfo(scores.dtype).min, xp.zeros_like(scores), scores)
 
 
-def renormalised(weights: np.ndarray, total: np.ndarray) -> np.ndarray:
+def renormalised(weights: Array, total: Array) -> Array:
     """Weights over the `total` of those that are left, broadcast: of a row, or of many together; 0 where that is 0.
 
+    >>> import numpy as np
     >>> renormalised(np.array([[0.125, 0.375], [0.0, 0.0]]), np.array([[0.5], [0.0]])).tolist()
     [[0.25, 0.75], [0.0, 0.0]]
     """
-    out = np.zeros(np.broadcast_shapes(weights.shape, total.shape), dtype=weights.dtype)
-    return np.divide(weights, total, out=out, where=total > 0)
+    return namespace(weights).where(total > 0, weights / (total + (total == 0)), 0.0)

@@ -1,8 +1,8 @@
 """The Triton kernels of the walk on a GPU. Scores are computed in base 2: s * log2(e), so that exp is exp2.
 
 Every kernel sees tiles of `ROWS` queries and `KEYS` keys of one query head. Numbers are float32 whatever the type of
-q, k and v; products of float32 are not rounded to TF32. Rows are intervals: query i may attend to keys
-first[i] .. last[i] - 1. `D` and `E` are d and e, padded to a power of 2.
+q, k and v; products of float32 are not rounded to TF32. The n picked rows are queries picked[i], whose rows are
+intervals: they may attend to keys first[i] .. last[i] - 1. `D` and `E` are d and e, padded to a power of 2.
 
 The forward sweep is that of FlashAttention 2 (Dao 2023, algorithm 1), with moments beside the sum of exponentials.
 """
@@ -13,6 +13,7 @@ import triton.language as tl
 LOG2_E = tl.constexpr(1.4426950408889634)
 LN_2 = tl.constexpr(0.6931471805599453)
 NOTHING = tl.constexpr(-(2**63))  # in place of a packed score: smaller than any
+NO_KEY = tl.constexpr(2**30)  # and the numbers above it: a place of a ranking that holds no key
 MASKED = tl.constexpr(-1e30)  # as a score: its exponential is 0, and 0 times it is 0 and not NaN
 
 
@@ -30,7 +31,7 @@ def _ruled(
     scores, i, j, head, m, scale, softcap, slopes, slope_offset, bias, bias_head, bias_row, bias_key,
     CAPPED: tl.constexpr, SLOPED: tl.constexpr, BIASED: tl.constexpr,
 ):  # fmt: skip
-    """Scaled, capped and biased scores in base 2; `scores`, `i` and `j` have shapes that fit each other."""
+    """Scaled, capped and biased scores in base 2 of queries i, -1 for none; `scores`, `i` and `j` broadcast."""
     if CAPPED:
         scores = softcap * (2 * tl.sigmoid(scores * (2 * scale / softcap)) - 1)  # softcap * tanh
         scale = 1.0
@@ -40,7 +41,7 @@ def _ruled(
         scale = 1.0
     if BIASED:
         cell = bias + head.to(tl.int64) * bias_head + i.to(tl.int64) * bias_row + j.to(tl.int64) * bias_key
-        scores = scores * scale + tl.load(cell, mask=(j >= 0) & (j < m), other=0.0).to(tl.float32)
+        scores = scores * scale + tl.load(cell, mask=(i >= 0) & (j >= 0) & (j < m), other=0.0).to(tl.float32)
         scale = 1.0
     return scores * (scale * LOG2_E)
 
@@ -60,15 +61,22 @@ def _tile(
 
 
 @triton.jit
+def _queries(q, q_head, q_row, head, picked, i, n, d, D: tl.constexpr):
+    """The numbers of the picked queries i, and the vectors `[i, D]`; -1 and zeros beyond n."""
+    rows = tl.load(picked + i, mask=i < n, other=-1)
+    return rows, _rows(q, q_head, q_row, head, rows, 2**30, d, D)
+
+
+@triton.jit
 def _bounds(first, last, i, n):
-    """The intervals of queries i; empty beyond n."""
+    """The intervals of the picked queries i; empty beyond n."""
     inside = i < n
     return tl.load(first + i, mask=inside, other=2**30), tl.load(last + i, mask=inside, other=0)
 
 
 @triton.jit
 def forward(
-    q, q_head, q_row, k, k_head, k_row, first, last, share, n, m, d,
+    q, q_head, q_row, k, k_head, k_row, first, last, picked, share, n, m, d,
     scale, softcap, slopes, slope_offset, bias, bias_head, bias_row, bias_key,
     v, v_head, v_row, e, sink, offset, output, output_head, output_row, numbers, number_field,
     ROWS: tl.constexpr, KEYS: tl.constexpr, D: tl.constexpr, E: tl.constexpr, CAPPED: tl.constexpr,
@@ -89,8 +97,8 @@ def forward(
     # Between them no key is masked for any of the rows.
     open_begin = (tl.max(tl.where(i < n, low, 0), axis=0) + KEYS - 1) // KEYS * KEYS
     open_end = tl.min(tl.where(i < n, high, 2**30), axis=0) // KEYS * KEYS
-    queries = _rows(q, q_head, q_row, head, i, n, d, D)
-    places = (i + offset).to(tl.float32)
+    row_numbers, queries = _queries(q, q_head, q_row, head, picked, i, n, d, D)
+    places = (row_numbers + offset).to(tl.float32)
     largest = tl.full((ROWS,), MASKED, tl.float32)
     total = tl.zeros((ROWS,), tl.float32)  # of e = exp2(score - largest)
     moment = tl.zeros((ROWS,), tl.float32)  # of e * (score - largest)
@@ -100,7 +108,7 @@ def forward(
         j = start + tl.arange(0, KEYS)
         keys = _rows(k, k_head, k_row, key_head, j, m, d, D)
         scores = _tile(
-            queries, keys, i, j, head, m, scale, softcap, slopes, slope_offset, bias, bias_head, bias_row,
+            queries, keys, row_numbers, j, head, m, scale, softcap, slopes, slope_offset, bias, bias_head, bias_row,
             bias_key, CAPPED, SLOPED, BIASED, PRECISION,
         )  # fmt: skip
         if (start < open_begin) | (start >= open_end):
@@ -152,7 +160,7 @@ def forward(
 
 @triton.jit
 def column_sums(
-    q, q_head, q_row, k, k_head, k_row, first, last, share, n, m, d,
+    q, q_head, q_row, k, k_head, k_row, first, last, picked, share, n, m, d,
     scale, softcap, slopes, slope_offset, bias, bias_head, bias_row, bias_key,
     logsumexp, begin_rows, end_rows, received,
     ROWS: tl.constexpr, KEYS: tl.constexpr, D: tl.constexpr, CAPPED: tl.constexpr, SLOPED: tl.constexpr,
@@ -172,9 +180,9 @@ def column_sums(
     for row in range(begin // ROWS * ROWS, end, ROWS):
         i = row + tl.arange(0, ROWS)
         low, high = _bounds(first, last, i, n)
-        queries = _rows(q, q_head, q_row, head, i, n, d, D)
+        row_numbers, queries = _queries(q, q_head, q_row, head, picked, i, n, d, D)
         scores = _tile(
-            queries, keys, i, j, head, m, scale, softcap, slopes, slope_offset, bias, bias_head, bias_row,
+            queries, keys, row_numbers, j, head, m, scale, softcap, slopes, slope_offset, bias, bias_head, bias_row,
             bias_key, CAPPED, SLOPED, BIASED, PRECISION,
         )  # fmt: skip
         allowed = (j[None, :] >= low[:, None]) & (j[None, :] < high[:, None])
@@ -188,7 +196,7 @@ def column_sums(
 
 @triton.jit
 def blocks(
-    q, q_head, q_row, k, k_head, k_row, first, last, share, n, m, d,
+    q, q_head, q_row, k, k_head, k_row, first, last, picked, share, n, m, d,
     scale, softcap, slopes, slope_offset, bias, bias_head, bias_row, bias_key,
     logsumexp, pooled, pool_rows, pool_keys, key_blocks,
     ROWS: tl.constexpr, KEYS: tl.constexpr, D: tl.constexpr, CAPPED: tl.constexpr, SLOPED: tl.constexpr,
@@ -204,7 +212,7 @@ def blocks(
     for row in range(row_block * pool_rows, row_end, ROWS):
         i = row + tl.arange(0, ROWS)
         low, high = _bounds(first, last, i, n)
-        queries = _rows(q, q_head, q_row, head, i, n, d, D)
+        row_numbers, queries = _queries(q, q_head, q_row, head, picked, i, n, d, D)
         sum_of_row = tl.load(logsumexp + head.to(tl.int64) * n + i, mask=i < n, other=0.0) * LOG2_E
         high = tl.where(i < row_end, tl.minimum(high, key_end), 0)
         for start in range(key_block * pool_keys, key_end, KEYS):
@@ -212,8 +220,8 @@ def blocks(
                 j = start + tl.arange(0, KEYS)
                 keys = _rows(k, k_head, k_row, key_head, j, m, d, D)
                 scores = _tile(
-                    queries, keys, i, j, head, m, scale, softcap, slopes, slope_offset, bias, bias_head, bias_row,
-                    bias_key, CAPPED, SLOPED, BIASED, PRECISION,
+                    queries, keys, row_numbers, j, head, m, scale, softcap, slopes, slope_offset, bias, bias_head,
+                    bias_row, bias_key, CAPPED, SLOPED, BIASED, PRECISION,
                 )  # fmt: skip
                 allowed = (j[None, :] >= low[:, None]) & (j[None, :] < high[:, None])
                 weights = tl.exp2(tl.where(allowed, scores - sum_of_row[:, None], MASKED))
@@ -224,7 +232,7 @@ def blocks(
 
 @triton.jit
 def cell_weights(
-    q, q_head, q_row, k, k_head, k_row, first, last, share, n, m, d,
+    q, q_head, q_row, k, k_head, k_row, first, last, picked, share, n, m, d,
     scale, softcap, slopes, slope_offset, bias, bias_head, bias_row, bias_key,
     logsumexp, cell_keys, weights, cells,
     ROWS: tl.constexpr, D: tl.constexpr, CAPPED: tl.constexpr, SLOPED: tl.constexpr, BIASED: tl.constexpr,
@@ -234,10 +242,10 @@ def cell_weights(
     key_head = head // share
     low, high = _bounds(first, last, i, n)
     j = tl.load(cell_keys + i.to(tl.int64) * cells + cell, mask=i < n, other=-1)
-    queries = _rows(q, q_head, q_row, head, i, n, d, D).to(tl.float32)
+    row_numbers, queries = _queries(q, q_head, q_row, head, picked, i, n, d, D)
     keys = _rows(k, k_head, k_row, key_head, j, m, d, D).to(tl.float32)
     scores = _ruled(
-        tl.sum(queries * keys, axis=1), i, j, head, m,
+        tl.sum(queries.to(tl.float32) * keys, axis=1), row_numbers, j, head, m,
         scale, softcap, slopes, slope_offset, bias, bias_head, bias_row, bias_key,
         CAPPED, SLOPED, BIASED,
     )  # fmt: skip
@@ -249,7 +257,7 @@ def cell_weights(
 
 @triton.jit
 def largest_keys(
-    q, q_head, q_row, k, k_head, k_row, first, last, share, n, m, d,
+    q, q_head, q_row, k, k_head, k_row, first, last, picked, share, n, m, d,
     scale, softcap, slopes, slope_offset, bias, bias_head, bias_row, bias_key,
     top,
     ROWS: tl.constexpr, KEYS: tl.constexpr, D: tl.constexpr, COUNT: tl.constexpr, CAPPED: tl.constexpr,
@@ -267,24 +275,32 @@ def largest_keys(
     live = low < high
     begin = tl.min(tl.where(live, low, 2**30), axis=0) // KEYS * KEYS
     end = tl.max(tl.where(live, high, 0), axis=0)
-    queries = _rows(q, q_head, q_row, head, i, n, d, D)
-    best = tl.full((ROWS, COUNT), NOTHING, tl.int64)
+    row_numbers, queries = _queries(q, q_head, q_row, head, picked, i, n, d, D)
+    slots = tl.arange(0, COUNT)
+    best = tl.full((ROWS, COUNT), float("-inf"), tl.float32)
+    best_keys = tl.zeros((ROWS, COUNT), tl.int32) + slots[None, :] + NO_KEY
     for start in range(begin, end, KEYS):
         j = start + tl.arange(0, KEYS)
         keys = _rows(k, k_head, k_row, key_head, j, m, d, D)
         scores = _tile(
-            queries, keys, i, j, head, m, scale, softcap, slopes, slope_offset, bias, bias_head, bias_row,
+            queries, keys, row_numbers, j, head, m, scale, softcap, slopes, slope_offset, bias, bias_head, bias_row,
             bias_key, CAPPED, SLOPED, BIASED, PRECISION,
         )  # fmt: skip
-        bits = (scores + 0.0).to(tl.int32, bitcast=True)  # + 0.0: there is one zero
-        ordered = (bits ^ ((bits >> 31) & 0x7FFFFFFF)).to(tl.int64)
-        packed = (ordered << 32) | (0x7FFFFFFF - j).to(tl.int64)[None, :]
-        packed = tl.where((j[None, :] >= low[:, None]) & (j[None, :] < high[:, None]), packed, NOTHING)
-        # Only a block that has a larger score than one of a row's best changes anything.
-        better = tl.max(packed, axis=1) > tl.min(best, axis=1)
-        if tl.max(better.to(tl.int32), axis=0) > 0:
-            both = tl.reshape(tl.join(best, tl.topk(packed, COUNT)), (ROWS, 2 * COUNT))
-            best = tl.topk(both, COUNT)
-    places = tl.arange(0, COUNT)
-    cells = top + (head.to(tl.int64) * n + i)[:, None] * COUNT + places[None, :]
-    tl.store(cells, best, mask=(i < n)[:, None])
+        scores = tl.where((j[None, :] >= low[:, None]) & (j[None, :] < high[:, None]), scores, float("-inf"))
+        largest = tl.max(scores, axis=1)
+        least = tl.min(best, axis=1)
+        # A later key of an equal score doesn't push out an earlier one: the largest score of each row at a time enters.
+        while tl.max((largest > least).to(tl.int32), axis=0) > 0:
+            key = tl.min(tl.where(scores == largest[:, None], j[None, :], NO_KEY), axis=1)
+            last_of_least = tl.max(tl.where(best == least[:, None], best_keys, -1), axis=1)
+            leaves = (largest > least)[:, None] & (best_keys == last_of_least[:, None])
+            best = tl.where(leaves, largest[:, None], best)
+            best_keys = tl.where(leaves, key[:, None], best_keys)
+            scores = tl.where(j[None, :] == key[:, None], float("-inf"), scores)
+            largest = tl.max(scores, axis=1)
+            least = tl.min(best, axis=1)
+    bits = (best + 0.0).to(tl.int32, bitcast=True)  # + 0.0: there is one zero
+    ordered = (bits ^ ((bits >> 31) & 0x7FFFFFFF)).to(tl.int64)
+    packed = tl.where(best_keys < NO_KEY, (ordered << 32) | (0x7FFFFFFF - best_keys).to(tl.int64), NOTHING)
+    cells = top + (head.to(tl.int64) * n + i)[:, None] * COUNT + slots[None, :]
+    tl.store(cells, tl.topk(packed, COUNT), mask=(i < n)[:, None])

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attn_cli.arrays import Array, is_torch, namespace, to_numpy, zeros
+from attn_cli.arrays import Array, is_torch, namespace, zeros
 from attn_cli.kernel.definition.bias import Alibi, GivenBias
 from attn_cli.kernel.definition.mask import Intervals, intervals
 from attn_cli.kernel.definition.rule import Rule
@@ -70,47 +70,33 @@ def row_stats(
     *,
     tile: KernelTile | None = None,
 ) -> WalkStats | None:
-    """The requested statistics of every row of a call that `suits`; `output`, if that isn't None, is filled.
+    """The requested statistics of a call that `suits`, tensors on its device; `output`, if not None, is filled.
 
     q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, output `[h, n, e]`; `tile` in place of the one chosen by d and type.
     None for a mask whose rows are no intervals, and for values that are not finite, since masked ones must not matter.
     """
     span = intervals(rule.mask, q.shape[1], k.shape[1])
-    if (
-        span is None
-        or wanted.top > MOST_TOP
-        or _asks_too_much(wanted)
-        or (output is not None and not bool(v.isfinite().all()))
-    ):
+    if span is None or wanted.top > MOST_TOP or wanted.mean_heads:
         return None
-    walk = _Walk(q.detach(), k.detach(), v.detach(), rule, span, tile or tile_of(q, v))
-    moments = walk.forward(output, moments=wanted.moments)
-    logsumexp, edges = moments[1], wanted.distance_edges
-    received = walk.of_rows(wanted.rows).received(logsumexp) if wanted.column_sums else None
+    every = _Walk(q.detach(), k.detach(), v.detach(), rule, span, tile or tile_of(q, v))
+    walk, finite = every.of_rows(wanted.rows), None
+    if output is not None:
+        finite = v.isfinite().all()
+        numbers = every.forward(output, moments=wanted.moments and walk is every)
+    if output is None or walk is not every:
+        numbers = walk.forward(None, moments=wanted.moments)
+    logsumexp, edges = numbers[1], wanted.distance_edges
     stats = WalkStats(
         output,
-        **(dict(zip(NOTED_MOMENTS, map(to_numpy, moments), strict=True)) if wanted.moments else {}),
-        key_sums=to_numpy(walk.key_sums(wanted.key_sets, logsumexp)) if wanted.key_sets else None,
-        vector_sums=to_numpy(walk.vector_sums(wanted.vectors)) if wanted.vectors else None,
-        distance_sums=None if edges is None else to_numpy(walk.distance_sums(edges, logsumexp)),
-        column_sums=None if received is None else to_numpy(received).astype(np.float64),
+        **(dict(zip(NOTED_MOMENTS, numbers, strict=True)) if wanted.moments else {}),
+        key_sums=walk.key_sums(wanted.key_sets, logsumexp) if wanted.key_sets else None,
+        vector_sums=walk.vector_sums(wanted.vectors) if wanted.vectors else None,
+        distance_sums=None if edges is None else walk.distance_sums(edges, logsumexp),
+        column_sums=walk.received(logsumexp).double() if wanted.column_sums else None,
         **(walk.top(wanted.top, logsumexp) if wanted.top else {}),
-        pooled=None if wanted.pool is None else to_numpy(walk.pooled(wanted.pool, logsumexp)),
+        pooled=None if wanted.pool is None else walk.pooled(wanted.pool, logsumexp),
     )
-    return stats if wanted.rows is None else _of_rows(stats, wanted.rows)
-
-
-_OF_ROWS = (*NOTED_MOMENTS, "key_sums", "vector_sums", "distance_sums", "top_weights", "top_scores", "top_keys")
-
-
-def _of_rows(stats: WalkStats, rows: Sequence[int]) -> WalkStats:
-    """The statistics of some rows alone; all were noted."""
-    return replace(stats, **{name: x[:, list(rows)] for name in _OF_ROWS if (x := getattr(stats, name)) is not None})
-
-
-def _asks_too_much(wanted: OneWalk) -> bool:
-    """True if it asks for blocks of some rows, or for the mean over heads; numbers of some rows come with all."""
-    return wanted.mean_heads or (wanted.rows is not None and wanted.pool is not None)
+    return stats if finite is None or bool(finite) else None  # asked last: it waits for all that was begun
 
 
 def tile_of(q: Array, v: Array) -> KernelTile:
@@ -127,7 +113,10 @@ def tile_of(q: Array, v: Array) -> KernelTile:
 class _Walk:
     """One call as the kernels take it.
 
-    Each sweep reads the same q, k and rule (`_call`), to which it adds arrays of its own; logsumexp `[h, n]`.
+    Each sweep reads the same q, k and rule (`_call`), to which it adds arrays of its own; logsumexp `[h, n]`. Of n
+    picked rows `span` is what they see, and all that is noted is of them.
+
+    rows  their ascending numbers; None for all
     """
 
     q: Array
@@ -136,11 +125,17 @@ class _Walk:
     rule: Rule
     span: Intervals
     tile: KernelTile
+    rows: np.ndarray | None = None
 
     @property
     def sizes(self) -> tuple[int, int, int]:
-        """h, n, m."""
-        return (*self.q.shape[:2], self.k.shape[1])
+        """h, the number of picked rows, m."""
+        return (self.q.shape[0], len(self.span.first), self.k.shape[1])
+
+    @property
+    def picked(self) -> np.ndarray:
+        """The numbers of the picked rows, `[n]`."""
+        return np.arange(self.q.shape[1]) if self.rows is None else self.rows
 
     def forward(self, output: Array | None, *, moments: bool) -> Array:
         """Fill `output`, if there is one; the five moments `[5, h, n]`, the first two of them if not `moments`."""
@@ -152,7 +147,7 @@ class _Walk:
         sink = self.q if self.rule.sink is None else self._moved(self.rule.sink).contiguous()
         v, e = self.v, self.v.shape[2]
         forward[(_blocks(n, self.tile.rows), h)](
-            *self._call, *_strided(v), e, sink, m - n, *_strided(place), numbers, h * n,
+            *self._call, *_strided(v), e, sink, m - self.q.shape[1], *_strided(place), numbers, h * n,
             E=_padded(e), SINK=self.rule.sink is not None, OUTPUT=output is not None, MOMENTS=moments, **self._shape(),
         )  # fmt: skip
         return numbers
@@ -168,13 +163,11 @@ class _Walk:
         return received
 
     def of_rows(self, rows: Sequence[int] | None) -> "_Walk":
-        """A call in which no other row than these may attend to anything; the call itself for None."""
+        """The call with these of its rows alone; itself for None."""
         if rows is None:
             return self
-        first, last = np.zeros_like(self.span.first), np.zeros_like(self.span.last)
-        for bound, of_all in ((first, self.span.first), (last, self.span.last)):
-            bound[list(rows)] = of_all[list(rows)]
-        return self._within(first, last)
+        picked = np.array(rows, dtype=np.int32)
+        return replace(self, span=Intervals(self.span.first[picked], self.span.last[picked]), rows=picked)
 
     def _rows_that_see(self, keys: int) -> tuple[np.ndarray, np.ndarray]:
         """For every so many keys the first row of those that may see them, and the end of the last; to a tile."""
@@ -203,7 +196,7 @@ class _Walk:
         return pooled
 
     def cells(self, keys: np.ndarray, logsumexp: Array) -> Array:
-        """The weights on keys `[n, c]`, `[h, n, c]`; 0 for key -1."""
+        """The weights of the picked rows on keys `[n, c]` each, `[h, n, c]`; 0 for key -1."""
         from attn_cli.kernel.gpu.kernels import cell_weights
 
         (h, n, _), count = self.sizes, keys.shape[1]
@@ -214,10 +207,10 @@ class _Walk:
         return weights
 
     def key_sums(self, key_sets: Sequence[np.ndarray], logsumexp: Array) -> Array:
-        """The sums of the weights over each set of keys `[n, c]`, -1 for none: `[h, n, key sets]`."""
+        """The sums of the weights over each set of keys of all rows `[rows, c]`, -1 for none: `[h, n, key sets]`."""
         h, n, _ = self.sizes
         sums = self._empty(h, n, len(key_sets))
-        for number, keys in enumerate(key_sets):
+        for number, keys in enumerate(keys if self.rows is None else keys[self.rows] for keys in key_sets):
             for start in range(0, keys.shape[1], _CELLS):
                 sums[..., number] += self.cells(keys[:, start : start + _CELLS], logsumexp).sum(-1)
         return sums
@@ -236,44 +229,42 @@ class _Walk:
         `[h, n, bins]`: the sum of exponentials of a bin's keys, over that of its row.
         """
         h, n, m = self.sizes
-        own = np.arange(n) + (m - n)
+        own = self.picked + (m - self.q.shape[1])
         sums = self._empty(h, n, len(edges) - 1)
         for number, (begin, end) in enumerate(pairwise(edges.tolist())):
             first, last = np.maximum(self.span.first, own + begin), np.minimum(self.span.last, own + end)
             there = first < last
-            part = self._within(np.where(there, first, 0), np.where(there, last, 0))
+            part = replace(self, span=Intervals(np.where(there, first, 0), np.where(there, last, 0)))
             of_stretch = replace(part, rule=replace(self.rule, sink=None)).forward(None, moments=False)[1]
             sums[..., number] = (of_stretch - logsumexp).exp().where(self._moved(there), 0.0)
         return sums
 
-    def _within(self, first: np.ndarray, last: np.ndarray) -> "_Walk":
-        """A call in which row i may attend to keys first[i] .. last[i] - 1 alone."""
-        return replace(self, span=Intervals(first, last))
-
-    def top(self, count: int, logsumexp: Array) -> dict[str, np.ndarray]:
+    def top(self, count: int, logsumexp: Array) -> dict[str, Array]:
         """The largest weights of every row with their scores and keys, as `WalkStats` names them."""
         from attn_cli.kernel.gpu.kernels import largest_keys
 
-        (h, n, _), width = self.sizes, _padded(count, least=2)
-        top = self._moved(np.empty((h, n, width), np.int64))
+        (h, n, _), width, xp = self.sizes, _padded(count, least=2), namespace(self.q)
+        packed = xp.empty((h, n, width), dtype=xp.int64, device=self.q.device)
         tile = self.tile._replace(keys=max(self.tile.keys, width))
-        largest_keys[(_blocks(n, tile.rows), h)](*self._call, top, COUNT=width, **self._shape(tile))
-        packed = to_numpy(top)[..., :count]
+        largest_keys[(_blocks(n, tile.rows), h)](*self._call, packed, COUNT=width, **self._shape(tile))
+        packed = packed[..., :count]
         there = packed != np.iinfo(np.int64).min
-        bits = (packed >> 32).astype(np.int32)
-        scores = (bits ^ ((bits >> 31) & 0x7FFFFFFF)).view(np.float32) * np.float32(np.log(2))
-        logarithms = np.where(there, scores - to_numpy(logsumexp)[..., None], -np.inf)
+        bits = (packed >> 32).to(xp.int32)
+        scores = (bits ^ ((bits >> 31) & 0x7FFFFFFF)).view(xp.float32) * float(np.log(2))
+        logarithms = (scores - logsumexp[..., None]).where(there, -np.inf)
         return {
-            "top_weights": np.exp(logarithms).astype(np.float32),
-            "top_scores": np.where(there, scores, -np.inf).astype(np.float32),
-            "top_keys": np.where(there, 0x7FFFFFFF - (packed & 0xFFFFFFFF), -1),
+            "top_weights": logarithms.exp(),
+            "top_scores": scores.where(there, -np.inf),
+            "top_keys": (0x7FFFFFFF - (packed & 0xFFFFFFFF)).where(there, -1).to(xp.int32),
         }
 
     @cached_property
     def _call(self) -> tuple[Any, ...]:
-        """Arguments of every kernel: q, k, the keys that each row may see, sizes, and the rule."""
+        """Arguments of every kernel: q, k, the keys that each picked row may see, its number, sizes, and the rule."""
         h, n, m = self.sizes
-        rows = (self._moved(np.ascontiguousarray(x, dtype=np.int32)) for x in (self.span.first, self.span.last))
+        rows = (
+            self._moved(np.ascontiguousarray(x, dtype=np.int32)) for x in (self.span.first, self.span.last, self.picked)
+        )
         sizes = (h // self.k.shape[0], n, m, self.q.shape[2])
         slopes, offset, bias = self.q, 0, self.rule.bias
         if isinstance(bias, Alibi):

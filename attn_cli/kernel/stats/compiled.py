@@ -4,6 +4,7 @@ One walk of compiled code notes numbers of one choice of rows, with one pool and
 is another walk's, which looks at its own rows alone.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
@@ -27,6 +28,8 @@ Notes = Callable[[OneWalk, Array | None], WalkStats | None]
 
 def compiled_stats(q: Array, k: Array, v: Array, rule: Rule, wanted: Wanted, output: Array | None) -> RowStats | None:
     """The wanted statistics of a call, q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`; None where no compiled code can.
+
+    Tensors where a GPU computes them, else NumPy's.
 
     output  `[h, n, e]`, is filled, if it isn't None
     """
@@ -98,7 +101,7 @@ class _Walk:
         """The statistics with what was noted."""
         names = [name for name in stats.wanted.moments if self.one.moments]
         moments: dict[str, Any] = {
-            name: np.isneginf(np.asarray(noted.maximum)) if name == "masked" else getattr(noted, name) for name in names
+            name: noted.maximum == -math.inf if name == "masked" else getattr(noted, name) for name in names
         }
         if self.one.key_sets:
             moments["key_sums"] = noted.key_sums
@@ -109,7 +112,7 @@ class _Walk:
         stats = replace(stats, **moments)
         for top in self.tops:
             ranked = (noted.top_weights, noted.top_scores if top.scores else None, noted.top_keys)
-            stats.tops[top] = RankedKeys(*(None if x is None else x[..., : top.count] for x in ranked))  # type: ignore[arg-type]
+            stats.tops[top] = RankedKeys(*(None if x is None else x[..., : top.count] for x in ranked))
         if self.columns is not None and noted.column_sums is not None:
             stats.column_sums[self.columns] = noted.column_sums
         if self.pool is not None and noted.pooled is not None:

@@ -131,4 +131,4 @@ class RankedRows:
             for x in (self.weights, self.keys, self.scores, self.measures, self.totals)
         )
         keys[(weights == 0) & (True if scores is None else np.isneginf(scores))] = -1  # type: ignore[index]
-        return RankedKeys(weights, scores, keys, measures, totals)  # type: ignore[arg-type]
+        return RankedKeys(weights, scores, keys, measures, totals)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from attn_cli.arrays import Array
 from attn_cli.kernel.stats.wanted import Pool
 
 # The moments that a walk notes, in the order of the compiled code's arrays; which rows are masked, the maximum says.
@@ -37,22 +38,22 @@ class OneWalk:
 
 @dataclass(frozen=True, eq=False)
 class WalkStats:
-    """The result of one walk, as `RowStats` names it, None where it was not asked for.
+    """The result of one walk, as `RowStats` names it, None where it was not asked for; tensors where a GPU walked.
 
     With `OneWalk.mean_heads` h is 1 in `top_weights`, `top_scores`, `top_keys` and `pooled`.
     """
 
-    output: np.ndarray | None
-    maximum: np.ndarray | None = None
-    logsumexp: np.ndarray | None = None
-    weight_sum: np.ndarray | None = None
-    entropy_nats: np.ndarray | None = None
-    distance: np.ndarray | None = None
-    key_sums: np.ndarray | None = None
-    vector_sums: np.ndarray | None = None
-    distance_sums: np.ndarray | None = None
-    column_sums: np.ndarray | None = None
-    top_weights: np.ndarray | None = None
-    top_scores: np.ndarray | None = None
-    top_keys: np.ndarray | None = None
-    pooled: np.ndarray | None = None
+    output: Array | None
+    maximum: Array | None = None
+    logsumexp: Array | None = None
+    weight_sum: Array | None = None
+    entropy_nats: Array | None = None
+    distance: Array | None = None
+    key_sums: Array | None = None
+    vector_sums: Array | None = None
+    distance_sums: Array | None = None
+    column_sums: Array | None = None
+    top_weights: Array | None = None
+    top_scores: Array | None = None
+    top_keys: Array | None = None
+    pooled: Array | None = None

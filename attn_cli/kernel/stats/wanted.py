@@ -6,9 +6,12 @@ without storing the weights. `of_bands` is the definition of each; compiled code
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from attn_cli.arrays import Array, is_torch, to_numpy
 
 MOMENTS = ("masked", "maximum", "logsumexp", "weight_sum", "entropy_nats", "distance")
 Rows = tuple[int, ...] | None
@@ -152,11 +155,11 @@ class RankedKeys(NamedTuple):
     totals    the sum of that over each row `[h, R]`
     """
 
-    weights: np.ndarray
-    scores: np.ndarray | None
-    keys: np.ndarray
-    measures: np.ndarray | None = None
-    totals: np.ndarray | None = None
+    weights: Array
+    scores: Array | None
+    keys: Array
+    measures: Array | None = None
+    totals: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,6 +168,8 @@ class RowStats:
 
     A row that may attend to nothing is `masked`, has maximum and logsumexp -inf (or the learned sink's score), and 0
     everywhere else. Of a call that shows no scores, the logarithms of the weights stand for them.
+
+    The arrays are NumPy's, or tensors of the GPU that computed them.
 
     masked       whether each row may attend to nothing `[h, R]`
     maximum      the largest score of each row `[h, R]`
@@ -182,36 +187,53 @@ class RowStats:
     """
 
     wanted: Wanted
-    masked: np.ndarray | None = None
-    maximum: np.ndarray | None = None
-    logsumexp: np.ndarray | None = None
-    weight_sum: np.ndarray | None = None
-    entropy_nats: np.ndarray | None = None
-    distance: np.ndarray | None = None
-    key_sums: np.ndarray | None = None
-    vector_sums: np.ndarray | None = None
-    distance_sums: tuple[np.ndarray, ...] = ()
+    masked: Array | None = None
+    maximum: Array | None = None
+    logsumexp: Array | None = None
+    weight_sum: Array | None = None
+    entropy_nats: Array | None = None
+    distance: Array | None = None
+    key_sums: Array | None = None
+    vector_sums: Array | None = None
+    distance_sums: tuple[Array, ...] = ()
     seen: tuple[np.ndarray, np.ndarray] | None = None
     tops: dict[TopK, RankedKeys] = field(default_factory=dict)
-    column_sums: dict[ColumnSums, np.ndarray] = field(default_factory=dict)
-    pooled: dict[Pool, np.ndarray] = field(default_factory=dict)
-    hidden: np.ndarray | None = None
+    column_sums: dict[ColumnSums, Array] = field(default_factory=dict)
+    pooled: dict[Pool, Array] = field(default_factory=dict)
+    hidden: Array | None = None
 
-    def on_keys(self, keys: np.ndarray) -> np.ndarray:
+    @cached_property
+    def in_numpy(self) -> "RowStats":
+        """The same, in NumPy."""
+        names = [x.name for x in fields(self) if x.name != "wanted"]
+        return replace(self, **{name: _in_numpy(getattr(self, name)) for name in names})
+
+    def on_keys(self, keys: np.ndarray) -> Array:
         """The sum over that key set, `[h, R]`."""
         assert self.key_sums is not None
         return self.key_sums[..., _place(keys, self.wanted.key_sets)]
 
-    def along(self, vector: np.ndarray) -> np.ndarray:
+    def along(self, vector: np.ndarray) -> Array:
         """The product with that vector, `[h, R]`."""
         assert self.vector_sums is not None
         return self.vector_sums[..., _place(vector, self.wanted.vectors)]
 
-    def of_rows(self, numbers: np.ndarray, rows: Rows) -> np.ndarray:
+    def of_rows(self, numbers: Array, rows: Rows) -> Array:
         """Numbers `[h, R, ...]` of some of the wanted rows, `[h, rows, ...]`; None for all of them."""
         if rows is None or rows == self.wanted.rows:
             return numbers
         return numbers[:, list(rows) if self.wanted.rows is None else np.searchsorted(self.wanted.rows, rows)]
+
+
+def _in_numpy(answer: Any) -> Any:
+    """An answer, or several, whose tensors are NumPy's arrays."""
+    if isinstance(answer, dict):
+        return {request: _in_numpy(each) for request, each in answer.items()}
+    if isinstance(answer, RankedKeys):
+        return RankedKeys(*map(_in_numpy, answer))
+    if isinstance(answer, tuple):
+        return tuple(map(_in_numpy, answer))
+    return to_numpy(answer) if is_torch(answer) else answer
 
 
 def _place(array: np.ndarray, among: Sequence[np.ndarray]) -> int:

@@ -48,14 +48,14 @@ class HiddenKeys(DerivedCall):
         self.hidden = tuple(hidden)
         self.weight = HiddenWeight() if weight is None else weight
 
-    def row_stats(self, wanted: Wanted) -> RowStats:
+    def device_stats(self, wanted: Wanted) -> RowStats:
         """The statistics of its rows: of the whole call by compiled code, less those of the hidden keys, or by bands.
 
         Visible weights are summed directly; 1 - hidden would lose digits. Entropies and distances come by subtraction:
         where a head leaves less than a thousandth, bands say them exactly.
         """
         stats = self.by_subtraction(self.call, wanted) if isinstance(self.call, AttentionCall) else None
-        return super().row_stats(wanted) if stats is None else stats
+        return super().device_stats(wanted) if stats is None else stats
 
     def by_subtraction(self, call: AttentionCall, wanted: Wanted) -> RowStats | None:
         """Column sums, moments and single cells; None for anything else, and where too little is left."""
@@ -69,6 +69,7 @@ class HiddenKeys(DerivedCall):
         stats = call.compiled_stats(asked)
         if stats is None:
             return None
+        stats = stats.in_numpy
         sums = {each: x * left for each, x in stats.column_sums.items()}
         if not wanted.notes_rows:
             whole = stats.column_sums.get(ColumnSums())

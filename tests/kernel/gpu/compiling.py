@@ -14,7 +14,7 @@ from attn_cli.kernel.gpu import kernels
 H100 = GPUTarget("cuda", 90, 32)
 NUMBERS = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 FLOATS = ("sink", "slopes", "bias", "numbers", "logsumexp", "received", "pooled", "weights")
-INTEGERS = ("first", "last", "begin_rows", "end_rows", "cell_keys")
+INTEGERS = ("first", "last", "picked", "begin_rows", "end_rows", "cell_keys")
 SWITCHES = ("CAPPED", "SLOPED", "BIASED")
 ALIGNED = ("q", "q_head", "q_row", "k", "k_head", "k_row", "v", "v_head", "v_row", "d", "e", "output", "output_row")
 MARKED = "forward with marks"

@@ -1,7 +1,7 @@
 """The kernels of the GPU are the definition: outputs and all that is noted of rows, in Triton's interpreter.
 
-Triton's interpreter multiplies no bfloat16: float16, which goes the same way, stands for it here, and the compiler
-below for itself.
+`TRITON_INTERPRET=0 pytest tests/kernel/gpu` runs them on a GPU. Triton's interpreter multiplies no bfloat16: float16,
+which goes the same way, stands for it there, and the compiler below for itself.
 """
 
 import os
@@ -37,17 +37,27 @@ from tests.kernel.cpu.test_walk import agree, key_lists, masks
 triton = pytest.importorskip("triton", reason="Triton has no wheel for this machine")
 RANDOM = np.random.default_rng(5)
 N, M = 21, 37
+HALF = [torch.float16, *([torch.bfloat16] if os.environ["TRITON_INTERPRET"] == "0" else [])]
+DEVICE = "cuda" if os.environ["TRITON_INTERPRET"] == "0" and torch.cuda.is_available() else "cpu"
 
 
 def arrays(h: int, g: int, n: int, m: int, d: int, e: int) -> list[np.ndarray]:
     return [RANDOM.normal(size=size).astype(np.float32) for size in ((h, n, d), (g, m, d), (g, m, e))]
 
 
+def on_device(x: np.ndarray) -> torch.Tensor:
+    return torch.tensor(x, device=DEVICE)
+
+
+def in_numpy(numbers: WalkStats) -> WalkStats:
+    return replace(numbers, **{name: x.cpu().numpy() for name, x in vars(numbers).items() if x is not None})
+
+
 def walked(q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule, needs: OneWalk, tile: KernelTile) -> WalkStats:
-    output = torch.empty(q.shape[0], q.shape[1], v.shape[2])
-    numbers = row_stats(*map(torch.tensor, (q, k, v)), rule, needs, output, tile=tile)
+    output = torch.empty(q.shape[0], q.shape[1], v.shape[2], device=DEVICE)
+    numbers = row_stats(*map(on_device, (q, k, v)), rule, needs, output, tile=tile)
     assert numbers is not None
-    return replace(numbers, output=output.numpy())
+    return in_numpy(numbers)
 
 
 def needs_of(n: int, m: int, top: int = 3, *, longest: int = 3) -> OneWalk:
@@ -68,7 +78,8 @@ def needs_of(n: int, m: int, top: int = 3, *, longest: int = 3) -> OneWalk:
 def test_every_form_of_mask(name: str) -> None:
     q, k, v = arrays(2, 1, N, M, 8, 12)
     rule, needs = Rule(0.4, mask=masks(N, M)[name]), needs_of(N, M)
-    agree(walked(q, k, v, rule, needs, KernelTile(16, 16)), q, k, v, rule, needs)
+    for picked in (needs, replace(needs, rows=(0, 3, 4, 17, N - 1), pool=Pool(2, 11))):
+        agree(walked(q, k, v, rule, picked, KernelTile(16, 16)), q, k, v, rule, picked)
 
 
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (40, 17)])
@@ -110,6 +121,11 @@ def test_softcaps_and_biases(name: str, softcap: float | None) -> None:
     np.testing.assert_allclose(numbers.entropy_nats, entropy, rtol=2e-5, atol=2e-5)
     largest = np.maximum.reduceat(np.maximum.reduceat(weights, [0, 8, 16], axis=1), [0, 11, 22, 33], axis=2)
     np.testing.assert_allclose(numbers.pooled, largest, rtol=2e-5, atol=2e-5)
+    some = walked(q, k, v, rule, OneWalk(moments=True, key_sets=(keys,), rows=(2, 20)), KernelTile(16, 16))
+    for of_some, of_all in ((some.maximum, numbers.maximum), (some.distance, numbers.distance)):
+        np.testing.assert_allclose(of_some, np.asarray(of_all)[:, [2, 20]], rtol=2e-5, atol=2e-5)
+    np.testing.assert_allclose(some.key_sums, cells[:, [2, 20]], rtol=2e-5, atol=2e-5)
+    np.testing.assert_allclose(some.output, exact.output.numpy(), rtol=2e-5, atol=2e-5)
 
 
 def test_equal_weights_rank_by_key_and_a_row_names_all_its_keys() -> None:
@@ -120,15 +136,16 @@ def test_equal_weights_rank_by_key_and_a_row_names_all_its_keys() -> None:
     assert np.isneginf(numbers.top_scores[0, 0]).tolist() == [False, True, True]
 
 
-def test_half_precision_is_multiplied_as_it_is_and_summed_in_float32() -> None:
-    q, k, v = (torch.tensor(x).half() for x in arrays(2, 2, 33, 33, 16, 16))
-    output = torch.empty(2, 33, 16, dtype=torch.float16)
+@pytest.mark.parametrize("dtype", HALF)
+def test_half_precision_is_multiplied_as_it_is_and_summed_in_float32(dtype: torch.dtype) -> None:
+    q, k, v = (on_device(x).to(dtype) for x in arrays(2, 2, 33, 33, 16, 16))
+    output = torch.empty(2, 33, 16, dtype=dtype, device=DEVICE)
     numbers = row_stats(q, k, v, Rule(0.25, mask=Causal()), OneWalk(moments=True), output, tile=KernelTile(16, 16))
-    exact = dense.attend(*(x.double() for x in (q, k, v)), Rule(0.25, mask=Causal()))
-    weights = exact.weights.numpy()
-    np.testing.assert_allclose(output.float().numpy(), exact.output.numpy(), rtol=2e-3, atol=2e-3)
+    exact = dense.attend(*(x.double().cpu() for x in (q, k, v)), Rule(0.25, mask=Causal()))
+    weights, close = exact.weights.numpy(), 4 * torch.finfo(dtype).eps
+    np.testing.assert_allclose(output.float().cpu().numpy(), exact.output.numpy(), rtol=close, atol=close)
     entropy = -(weights * np.log(weights, out=np.zeros_like(weights), where=weights > 0)).sum(axis=-1)
-    np.testing.assert_allclose(numbers.entropy_nats, entropy, rtol=2e-5, atol=2e-5)
+    np.testing.assert_allclose(in_numpy(numbers).entropy_nats, entropy, rtol=2e-5, atol=2e-5)
 
 
 def test_scores_of_any_size_and_what_is_not_finite() -> None:
@@ -141,29 +158,29 @@ def test_scores_of_any_size_and_what_is_not_finite() -> None:
     numbers = walked(q, k, v, rule, OneWalk(moments=True), KernelTile(16, 16))
     assert np.isnan(numbers.output).any(axis=-1)[0].nonzero()[0].tolist() == [7]
     v[0, 17, 0] = np.inf  # a masked value must not matter, and times a weight of 0 it would
-    tensors = [torch.tensor(x) for x in (q, k, v)]
-    assert row_stats(*tensors, rule, OneWalk(), torch.empty(1, 18, 4)) is None
+    tensors = [on_device(x) for x in (q, k, v)]
+    assert row_stats(*tensors, rule, OneWalk(), torch.empty(1, 18, 4, device=DEVICE)) is None
 
 
 def test_it_takes_arrays_with_gaps_and_writes_where_a_model_reads() -> None:
-    q, k, v = (torch.tensor(RANDOM.normal(size=(20, 2, 8)), dtype=torch.float32).transpose(0, 1) for _ in "qkv")
-    there = torch.zeros(20, 2, 8)
+    q, k, v = (on_device(RANDOM.normal(size=(20, 2, 8)).astype(np.float32)).transpose(0, 1) for _ in "qkv")
+    there = torch.zeros(20, 2, 8, device=DEVICE)
     row_stats(q, k, v, Rule(0.3, mask=Causal()), OneWalk(), there.transpose(0, 1), tile=KernelTile(16, 16))
     expected = torch.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=True, scale=0.3)
     torch.testing.assert_close(there.transpose(0, 1), expected[0], rtol=1e-5, atol=1e-5)
 
 
 def test_reducers_read_the_same_from_it_as_from_bands(monkeypatch: pytest.MonkeyPatch) -> None:
-    q, k, v = (torch.tensor(x).half() for x in arrays(2, 1, 20, 20, 16, 16))
+    q, k, v = (on_device(x).half() for x in arrays(2, 1, 20, 20, 16, 16))
     tokens = tuple(Token(j, f"t{j % 7}", j % 7) for j in range(20))
     place = Place(0, "layer", (0, 1), (0, 0))
 
     def read(*reducers: Reducer) -> list[np.ndarray]:
-        output = Output(torch.empty(2, 20, 16, dtype=torch.float16))
+        output = Output(torch.empty(2, 20, 16, dtype=torch.float16, device=DEVICE))
         call = AttentionCall(q, k, v, Rule(0.25, mask=Causal()), place, tokens, tokens, output)
         parts = reduce(call, *reducers).parts
         assert output.complete
-        return [*(x for part in parts for x in part.arrays().values()), output.array.float().numpy()]
+        return [*(x for part in parts for x in part.arrays().values()), output.array.float().cpu().numpy()]
 
     def summary() -> list[np.ndarray]:
         return read(HeadStatistics(), ReceivedShares()) + read(HeadKindsReducer(KindTexts([tokens])))

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from attn_cli.arrays import to_numpy, to_numpy_together
 from attn_cli.call import Call
 from attn_cli.fields import COUNT, SHARE, STREAM, Field
 from attn_cli.fields import Rows as FieldRows
@@ -106,10 +107,12 @@ class HeadMeans:
 
     def means(self, of_rows: HeadRows) -> dict[str, np.ndarray]:
         """Every statistic by its name `[h, texts]`, NaN for texts without it."""
+        known = [statistic for statistic, unknown in self.unknown.items() if not unknown.all()]
+        finished = dict(zip(known, to_numpy_together([each.finish(of_rows) for each in known]), strict=True))
         nothing = np.full(of_rows.live_rows.shape, np.nan)
         return {
-            statistic.name: nothing if unknown.all() else np.where(unknown, np.nan, statistic.finish(of_rows))
-            for statistic, unknown in self.unknown.items()
+            each.name: np.where(unknown, np.nan, finished[each]) if each in finished else nothing
+            for each, unknown in self.unknown.items()
         }
 
     def taken(self, stats: RowStats, rows: Rows = None, *, rescale: bool) -> list[Heads]:
@@ -119,8 +122,8 @@ class HeadMeans:
         rescale  weights are divided by their sum over the keys that are not hidden
         """
         of_rows = HeadRows(stats, self.texts, self.keys, rows, rescale)
-        live, columns = of_rows.live_rows, self.means(of_rows)  # [h, texts]
-        rest = of_rows.rest if rescale or self.texts.any.hides else None
+        live, columns = to_numpy(of_rows.live_rows), self.means(of_rows)  # [h, texts]
+        rest = to_numpy(of_rows.rest) if rescale or self.texts.any.hides else None
         masked = (self.texts.counts if rows is None else len(rows)) - live
         return [
             Heads(
@@ -139,6 +142,8 @@ class HeadStatistics:
     rescale  whether weights are taken as shares of what is left of their row without hidden keys and a learned sink;
              rows then count by what is left of them, sum over sum
     """
+
+    reads_tensors: ClassVar[bool] = True
 
     def __init__(self, rows: Sequence[int] | None = None, *, rescale: bool = False) -> None:
         self.rows, self.rescale = None if rows is None else tuple(rows), rescale

@@ -4,9 +4,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import ModuleType
 
 import numpy as np
 
+from attn_cli.arrays import Array, as_float64, moved_to, namespace
 from attn_cli.fields import NUMBER, Field
 from attn_cli.kernel.definition.softmax import renormalised
 from attn_cli.kernel.stats.wanted import RowStats
@@ -18,6 +20,8 @@ from attn_cli.summaries.reducers.heads.keys import Cell
 @dataclass(frozen=True, eq=False)
 class HeadRows:
     """The rows of a call, or of the texts of a batch one after the other, with their statistics in float64.
+
+    All arrays are of the library of `stats`, on their device; of several texts they are NumPy's.
 
     stats     of all rows, or more than `rows` of them
     keys      the key of every row `[n, 1]` for each cell that some statistic is the mean of
@@ -31,82 +35,92 @@ class HeadRows:
     rows: tuple[int, ...] | None = None
     rescaled: bool = False
 
-    def on(self, cell: Cell) -> np.ndarray:
+    def on(self, cell: Cell) -> Array:
         """The weight of every row on its key `[h, n]`."""
-        return self.stats.of_rows(self.stats.on_keys(self.keys[cell]), self.rows).astype(np.float64)
+        return as_float64(self.stats.of_rows(self.stats.on_keys(self.keys[cell]), self.rows))
 
-    def has(self, cell: Cell) -> np.ndarray:
+    def has(self, cell: Cell) -> Array:
         """The rows that have such a key, booleans `[n]`."""
         found = self.keys[cell][:, 0] >= 0
-        return found if self.rows is None else found[list(self.rows)]
+        return moved_to(self.live, found if self.rows is None else found[list(self.rows)])
 
-    def _moment(self, name: str) -> np.ndarray:
-        return self.stats.of_rows(getattr(self.stats, name), self.rows).astype(np.float64)
+    def _moment(self, name: str) -> Array:
+        return as_float64(self.stats.of_rows(getattr(self.stats, name), self.rows))
 
     @cached_property
-    def live(self) -> np.ndarray:
+    def xp(self) -> ModuleType:
+        """The array API's functions for these arrays."""
+        return namespace(self.live)
+
+    @cached_property
+    def live(self) -> Array:
         """The rows that may attend to any key, booleans `[h, n]`."""
         return (self._moment("masked") == 0) | (self.hidden > 0)
 
     @cached_property
-    def live_rows(self) -> np.ndarray:
+    def live_rows(self) -> Array:
         """The number of rows that may attend to any key, by head and text `[h, texts]`."""
         return self.total(self.live)
 
     @cached_property
-    def weight_sum(self) -> np.ndarray:
+    def weight_sum(self) -> Array:
         """The sum of the weights on keys `[h, n]`: less than 1 by what is hidden and what a learned sink takes."""
-        return self._moment("weight_sum") if self.texts.any.is_partial else self.live.astype(np.float64)
+        return self._moment("weight_sum") if self.texts.any.is_partial else as_float64(self.live)
 
     @cached_property
-    def entropy_nats(self) -> np.ndarray:
+    def entropy_nats(self) -> Array:
         """The sum of -weight log weight of every row `[h, n]`."""
         return self._moment("entropy_nats")
 
     @cached_property
-    def distance(self) -> np.ndarray:
+    def distance(self) -> Array:
         """The sum of weight |i - j| of every row `[h, n]`."""
         return self._moment("distance")
 
     @cached_property
-    def hidden(self) -> np.ndarray:
+    def hidden(self) -> Array:
         """The weight of every row on hidden keys, `[h, n]`."""
-        return np.zeros_like(self._moment("masked")) if self.stats.hidden is None else self._moment("hidden")
+        if self.stats.hidden is None:
+            masked = self._moment("masked")
+            return namespace(masked).zeros_like(masked)
+        return self._moment("hidden")
 
     @cached_property
-    def sink(self) -> np.ndarray:
+    def sink(self) -> Array:
         """The weight of every row on the learned sink, `[h, n]`; 0 where rows are rescaled."""
         if not self.texts.any.has_sink or self.rescaled:
-            return np.zeros_like(self.weight_sum)
-        return np.where(self.live, 1 - self.weight_sum - self.hidden, 0.0)
+            return self.xp.zeros_like(self.weight_sum)
+        return self.xp.where(self.live, 1 - self.weight_sum - self.hidden, 0.0)
 
     @cached_property
-    def maximum(self) -> np.ndarray:
+    def maximum(self) -> Array:
         """The largest score of every row `[h, n]`, -inf in rows that may attend to nothing."""
-        return np.where(self.live, self._moment("maximum"), -np.inf)
+        return self.xp.where(self.live, self._moment("maximum"), -np.inf)
 
     @cached_property
-    def peak(self) -> np.ndarray:
+    def peak(self) -> Array:
         """The largest weight of every row `[h, n]`, of what is left of it where rows are rescaled."""
-        exponents = np.full(self.live.shape, -np.inf)
-        np.subtract(self._moment("maximum"), self._moment("logsumexp"), out=exponents, where=self.live)
-        peak = np.exp(exponents)
+        with np.errstate(invalid="ignore"):  # rows without a key
+            exponents = self._moment("maximum") - self._moment("logsumexp")
+        peak = self.xp.exp(self.xp.where(self.live, exponents, -np.inf))
         return renormalised(peak, self.weight_sum) if self.rescaled else peak
 
-    def largest(self, values: np.ndarray) -> np.ndarray:
+    def largest(self, values: Array) -> Array:
         """The largest of `values` `[h, n]` in each text, `[h, texts]`."""
         if len(self.texts.texts) == 1:
-            return values.max(axis=-1, keepdims=True, initial=-np.inf)
+            if not values.shape[-1]:
+                return np.full((len(values), 1), -np.inf)
+            return self.xp.max(values, axis=-1, keepdims=True)
         return np.maximum.reduceat(values, self.texts.starts, axis=-1)
 
-    def total(self, values: np.ndarray) -> np.ndarray:
+    def total(self, values: Array) -> Array:
         """The sum of `values` `[h, n]` over the rows of each text, `[h, texts]`."""
         if len(self.texts.texts) == 1:
-            return values.sum(axis=-1, keepdims=True)
+            return self.xp.sum(values, axis=-1, keepdims=True)
         values = values if values.dtype == np.float64 else values.astype(np.int64)
         return np.add.reduceat(values, self.texts.starts, axis=-1)
 
-    def mean(self, values: np.ndarray) -> np.ndarray:
+    def mean(self, values: Array) -> Array:
         """The mean `[h, texts]` of `values` `[h, n]`, 0 in masked rows, over the rows that may attend to anything.
 
         Rescaled, the sum of values over the sum of weights: a mean of ratios would be ruled by the rows of which next
@@ -114,12 +128,17 @@ class HeadRows:
         """
         if self.rescaled:
             return renormalised(self.total(values), self.total(self.weight_sum))
-        return self.total(values) / np.maximum(self.live_rows, 1)
+        return self.total(values) / self.counted_rows
 
     @property
-    def rest(self) -> np.ndarray:
+    def counted_rows(self) -> Array:
+        """The divisor of a mean over rows `[h, texts]`: the rows that may attend to any key, at least 1."""
+        return self.live_rows + (self.live_rows == 0)
+
+    @property
+    def rest(self) -> Array:
         """The mean weight of a row on keys that are not hidden, `[h, texts]`."""
-        return self.total(self.weight_sum) / np.maximum(self.live_rows, 1)
+        return self.total(self.weight_sum) / self.counted_rows
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -160,7 +179,7 @@ class Statistic(ABC):
         return None
 
     @abstractmethod
-    def finish(self, rows: HeadRows) -> np.ndarray:
+    def finish(self, rows: HeadRows) -> Array:
         """The statistic `[h, texts]` of rows that have its `moments`, and the key of its `cell`."""
 
     def says_nothing(self, values: np.ndarray) -> bool:
@@ -187,6 +206,6 @@ class CellWeight(Statistic):
         """True if the call has the cell."""
         return self.cell.exists(alignment)
 
-    def finish(self, rows: HeadRows) -> np.ndarray:
+    def finish(self, rows: HeadRows) -> Array:
         """The mean weight on the cell's key over the rows of each text `[h, texts]`."""
         return rows.mean(rows.on(self.cell))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from attn_cli.arrays import Array, namespace
 from attn_cli.prompt import Token
 from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.reducers.heads.alignment import Alignment
@@ -26,19 +27,19 @@ class Entropy(Statistic):
 
     moments: tuple[str, ...] = ("entropy_nats",)
 
-    def finish(self, rows: HeadRows) -> np.ndarray:
+    def finish(self, rows: HeadRows) -> Array:
         """The mean of the rows' entropies, in bits."""
         total = rows.weight_sum
         # of shares w / total, times total: the mean weighs rows by what is left of them
         more = _times_log(total) if rows.rescaled else -_times_log(rows.sink) - _times_log(rows.hidden)
         # Two large numbers were subtracted: a row on one key may come out a rounding error below 0.
-        bits = np.maximum(rows.entropy_nats + more, 0.0) * _BITS_PER_NAT
-        return rows.mean(np.where(rows.live, bits, 0.0))
+        nats = rows.entropy_nats + more
+        return rows.mean(rows.xp.where(rows.live & ~(nats < 0), nats * _BITS_PER_NAT, 0.0))
 
 
-def _times_log(values: np.ndarray) -> np.ndarray:
+def _times_log(values: Array) -> Array:
     """x log x, 0 for 0."""
-    return values * np.log(values, out=np.zeros_like(values), where=values > 0)
+    return values * namespace(values).log(values + (values <= 0))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -51,7 +52,7 @@ class Distance(Statistic):
         """Not in cross-attention."""
         return alignment.same_tokens
 
-    def finish(self, rows: HeadRows) -> np.ndarray:
+    def finish(self, rows: HeadRows) -> Array:
         """The mean of the rows' distances."""
         return rows.mean(rows.distance)
 
@@ -66,11 +67,11 @@ class InductionWeight(CellWeight):
         """The rows whose token stands earlier in the text, too."""
         return np.flatnonzero(self.cell.keys_of(keys)[len(keys) - n :] >= 0)
 
-    def finish(self, rows: HeadRows) -> np.ndarray:
+    def finish(self, rows: HeadRows) -> Array:
         """The mean of the cells over the rows that have one."""
         repeated = rows.total(rows.live & rows.has(self.cell))
         total = rows.total(rows.on(self.cell))
-        return np.divide(total, repeated, out=np.full(total.shape, np.nan), where=repeated > 0)
+        return rows.xp.where(repeated > 0, total / (repeated + (repeated == 0)), np.nan)
 
 
 def followers(tokens: Sequence[Token]) -> np.ndarray:
@@ -95,7 +96,7 @@ def followers(tokens: Sequence[Token]) -> np.ndarray:
 class SinkWeight(Statistic):
     """The weight on a learned sink: 1 minus the sum of a row's weights."""
 
-    def finish(self, rows: HeadRows) -> np.ndarray:
+    def finish(self, rows: HeadRows) -> Array:
         """The mean of the sink's weights."""
         return rows.mean(rows.sink)
 
@@ -104,10 +105,10 @@ class SinkWeight(Statistic):
 class NextWeight(CellWeight):
     """The mean weight of queries on the next token; NaN if it is 0 for all queries and heads, as in causal models."""
 
-    def finish(self, rows: HeadRows) -> np.ndarray:
+    def finish(self, rows: HeadRows) -> Array:
         """The mean weight on the next token over the rows of each text `[h, texts]`; NaN if it is 0 in all heads."""
         cells = rows.on(self.cell)
-        return np.where(rows.total(cells != 0).any(axis=0), rows.mean(cells), np.nan)
+        return rows.xp.where(rows.xp.any(rows.total(cells != 0), axis=0), rows.mean(cells), np.nan)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -120,10 +121,10 @@ class MaxScore(Statistic):
         """Not of weights alone, nor with keys hidden, of which the largest is not told apart."""
         return alignment.shows_scores and not alignment.hides
 
-    def finish(self, rows: HeadRows) -> np.ndarray:
+    def finish(self, rows: HeadRows) -> Array:
         """The largest score; NaN where no row may attend to anything."""
         largest = rows.largest(rows.maximum)
-        return np.where(rows.live_rows > 0, largest, np.nan)
+        return rows.xp.where(rows.live_rows > 0, largest, np.nan)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -136,9 +137,9 @@ class Ruled(Statistic):
         """Not with keys hidden, of which the largest is not told apart."""
         return not alignment.hides
 
-    def finish(self, rows: HeadRows) -> np.ndarray:
+    def finish(self, rows: HeadRows) -> Array:
         """The share among the rows that may attend to anything."""
-        return rows.total(rows.peak >= RULES) / np.maximum(rows.live_rows, 1)
+        return rows.total(rows.peak >= RULES) / rows.counted_rows
 
     def says_nothing(self, values: np.ndarray) -> bool:
         """True if no key rules any row, as far as that is known."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from attn_cli.arrays import Array, as_float64, moved_to, namespace, to_numpy, to_numpy_together
 from attn_cli.kernel.stats.wanted import RankedKeys, TopK
 
 STRONGEST = TopK(3, scores=False)  # a row may have two sinks among them, as [CLS] and [SEP]
@@ -29,25 +30,26 @@ class Peaks:
     uniform: float
 
     @classmethod
-    def of(
-        cls, tops: RankedKeys, is_sink: np.ndarray, beyond: np.ndarray, counted: np.ndarray, seen: np.ndarray
-    ) -> "Peaks":
-        """Those past the keys that are sinks.
+    def of(cls, tops: RankedKeys, is_sink: np.ndarray, beyond: Array, counted: np.ndarray, seen: np.ndarray) -> "Peaks":
+        """Those past the keys that are sinks; `tops` and `beyond` are NumPy's, or tensors.
 
         is_sink  whether each key is a sink of each head `[h, m]`
         beyond   what each row gives to anything but expected sinks `[h, n]`
         counted  rows that have a choice `[n]`
         seen     how many keys each row sees `[n]`
         """
-        sunk = np.take_along_axis(is_sink[:, None], np.maximum(tops.keys, 0).astype(np.int64), axis=2)  # [h, n, k]
-        passes = (tops.keys >= 0) & ~sunk
-        first, found = passes.argmax(axis=2)[..., None], passes.any(axis=2)
-        keys, weights = (np.take_along_axis(x, first, axis=2)[..., 0] for x in (tops.keys, tops.weights))
-        weights = np.where(found, weights, 0)
-        sums, total = (x[:, counted].sum(axis=1, dtype=np.float64) for x in (weights, beyond))
+        where = namespace(beyond).where
+        sunk, heads = (moved_to(beyond, x) for x in (is_sink, np.arange(len(is_sink))[:, None]))
+        keys, weights = tops.keys[..., 0] * 0 - 1, tops.weights[..., 0] * 0  # [h, n]
+        for rank in reversed(range(tops.keys.shape[2])):
+            key = tops.keys[..., rank]
+            passes = (key >= 0) & ~sunk[heads, key * (key >= 0)]
+            keys, weights = where(passes, key, keys), where(passes, tops.weights[..., rank], weights)
+        factors = moved_to(beyond, counted.astype(np.float64))
+        sums, total = to_numpy_together([as_float64(x) @ factors for x in (weights, beyond)])
         share = np.divide(sums, total, out=np.zeros_like(total), where=total > 0)
         uniform = float((1 / seen[counted]).mean()) if counted.any() else 1.0
-        return cls(np.where(found, keys, -1).astype(np.int32), weights.astype(np.float32), counted,
+        return cls(to_numpy(keys).astype(np.int32), to_numpy(weights).astype(np.float32), counted,
                    sums / max(1, int(counted.sum())), share, uniform)  # fmt: skip
 
     @property

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from attn_cli.arrays import namespace, to_numpy
+from attn_cli.arrays import Array, as_float64, namespace, to_numpy, to_numpy_together
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call
 from attn_cli.fields import NUMBER, POSITIVE, Field
@@ -153,6 +153,8 @@ class KindTexts:
 class HeadKindsReducer:
     """Collects `HeadKinds` of one call after the other; `texts` are what the calls are about."""
 
+    reads_tensors: ClassVar[bool] = True
+
     def __init__(self, texts: KindTexts) -> None:
         self.texts = texts
 
@@ -178,16 +180,16 @@ class HeadKindsReducer:
         if _knows_mask(call):
             factors = self._factors(call, None)
             few = ColumnSums(factors.sink_rows.few_rows)
-            received_few = stats.column_sums[few]
+            received_few = to_numpy(stats.column_sums[few])
         else:
             assert stats.seen is not None
             factors = self._factors(call, Intervals(*stats.seen))
             few = ColumnSums(factors.sink_rows.few_rows)
             received_few = call.row_stats(Wanted(column_sums=(few,))).column_sums[few]
-        reception = factors.sink_rows.reception(stats.column_sums[ColumnSums()], received_few)
+        reception = factors.sink_rows.reception(to_numpy(stats.column_sums[ColumnSums()]), received_few)
         targets, by_share = self.texts.targets(call), self.texts.by_share
         is_sink = reception.is_sink | np.isin(np.arange(call.m), targets.sinks)
-        beyond = stats.along(targets.marks[1]).astype(np.float64)
+        beyond = as_float64(stats.along(targets.marks[1]))
         return HeadKinds(
             (_added_up(stats, targets, factors, _first_is_sink(call), by_share=by_share),),
             tuple(np.flatnonzero(of_head) for of_head in reception.is_sink),
@@ -204,48 +206,72 @@ def _added_up(
     stats: RowStats, targets: Targets, factors: RowFactors, is_sink: np.ndarray, *, by_share: bool
 ) -> KindSums:
     """The sums over rows of what was noted of each."""
-    lists, marks = ([of(x).astype(np.float64) for x in some] for of, some in (
+    lists, marks = ([as_float64(of(x)) for x in some] for of, some in (
         (stats.on_keys, targets.all_lists), (stats.along, targets.marks)
     ))  # fmt: skip
-    mass, entropy = (np.asarray(x, dtype=np.float64) for x in (stats.weight_sum, stats.entropy_nats))
-    h, count = mass.shape[0], len(KINDS)
-    weight, rest, control, control_total = (np.zeros((count, h)) for _ in range(4))
-    control_rows, row_support = np.zeros(count), np.full((count, h), np.nan)
-    rows = (factors.counted > 0).sum(axis=1)
+    mass, entropy = as_float64(stats.weight_sum), as_float64(stats.entropy_nats)
+    h, rows = mass.shape[0], (factors.counted > 0).sum(axis=1)
     least = enough(factors.baseline / np.maximum(rows, 1))
     beyond = marks[1]  # [h, n]: what a row gives to anything but sinks, as a sum: 1 less theirs would lose digits
     names = [("kind", kind) for kind in targets.lists]
     names += [("sinks", kind) for kind in targets.on_sinks] + [("control", kind) for kind in targets.controls]
     column = dict(zip(names, lists, strict=True))
+    factor, sums = factors.beside(mass), _SumsOfKinds(h)
     for number, kind in enumerate(KINDS):
+        counted, rest = factor.counted[number], factor.rest[number]
         if kind is UNIFORM:
-            weight[number] = entropy @ factors.counted[number]
+            sums.add("weight", number, entropy @ counted)
             continue
         if kind is not DELIMITER and kind not in targets.lists:
             continue
         of_rows = marks[0] if kind is DELIMITER else column["kind", kind]
         if kind is FIRST:
-            of_rows = of_rows + np.maximum(1 - mass, 0) * (mass > 0)  # the learned sink
-        weight[number] = of_rows @ factors.counted[number]
-        rest[number] = (of_rows - column.get(("sinks", kind), 0.0)) @ factors.rest[number]
+            of_rows = of_rows + (1 - mass) * ((mass > 0) & (mass < 1))  # the learned sink
+        sums.add("weight", number, of_rows @ counted)
+        sums.add("rest", number, (of_rows - column.get(("sinks", kind), 0.0)) @ rest)
         if is_held_by_rows(kind):
-            given = beyond * factors.rest[number] if by_share and kind.rank == PLACE else np.ones_like(mass)
-            row_support[number] = _share_of_rows(of_rows, given * factors.counted[number], least[number])
-        if kind in factors.controls:
-            drawn = (factors.controls[kind] > 0).astype(np.float64)
-            control[number] = column["control", kind] @ factors.controls[kind]
-            control_rows[number], control_total[number] = drawn.sum(), beyond @ drawn
+            given = counted * (beyond * rest) if by_share and kind.rank == PLACE else counted + 0 * mass
+            sums.add("row_support", number, _share_of_rows(of_rows, given, least[number]))
+        if kind in factor.controls:
+            sums.add("control", number, column["control", kind] @ factor.controls[kind])
+            sums.add("control_total", number, beyond @ as_float64(factor.controls[kind] > 0))
+    for number in range(len(KINDS)):
+        sums.add("rest_total", number, beyond @ factor.rest[number])
+    of_kinds = sums.in_numpy()
+    control_rows = np.zeros(len(KINDS))
+    for kind, drawn in factors.controls.items():
+        control_rows[KINDS.index(kind)] = (drawn > 0).sum()
     return KindSums(
-        rows, weight, factors.baseline, factors.rest.sum(axis=1), rest,
-        (factors.rest @ beyond.T), control_rows, control, control_total, row_support, is_sink,
+        rows, of_kinds["weight"], factors.baseline, factors.rest.sum(axis=1), of_kinds["rest"], of_kinds["rest_total"],
+        control_rows, of_kinds["control"], of_kinds["control_total"], of_kinds["row_support"], is_sink,
     )  # fmt: skip
 
 
-def _share_of_rows(of_rows: np.ndarray, given: np.ndarray, least: float) -> np.ndarray:
+class _SumsOfKinds:
+    """Sums over the rows of h heads, of some kinds, by the names of `KindSums`."""
+
+    def __init__(self, h: int) -> None:
+        self.h = h
+        self._sums: dict[tuple[str, int], Array] = {}
+
+    def add(self, name: str, kind: int, of_heads: Array) -> None:
+        """Note the sums `[h]` of one kind."""
+        self._sums[name, kind] = of_heads
+
+    def in_numpy(self) -> dict[str, np.ndarray]:
+        """All of them, `[K, h]` each: 0 where a kind has none, of `row_support` NaN."""
+        names = ("weight", "rest", "rest_total", "control", "control_total", "row_support")
+        every = {name: np.full((len(KINDS), self.h), np.nan if name == "row_support" else 0.0) for name in names}
+        for (name, kind), of_heads in zip(self._sums, to_numpy_together([*self._sums.values()]), strict=True):
+            every[name][kind] = of_heads
+        return every
+
+
+def _share_of_rows(of_rows: Array, given: Array, least: float) -> Array:
     """Of all that the rows give `[h, n]`, the share of those whose targets get at least so much of it `[h]`."""
-    total = given.sum(axis=1)
-    high = np.where(of_rows >= least * given, given, 0.0).sum(axis=1)
-    return np.divide(high, total, out=np.full(len(total), np.nan), where=total > 0)
+    where, total = namespace(given).where, given.sum(axis=1)
+    high = where(of_rows >= least * given, given, 0.0).sum(axis=1)
+    return where(total > 0, high / (total + (total == 0)), np.nan)
 
 
 def _knows_mask(call: Call) -> bool:

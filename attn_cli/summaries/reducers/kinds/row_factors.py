@@ -4,11 +4,12 @@ All that is asked of a head is a sum over rows of sums over lists, so one produc
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
+from attn_cli.arrays import Array, moved_to
 from attn_cli.summaries.reducers.kinds.counted_rows import (
     control_factors,
     counted_rows,
@@ -30,13 +31,25 @@ class RowFactors:
     uniform     targets seen / keys seen `[K, n]`; NaN for kinds without targets
     controls    for induction and duplicate targets seen / keys of the control seen `[n]`, 0 where it has none
     sight       what the rows see
+    copies      by device
     """
 
-    counted: np.ndarray
-    rest: np.ndarray
+    counted: Array
+    rest: Array
     uniform: np.ndarray
-    controls: Mapping[Kind, np.ndarray]
+    controls: Mapping[Kind, Array]
     sight: Sight
+    copies: dict[str, "RowFactors"] = field(default_factory=dict)
+
+    def beside(self, like: Array) -> "RowFactors":
+        """The same where `like` is: itself for NumPy's, else with counted, rest and controls copied to its device."""
+        if isinstance(like, np.ndarray):
+            return self
+        if str(like.device) not in self.copies:
+            counted, rest = (moved_to(like, x) for x in (self.counted, self.rest))
+            controls = {kind: moved_to(like, x) for kind, x in self.controls.items()}
+            self.copies[str(like.device)] = replace(self, counted=counted, rest=rest, controls=controls)
+        return self.copies[str(like.device)]
 
     @cached_property
     def baseline(self) -> np.ndarray:
