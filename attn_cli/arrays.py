@@ -80,9 +80,14 @@ def as_float64(x: Array) -> Array:
     return x.double() if is_torch(x) else x.astype(np.float64)
 
 
-def moved_to(like: Array, x: np.ndarray) -> Array:
-    """`x` as an array of the library and device of `like`, its type as it is."""
-    return x if isinstance(like, np.ndarray) else namespace(like).asarray(x, device=like.device)
+def moved_to(like: Array, x: Array) -> Array:
+    """`x` as an array of the library and device of `like`, its type as it is; nothing waits for a GPU."""
+    if isinstance(like, np.ndarray):
+        return x
+    moved = namespace(like).asarray(x)
+    if like.device.type == "cuda" and moved.device.type == "cpu":
+        moved = moved.pin_memory()  # from other memory a copy waits for all that the GPU has begun
+    return moved.to(like.device, non_blocking=True)
 
 
 def to_numpy_together(arrays: Sequence[Array]) -> list[np.ndarray]:

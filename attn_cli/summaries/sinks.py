@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from attn_cli.arrays import Array, as_float64, moved_to, namespace
 from attn_cli.call import Call
 from attn_cli.prompt import Token
 from attn_cli.summaries.calls.memo import memoised
@@ -47,11 +48,13 @@ class Reception(NamedTuple):
     mean     the mean weight of these rows on each key, over those that see it `[h, m]`; 0 where none does
     uniform  what it would be if they gave the same weight to all keys that they see `[m]`
     is_sink  whether the key is a sink of the head `[h, m]`
+
+    mean and is_sink are tensors where the sums were.
     """
 
-    mean: np.ndarray
+    mean: Array
     uniform: np.ndarray
-    is_sink: np.ndarray
+    is_sink: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +83,7 @@ class SinkRows:
         """The rows that are left out, ascending."""
         return tuple(np.flatnonzero(self.few).tolist())
 
-    def reception(self, received: np.ndarray, received_few: np.ndarray) -> Reception:
+    def reception(self, received: Array, received_few: Array) -> Reception:
         """The mean weight on keys, and the sinks: keys over 0.3, and over 3 times their value under uniform attention.
 
         A key that fewer than 8 of the rows see can't be told to be a sink, where others are seen by more: the last
@@ -90,11 +93,12 @@ class SinkRows:
         received_few  those of the rows that are left out `[h, m]`
         """
         rows = np.maximum(self.seen_by, 1.0)
-        sums = received.astype(np.float64)
-        mean = np.where(self.seen_by > 0, (sums - received_few) / rows, 0.0)
         uniform = self.uniform / rows
         judged = self.seen_by >= min(FEW_ROWS, self.seen_by.max(initial=0))
-        return Reception(mean, uniform, (mean > MOST_OF_A_KEY) & (mean > TIMES_UNIFORM * uniform) & judged)
+        least = np.where(judged, np.maximum(MOST_OF_A_KEY, TIMES_UNIFORM * uniform), np.inf)
+        rows, seen, least = (moved_to(received, x) for x in (rows, self.seen_by > 0, least))
+        mean = namespace(received).where(seen, (as_float64(received) - received_few) / rows, 0.0)
+        return Reception(mean, uniform, mean > least)
 
 
 def are_sinks_of_text(of_heads: np.ndarray, heads: int) -> np.ndarray:

@@ -32,6 +32,7 @@ def softmax(scores: Array, sink: Array | None = None) -> Array:
 def unnormalised(scores: Array) -> Array:
     """The scores themselves as weights, 0 where masked: values mixed by dot products that nothing normalised.
 
+    >>> import numpy as np
     >>> unnormalised(np.array([[[2.0, -np.inf, 0.5]]])).tolist()
     [[[2.0, 0.0, 0.5]]]
     """

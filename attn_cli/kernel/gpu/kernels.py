@@ -78,14 +78,16 @@ def _bounds(first, last, i, n):
 def forward(
     q, q_head, q_row, k, k_head, k_row, first, last, picked, share, n, m, d,
     scale, softcap, slopes, slope_offset, bias, bias_head, bias_row, bias_key,
-    v, v_head, v_row, e, sink, offset, output, output_head, output_row, numbers, number_field,
+    v, v_head, v_row, e, finite, sink, offset, output, output_head, output_row, numbers, number_field,
     ROWS: tl.constexpr, KEYS: tl.constexpr, D: tl.constexpr, E: tl.constexpr, CAPPED: tl.constexpr,
     SLOPED: tl.constexpr, BIASED: tl.constexpr, SINK: tl.constexpr, OUTPUT: tl.constexpr, MOMENTS: tl.constexpr,
-    PRECISION: tl.constexpr,
+    REPAIRS: tl.constexpr, PRECISION: tl.constexpr, OF_VALUES: tl.constexpr,
 ):  # fmt: skip
     """One block of rows of one head: its output `[h, n, e]` and five numbers of each row `[5, h, n]`.
 
-    The numbers are maximum, logsumexp, weight sum, entropy and distance, as in `RowStats`.
+    The numbers are maximum, logsumexp, weight sum, entropy and distance, as in `RowStats`. A value that isn't finite
+    spoils all rows of its tile, 0 times it being NaN. With REPAIRS only rows that may attend to it show it, and nothing
+    is done if all values are `finite`.
     """
     block, head = tl.num_programs(0) - 1 - tl.program_id(0), tl.program_id(1)  # the longest rows of a causal mask first
     key_head = head // share
@@ -99,6 +101,14 @@ def forward(
     open_end = tl.min(tl.where(i < n, high, 2**30), axis=0) // KEYS * KEYS
     row_numbers, queries = _queries(q, q_head, q_row, head, picked, i, n, d, D)
     places = (row_numbers + offset).to(tl.float32)
+    inside = i < n
+    if REPAIRS:
+        is_needed = tl.load(finite) == 0
+        inside = i < tl.where(is_needed, n, 0)
+        end = tl.where(is_needed, end, begin)
+        above = tl.zeros((ROWS, E), tl.float32)  # how many infinities a row may attend to
+        below = tl.zeros((ROWS, E), tl.float32)
+        undefined = tl.zeros((ROWS, E), tl.float32)
     largest = tl.full((ROWS,), MASKED, tl.float32)
     total = tl.zeros((ROWS,), tl.float32)  # of e = exp2(score - largest)
     moment = tl.zeros((ROWS,), tl.float32)  # of e * (score - largest)
@@ -127,7 +137,14 @@ def forward(
         if OUTPUT:
             block_values = _rows(v, v_head, v_row, key_head, j, m, e, E)
             values = values * shrink[:, None]
-            values += tl.dot(exponentials.to(block_values.dtype), block_values, input_precision=PRECISION)
+            if REPAIRS:
+                allowed = ((j[None, :] >= low[:, None]) & (j[None, :] < high[:, None])).to(tl.float16)
+                numbers_of = block_values.to(tl.float32)
+                above += tl.dot(allowed, (numbers_of == float("inf")).to(tl.float16))
+                below += tl.dot(allowed, (numbers_of == float("-inf")).to(tl.float16))
+                undefined += tl.dot(allowed, (numbers_of != numbers_of).to(tl.float16))
+                block_values = tl.where(tl.abs(numbers_of) < float("inf"), block_values, 0.0).to(block_values.dtype)
+            values += tl.dot(exponentials.to(block_values.dtype), block_values, input_precision=OF_VALUES)
         largest = larger
     whole = total
     if SINK:
@@ -141,7 +158,9 @@ def forward(
     else:
         larger = largest
     divisor = tl.where(whole == 0, 1.0, whole)
-    inside = i < n
+    if REPAIRS:
+        values = tl.where(above > 0, float("inf"), tl.where(below > 0, float("-inf"), values))
+        values = tl.where((undefined > 0) | ((above > 0) & (below > 0)), float("nan"), values)
     if OUTPUT:
         columns = tl.arange(0, E)
         cells = output + head.to(tl.int64) * output_head + i.to(tl.int64)[:, None] * output_row + columns[None, :]

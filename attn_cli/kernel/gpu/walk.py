@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attn_cli.arrays import Array, is_torch, namespace, zeros
+from attn_cli.arrays import Array, is_torch, moved_to, namespace, zeros
 from attn_cli.kernel.definition.bias import Alibi, GivenBias
 from attn_cli.kernel.definition.mask import Intervals, intervals
 from attn_cli.kernel.definition.rule import Rule
@@ -55,6 +55,14 @@ def can_walk(q: Array, k: Array, v: Array, rule: Rule) -> bool:
 
 
 @cache
+def _is_nvidia() -> bool:
+    """True if torch was built for GPUs of NVIDIA."""
+    import torch
+
+    return torch.version.cuda is not None
+
+
+@cache
 def is_built() -> bool:
     """True if Triton is installed, which comes with torch's builds for GPUs."""
     return find_spec("triton") is not None
@@ -73,20 +81,19 @@ def row_stats(
     """The requested statistics of a call that `suits`, tensors on its device; `output`, if not None, is filled.
 
     q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, output `[h, n, e]`; `tile` in place of the one chosen by d and type.
-    None for a mask whose rows are no intervals, and for values that are not finite, since masked ones must not matter.
+    None for a mask whose rows are no intervals. Nothing here waits for the device.
     """
     span = intervals(rule.mask, q.shape[1], k.shape[1])
     if span is None or wanted.top > MOST_TOP or wanted.mean_heads:
         return None
     every = _Walk(q.detach(), k.detach(), v.detach(), rule, span, tile or tile_of(q, v))
-    walk, finite = every.of_rows(wanted.rows), None
+    walk = every.of_rows(wanted.rows)
     if output is not None:
-        finite = v.isfinite().all()
         numbers = every.forward(output, moments=wanted.moments and walk is every)
     if output is None or walk is not every:
         numbers = walk.forward(None, moments=wanted.moments)
     logsumexp, edges = numbers[1], wanted.distance_edges
-    stats = WalkStats(
+    return WalkStats(
         output,
         **(dict(zip(NOTED_MOMENTS, numbers, strict=True)) if wanted.moments else {}),
         key_sums=walk.key_sums(wanted.key_sets, logsumexp) if wanted.key_sets else None,
@@ -96,7 +103,6 @@ def row_stats(
         **(walk.top(wanted.top, logsumexp) if wanted.top else {}),
         pooled=None if wanted.pool is None else walk.pooled(wanted.pool, logsumexp),
     )
-    return stats if finite is None or bool(finite) else None  # asked last: it waits for all that was begun
 
 
 def tile_of(q: Array, v: Array) -> KernelTile:
@@ -145,12 +151,21 @@ class _Walk:
         numbers = self._empty(len(NOTED_MOMENTS) if moments else 2, h, n)
         place = numbers[0] if output is None else output
         sink = self.q if self.rule.sink is None else self._moved(self.rule.sink).contiguous()
-        v, e = self.v, self.v.shape[2]
-        forward[(_blocks(n, self.tile.rows), h)](
-            *self._call, *_strided(v), e, sink, m - self.q.shape[1], *_strided(place), numbers, h * n,
-            E=_padded(e), SINK=self.rule.sink is not None, OUTPUT=output is not None, MOMENTS=moments, **self._shape(),
-        )  # fmt: skip
+        v, e, fills = self.v, self.v.shape[2], output is not None
+        finite = v.isfinite().all().to(namespace(v).int32) if fills else numbers
+        for repairs in (False, True) if fills else (False,):
+            forward[(_blocks(n, self.tile.rows), h)](
+                *self._call, *_strided(v), e, finite, sink, m - self.q.shape[1], *_strided(place), numbers, h * n,
+                E=_padded(e), SINK=self.rule.sink is not None, OUTPUT=fills, MOMENTS=moments and not repairs,
+                REPAIRS=repairs, OF_VALUES=self._precision_of_values, **self._shape(),
+            )  # fmt: skip
         return numbers
+
+    @property
+    def _precision_of_values(self) -> str:
+        """The precision of products with values: of float32 marks beside short queries about float32's, in three."""
+        is_marks = str(self.v.dtype) == "torch.float32" != str(self.q.dtype)
+        return "tf32x3" if is_marks and _is_nvidia() else "ieee"
 
     def received(self, logsumexp: Array) -> Array:
         """The column sums `[h, m]`."""
@@ -297,7 +312,7 @@ class _Walk:
 
     def _moved(self, x: Array) -> Array:
         """`x` as a tensor of its own type where q is."""
-        return namespace(self.q).asarray(x, device=self.q.device)
+        return moved_to(self.q, x)
 
 
 def _strided(x: Array) -> tuple[Array, int, int]:

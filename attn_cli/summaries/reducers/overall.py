@@ -9,6 +9,7 @@ import numpy as np
 from attn_cli.call import Call
 from attn_cli.fields import COUNT, SHARE, STREAM, Field, Rows
 from attn_cli.kernel.definition.softmax import renormalised
+from attn_cli.kernel.stats.topk import heaviest
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.summaries.call_fields import HEAD_OF_MEAN, KEY, KEY_TOKEN, LAYER, RESCALED_SHARE, SHARE_BY, SHARES
 from attn_cli.summaries.calls.read_shares import By
@@ -123,7 +124,7 @@ class OverallKeys:
         received = self.received.part(call, stats)
         measured = received.measured
         rest = measured.sum(axis=-1) if self.rescale else None
-        keys = np.argsort(-measured, axis=-1, kind="stable")[:, : self.count]
+        keys = heaviest(measured, min(self.count, call.m))[1]
         shares = np.take_along_axis(received.shares, keys, axis=-1)
         read = None if received.read is None else np.take_along_axis(received.read, keys, axis=-1)
         keys[np.take_along_axis(measured, keys, axis=-1) == 0] = -1

@@ -14,13 +14,13 @@ from attn_cli.kernel.gpu import kernels
 H100 = GPUTarget("cuda", 90, 32)
 NUMBERS = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 FLOATS = ("sink", "slopes", "bias", "numbers", "logsumexp", "received", "pooled", "weights")
-INTEGERS = ("first", "last", "picked", "begin_rows", "end_rows", "cell_keys")
+INTEGERS = ("first", "last", "picked", "finite", "begin_rows", "end_rows", "cell_keys")
 SWITCHES = ("CAPPED", "SLOPED", "BIASED")
 ALIGNED = ("q", "q_head", "q_row", "k", "k_head", "k_row", "v", "v_head", "v_row", "d", "e", "output", "output_row")
 MARKED = "forward with marks"
 OWN = {
-    "forward": {"E": 64, "SINK": False, "OUTPUT": True, "MOMENTS": True},
-    MARKED: {"E": 16, "SINK": False, "OUTPUT": True, "MOMENTS": False},
+    "forward": {"E": 64, "SINK": False, "OUTPUT": True, "MOMENTS": True, "REPAIRS": False, "OF_VALUES": "ieee"},
+    MARKED: {"E": 16, "SINK": False, "OUTPUT": True, "MOMENTS": False, "REPAIRS": True, "OF_VALUES": "tf32x3"},
     "column_sums": {},
     "blocks": {"SUMS": False},
     "cell_weights": {},

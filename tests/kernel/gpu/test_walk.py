@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 
+from attn_cli.arrays import to_numpy
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Output, Place
 from attn_cli.kernel.cpu import walk as cpu
@@ -50,7 +51,7 @@ def on_device(x: np.ndarray) -> torch.Tensor:
 
 
 def in_numpy(numbers: WalkStats) -> WalkStats:
-    return replace(numbers, **{name: x.cpu().numpy() for name, x in vars(numbers).items() if x is not None})
+    return replace(numbers, **{name: to_numpy(x) for name, x in vars(numbers).items() if x is not None})
 
 
 def walked(q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule, needs: OneWalk, tile: KernelTile) -> WalkStats:
@@ -157,9 +158,16 @@ def test_scores_of_any_size_and_what_is_not_finite() -> None:
     q[0, 7, 0] = np.nan
     numbers = walked(q, k, v, rule, OneWalk(moments=True), KernelTile(16, 16))
     assert np.isnan(numbers.output).any(axis=-1)[0].nonzero()[0].tolist() == [7]
-    v[0, 17, 0] = np.inf  # a masked value must not matter, and times a weight of 0 it would
-    tensors = [on_device(x) for x in (q, k, v)]
-    assert row_stats(*tensors, rule, OneWalk(), torch.empty(1, 18, 4, device=DEVICE)) is None
+    q[0, 7, 0] = 1.0
+    v[0, 16, 0], v[0, 17, 0], v[0, 3, 1] = np.inf, -np.inf, np.nan  # where masked they must not matter
+    output = np.asarray(walked(q, k, v, Rule(0.1, mask=Causal()), OneWalk(), KernelTile(16, 16)).output)[0]
+    assert np.isfinite(output[:16, 0]).all() and np.isfinite(output[:3, 1]).all() and np.isfinite(output[:, 2:]).all()
+    assert np.isposinf(output[16, 0]) and np.isnan(output[17, 0]) and np.isnan(output[3:, 1]).all()
+    exact = dense.attend(
+        *(x.astype(np.float64) for x in (q, k, np.nan_to_num(v, posinf=0, neginf=0))), Rule(0.1, mask=Causal())
+    )
+    np.testing.assert_allclose(output[:3], exact.output[0, :3], rtol=2e-5, atol=2e-5)
+    np.testing.assert_allclose(output[:, 2:], exact.output[0, :, 2:], rtol=2e-5, atol=2e-5)
 
 
 def test_it_takes_arrays_with_gaps_and_writes_where_a_model_reads() -> None:

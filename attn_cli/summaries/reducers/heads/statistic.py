@@ -130,7 +130,7 @@ class HeadRows:
             return renormalised(self.total(values), self.total(self.weight_sum))
         return self.total(values) / self.counted_rows
 
-    @property
+    @cached_property
     def counted_rows(self) -> Array:
         """The divisor of a mean over rows `[h, texts]`: the rows that may attend to any key, at least 1."""
         return self.live_rows + (self.live_rows == 0)

@@ -30,8 +30,8 @@ class Peaks:
     uniform: float
 
     @classmethod
-    def of(cls, tops: RankedKeys, is_sink: np.ndarray, beyond: Array, counted: np.ndarray, seen: np.ndarray) -> "Peaks":
-        """Those past the keys that are sinks; `tops` and `beyond` are NumPy's, or tensors.
+    def of(cls, tops: RankedKeys, is_sink: Array, beyond: Array, counted: np.ndarray, seen: np.ndarray) -> "Peaks":
+        """Those past the keys that are sinks; the first three are NumPy's, or tensors.
 
         is_sink  whether each key is a sink of each head `[h, m]`
         beyond   what each row gives to anything but expected sinks `[h, n]`
@@ -39,11 +39,11 @@ class Peaks:
         seen     how many keys each row sees `[n]`
         """
         where = namespace(beyond).where
-        sunk, heads = (moved_to(beyond, x) for x in (is_sink, np.arange(len(is_sink))[:, None]))
+        heads = moved_to(beyond, np.arange(len(is_sink))[:, None])
         keys, weights = tops.keys[..., 0] * 0 - 1, tops.weights[..., 0] * 0  # [h, n]
         for rank in reversed(range(tops.keys.shape[2])):
             key = tops.keys[..., rank]
-            passes = (key >= 0) & ~sunk[heads, key * (key >= 0)]
+            passes = (key >= 0) & ~is_sink[heads, key * (key >= 0)]
             keys, weights = where(passes, key, keys), where(passes, tops.weights[..., rank], weights)
         factors = moved_to(beyond, counted.astype(np.float64))
         sums, total = to_numpy_together([as_float64(x) @ factors for x in (weights, beyond)])

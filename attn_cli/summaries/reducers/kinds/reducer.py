@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from attn_cli.arrays import Array, as_float64, namespace, to_numpy, to_numpy_together
+from attn_cli.arrays import Array, as_float64, moved_to, namespace, to_numpy, to_numpy_together
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call
 from attn_cli.fields import NUMBER, POSITIVE, Field
@@ -180,20 +180,20 @@ class HeadKindsReducer:
         if _knows_mask(call):
             factors = self._factors(call, None)
             few = ColumnSums(factors.sink_rows.few_rows)
-            received_few = to_numpy(stats.column_sums[few])
+            received_few = stats.column_sums[few]
         else:
             assert stats.seen is not None
             factors = self._factors(call, Intervals(*stats.seen))
             few = ColumnSums(factors.sink_rows.few_rows)
             received_few = call.row_stats(Wanted(column_sums=(few,))).column_sums[few]
-        reception = factors.sink_rows.reception(to_numpy(stats.column_sums[ColumnSums()]), received_few)
+        reception = factors.sink_rows.reception(stats.column_sums[ColumnSums()], received_few)
         targets, by_share = self.texts.targets(call), self.texts.by_share
-        is_sink = reception.is_sink | np.isin(np.arange(call.m), targets.sinks)
+        is_sink = reception.is_sink | moved_to(reception.is_sink, np.isin(np.arange(call.m), targets.sinks))
         beyond = as_float64(stats.along(targets.marks[1]))
         return HeadKinds(
             (_added_up(stats, targets, factors, _first_is_sink(call), by_share=by_share),),
-            tuple(np.flatnonzero(of_head) for of_head in reception.is_sink),
-            reception.mean.mean(axis=0),
+            tuple(np.flatnonzero(of_head) for of_head in to_numpy(reception.is_sink)),
+            to_numpy(reception.mean.mean(axis=0)),
             _value_lengths(call),
             Peaks.of(stats.tops[STRONGEST], is_sink, beyond, factors.has_choice, factors.seen),
             targets,
