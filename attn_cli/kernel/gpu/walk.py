@@ -56,10 +56,10 @@ def can_walk(q: Array, k: Array, v: Array, rule: Rule) -> bool:
 
 @cache
 def _is_nvidia() -> bool:
-    """True if torch was built for GPUs of NVIDIA."""
-    import torch
+    """True if Triton compiles for a GPU of NVIDIA."""
+    from triton.runtime import driver
 
-    return torch.version.cuda is not None
+    return bool(driver.active.get_current_target().backend == "cuda")
 
 
 @cache
@@ -90,6 +90,8 @@ def row_stats(
     walk = every.of_rows(wanted.rows)
     if output is not None:
         numbers = every.forward(output, moments=wanted.moments and walk is every)
+    if wanted.rows == ():
+        return walk.of_nothing(output, wanted)
     if output is None or walk is not every:
         numbers = walk.forward(None, moments=wanted.moments)
     logsumexp, edges = numbers[1], wanted.distance_edges
@@ -148,7 +150,7 @@ class _Walk:
         from attn_cli.kernel.gpu.kernels import forward
 
         h, n, m = self.sizes
-        numbers = self._empty(len(NOTED_MOMENTS) if moments else 2, h, n)
+        numbers = self._zeros(len(NOTED_MOMENTS) if moments else 2, h, n)
         place = numbers[0] if output is None else output
         sink = self.q if self.rule.sink is None else self._moved(self.rule.sink).contiguous()
         v, e, fills = self.v, self.v.shape[2], output is not None
@@ -165,14 +167,14 @@ class _Walk:
     def _precision_of_values(self) -> str:
         """The precision of products with values: of float32 marks beside short queries about float32's, in three."""
         is_marks = str(self.v.dtype) == "torch.float32" != str(self.q.dtype)
-        return "tf32x3" if is_marks and _is_nvidia() else "ieee"
+        return "tf32x3" if is_marks and self.q.device.type == "cuda" and _is_nvidia() else "ieee"
 
     def received(self, logsumexp: Array) -> Array:
         """The column sums `[h, m]`."""
         from attn_cli.kernel.gpu.kernels import column_sums
 
         h, _, m = self.sizes
-        received = self._empty(h, m)
+        received = self._zeros(h, m)
         seeing = (self._moved(x) for x in self._rows_that_see(self.tile.keys))
         column_sums[(_blocks(m, self.tile.keys), h)](*self._call, logsumexp, *seeing, received, **self._shape())
         return received
@@ -183,6 +185,20 @@ class _Walk:
             return self
         picked = np.array(rows, dtype=np.int32)
         return replace(self, span=Intervals(self.span.first[picked], self.span.last[picked]), rows=picked)
+
+    def of_nothing(self, output: Array | None, wanted: OneWalk) -> WalkStats:
+        """The statistics of no row: sums of 0 for every key, and nothing else."""
+        (h, _, m), pool, edges = self.sizes, wanted.pool, wanted.distance_edges
+        of_rows = {"top_weights": wanted.top, "top_scores": wanted.top, "top_keys": wanted.top,
+                   "key_sums": len(wanted.key_sets), "vector_sums": len(wanted.vectors),
+                   "distance_sums": 0 if edges is None else len(edges) - 1}  # fmt: skip
+        return WalkStats(
+            output,
+            **(dict.fromkeys(NOTED_MOMENTS, self._zeros(h, 0)) if wanted.moments else {}),
+            **{name: self._zeros(h, 0, count) for name, count in of_rows.items() if count},
+            column_sums=self._zeros(h, m).double() if wanted.column_sums else None,
+            pooled=None if pool is None else self._zeros(h, 0, _blocks(m, pool.keys)),
+        )
 
     def _rows_that_see(self, keys: int) -> tuple[np.ndarray, np.ndarray]:
         """For every so many keys the first row of those that may see them, and the end of the last; to a tile."""
@@ -203,7 +219,7 @@ class _Walk:
 
         h, n, m = self.sizes
         row_blocks, key_blocks = _blocks(n, pool.rows), _blocks(m, pool.keys)
-        pooled = self._empty(h, row_blocks, key_blocks)
+        pooled = self._zeros(h, row_blocks, key_blocks)
         tile = KernelTile(min(self.tile.rows, _padded(pool.rows)), min(self.tile.keys, _padded(pool.keys)))
         blocks[(row_blocks * key_blocks, h)](
             *self._call, logsumexp, pooled, pool.rows, pool.keys, key_blocks, SUMS=pool.sums, **self._shape(tile)
@@ -215,7 +231,7 @@ class _Walk:
         from attn_cli.kernel.gpu.kernels import cell_weights
 
         (h, n, _), count = self.sizes, keys.shape[1]
-        weights = self._empty(h, n, count)
+        weights = self.q.new_empty((h, n, count), dtype=namespace(self.q).float32)
         chosen = self._moved(np.ascontiguousarray(keys, dtype=np.int32))
         shape = {name: value for name, value in self._shape().items() if name not in ("KEYS", "PRECISION")}
         cell_weights[(_blocks(n, self.tile.rows), h, count)](*self._call, logsumexp, chosen, weights, count, **shape)
@@ -224,17 +240,25 @@ class _Walk:
     def key_sums(self, key_sets: Sequence[np.ndarray], logsumexp: Array) -> Array:
         """The sums of the weights over each set of keys of all rows `[rows, c]`, -1 for none: `[h, n, key sets]`."""
         h, n, _ = self.sizes
-        sums = self._empty(h, n, len(key_sets))
-        for number, keys in enumerate(keys if self.rows is None else keys[self.rows] for keys in key_sets):
-            for start in range(0, keys.shape[1], _CELLS):
-                sums[..., number] += self.cells(keys[:, start : start + _CELLS], logsumexp).sum(-1)
+        keys = np.concatenate(key_sets, axis=1)
+        keys = keys if self.rows is None else keys[self.rows]
+        if keys.shape[1] == len(key_sets) <= _CELLS:
+            return self.cells(keys, logsumexp)
+        ends = np.cumsum([of_set.shape[1] for of_set in key_sets]).tolist()
+        sums = self._zeros(h, n, len(key_sets))
+        for start in range(0, keys.shape[1], _CELLS):
+            cells = self.cells(keys[:, start : start + _CELLS], logsumexp)
+            for number, (begin, end) in enumerate(pairwise([0, *ends])):
+                of_set = cells[..., max(begin - start, 0) : max(end - start, 0)]
+                if of_set.shape[-1]:
+                    sums[..., number] += of_set.sum(-1)
         return sums
 
     def vector_sums(self, vectors: Sequence[np.ndarray]) -> Array:
         """Weights @ vector of each vector `[m]`, `[h, n, vectors]`: an attention output with vectors as values."""
         (h, n, _), g = self.sizes, self.k.shape[0]
         values = self._moved(np.stack(vectors, axis=1).astype(np.float32))  # [m, r], the same for all key heads
-        sums = self._empty(h, n, len(vectors))
+        sums = self._zeros(h, n, len(vectors))
         replace(self, v=values[None].expand(g, -1, -1)).forward(sums, moments=False)
         return sums
 
@@ -245,7 +269,7 @@ class _Walk:
         """
         h, n, m = self.sizes
         own = self.picked + (m - self.q.shape[1])
-        sums = self._empty(h, n, len(edges) - 1)
+        sums = self._zeros(h, n, len(edges) - 1)
         for number, (begin, end) in enumerate(pairwise(edges.tolist())):
             first, last = np.maximum(self.span.first, own + begin), np.minimum(self.span.last, own + end)
             there = first < last
@@ -306,8 +330,8 @@ class _Walk:
             "enable_fp_fusion": True,
         }
 
-    def _empty(self, *shape: int) -> Array:
-        """Uninitialised float32 memory on the device of q."""
+    def _zeros(self, *shape: int) -> Array:
+        """Zeros in float32 on the device of q."""
         return zeros(shape, self.q)
 
     def _moved(self, x: Array) -> Array:

@@ -102,6 +102,8 @@ class OverallKeys:
     rescale  whether shares are to be shown of what is left without hidden keys
     """
 
+    reads_tensors: ClassVar[bool] = True
+
     def __init__(
         self,
         count: int,

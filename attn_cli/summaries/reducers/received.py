@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from attn_cli.arrays import to_numpy
 from attn_cli.call import Call
 from attn_cli.fields import SHARE, STREAM, Field, Rows
 from attn_cli.kernel.definition.softmax import renormalised
@@ -95,6 +96,8 @@ class ReceivedShares:
     rescale     says of the answer that it is to be shown as shares of what is left
     """
 
+    reads_tensors: ClassVar[bool] = True
+
     def __init__(self, rows: Sequence[int] | None = None, *, by: By = "weight", mean_heads: bool = False,
                  rescale: bool = False) -> None:  # fmt: skip
         self.rows = None if rows is None else tuple(rows)
@@ -109,7 +112,7 @@ class ReceivedShares:
     def part(self, call: Call, stats: RowStats) -> Received:
         """Column sums over the number of rows."""
         count = max(1, call.n if self.rows is None else len(self.rows))
-        shares = stats.column_sums[self.weights] / count
-        read = None if self.measured is None else stats.column_sums[self.measured] / count
+        shares = to_numpy(stats.column_sums[self.weights]) / count
+        read = None if self.measured is None else to_numpy(stats.column_sums[self.measured]) / count
         shares = shares.mean(axis=0, keepdims=True) if self.mean_heads else shares
         return Received(shares, self.by, read, self.rescale)

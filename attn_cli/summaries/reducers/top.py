@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from attn_cli.arrays import to_numpy
 from attn_cli.call import Call
 from attn_cli.fields import COUNT, NUMBER, SHARE, STREAM, Field, Rows
 from attn_cli.kernel.definition.softmax import renormalised
@@ -130,6 +131,8 @@ class TopKeys:
     rescale  whether what is left of every row without hidden keys is noted, to show shares of it
     """
 
+    reads_tensors: ClassVar[bool] = True
+
     def __init__(
         self,
         count: int,
@@ -154,13 +157,13 @@ class TopKeys:
     def part(self, call: Call, stats: RowStats) -> Top:
         """The ranked keys."""
         weights, scores, keys, shares, rest = (
-            None if x is None else stats.of_rows(x, self.rows) for x in stats.tops[self.ranking]
+            None if x is None else to_numpy(stats.of_rows(x, self.rows)) for x in stats.tops[self.ranking]
         )
         assert weights is not None and keys is not None
         if scores is None:  # then an underflow can't be told from a key that is masked
             keys = np.where(weights == 0, -1, keys)
         if self._sums_weights and stats.weight_sum is not None:
-            rest = stats.of_rows(stats.weight_sum, self.rows)
+            rest = to_numpy(stats.of_rows(stats.weight_sum, self.rows))
             rest = rest.mean(axis=0, keepdims=True) if self.ranking.mean_heads else rest
         return Top(
             tuple(range(call.n)) if self.rows is None else self.rows, keys, weights, scores,

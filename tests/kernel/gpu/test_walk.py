@@ -18,6 +18,7 @@ from attn_cli.arrays import to_numpy
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Output, Place
 from attn_cli.kernel.cpu import walk as cpu
+from attn_cli.kernel.cpu.walk import row_stats as cpu_row_stats
 from attn_cli.kernel.definition import dense
 from attn_cli.kernel.definition.bias import Alibi, BiasSum, GivenBias
 from attn_cli.kernel.definition.mask import Mask
@@ -127,6 +128,16 @@ def test_softcaps_and_biases(name: str, softcap: float | None) -> None:
         np.testing.assert_allclose(of_some, np.asarray(of_all)[:, [2, 20]], rtol=2e-5, atol=2e-5)
     np.testing.assert_allclose(some.key_sums, cells[:, [2, 20]], rtol=2e-5, atol=2e-5)
     np.testing.assert_allclose(some.output, exact.output.numpy(), rtol=2e-5, atol=2e-5)
+
+
+def test_no_row_at_all_gives_sums_of_nothing() -> None:
+    q, k, v = arrays(2, 1, N, M, 8, 12)
+    rule, needs = Rule(0.4, mask=Causal(M - N)), replace(needs_of(N, M), rows=())
+    numbers, by_hand = walked(q, k, v, rule, needs, KernelTile(16, 16)), cpu_row_stats(q, k, v, rule, needs, None)
+    for name, x in vars(by_hand).items():
+        if name != "output":
+            assert np.asarray(getattr(numbers, name)).tolist() == np.asarray(x).tolist(), name
+    np.testing.assert_allclose(numbers.output, dense.attend(q, k, v, rule).output, rtol=2e-5, atol=2e-5)
 
 
 def test_equal_weights_rank_by_key_and_a_row_names_all_its_keys() -> None:

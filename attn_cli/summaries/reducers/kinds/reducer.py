@@ -189,12 +189,12 @@ class HeadKindsReducer:
         reception = factors.sink_rows.reception(stats.column_sums[ColumnSums()], received_few)
         targets, by_share = self.texts.targets(call), self.texts.by_share
         is_sink = reception.is_sink | moved_to(reception.is_sink, np.isin(np.arange(call.m), targets.sinks))
-        beyond = as_float64(stats.along(targets.marks[1]))
+        beyond, values = as_float64(stats.along(targets.marks[1])), _value_lengths(call)
         return HeadKinds(
-            (_added_up(stats, targets, factors, _first_is_sink(call), by_share=by_share),),
+            (_added_up(stats, targets, factors, _first_is_sink(call, values), by_share=by_share),),
             tuple(np.flatnonzero(of_head) for of_head in to_numpy(reception.is_sink)),
             to_numpy(reception.mean.mean(axis=0)),
-            _value_lengths(call),
+            None if values is None else median(values, axis=0),
             Peaks.of(stats.tops[STRONGEST], is_sink, beyond, factors.has_choice, factors.seen),
             targets,
             by_share,
@@ -280,12 +280,6 @@ def _knows_mask(call: Call) -> bool:
 
 
 def _value_lengths(call: Call) -> np.ndarray | None:
-    """The length of each value over the median of all, median over key heads `[m]`; None where there are no values."""
-    lengths = _value_lengths_by_head(call)
-    return None if lengths is None else median(lengths, axis=0)
-
-
-def _value_lengths_by_head(call: Call) -> np.ndarray | None:
     """The length of each value over the median of its key head's `[g, m]`; None where there are no values."""
     if isinstance(call, RecordedLayer) and call.value_norms is not None and call.m > 0:
         lengths = call.value_norms.astype(np.float64)
@@ -297,9 +291,12 @@ def _value_lengths_by_head(call: Call) -> np.ndarray | None:
     return np.divide(lengths, middle, out=np.ones_like(lengths), where=middle > 0)
 
 
-def _first_is_sink(call: Call) -> np.ndarray:
-    """True if key 0 has a sign of a sink, a short value or a long vector, or may have one that isn't seen `[h]`."""
-    values, residual = _value_lengths_by_head(call), _residual_lengths(call)
+def _first_is_sink(call: Call, values: np.ndarray | None) -> np.ndarray:
+    """True if key 0 has a sign of a sink, a short value or a long vector, or may have one that isn't seen `[h]`.
+
+    values  the length of each value over the median of its key head's `[g, m]`; None where there are none
+    """
+    residual = _residual_lengths(call)
     if values is None or residual is None or residual[0] >= LONG_RESIDUAL:
         return np.ones(call.h, dtype=bool)
     return np.repeat(values[:, 0] < SHORT_VALUE, call.h // len(values))
