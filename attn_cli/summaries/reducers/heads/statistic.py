@@ -55,7 +55,8 @@ class HeadRows:
     @cached_property
     def live(self) -> Array:
         """The rows that may attend to any key, booleans `[h, n]`."""
-        return (self._moment("masked") == 0) | (self.hidden > 0)
+        seen = self.stats.of_rows(self.stats.masked, self.rows) == 0
+        return seen if self.stats.hidden is None else seen | (self.hidden > 0)
 
     @cached_property
     def live_rows(self) -> Array:
