@@ -201,8 +201,10 @@ def _size(heads: Sequence[PackedHead]) -> int:
 
 def _shell(recording: Recording, screen: StaticScreen | None) -> bytes:
     """The page without its data: its place is marked {{data}}."""
-    style, screen_style = _stripped("page.css"), "" if screen is None else screen.css
-    script = f"{_stripped('rows.js')}\n{_stripped('page.js')}"  # pure functions, and what draws with them
+    has_picture, screen_style = recording.prompt.picture is not None, "" if screen is None else screen.css
+    style = "\n".join(map(_stripped, ("page.css", *["picture.css"] * has_picture)))
+    # pure functions, and what draws with them
+    script = "\n".join(map(_stripped, ("rows.js", *["picture.js"] * has_picture, "page.js")))
     styles = f"{_hash(style)} {_hash(screen_style)}"
     policy = f"default-src 'none'; script-src {_hash(script)}; style-src {styles}; base-uri 'none'; form-action 'none'"
     words = {

@@ -18,10 +18,12 @@ from attn_cli.summaries.report import runs_model
 from attn_cli.summaries.standing_out import StandOut
 from attn_cli.text import counted, model_name, visible
 from attn_cli.views.webpage.packing import packed_mask
+from attn_cli.views.webpage.picture import PagePicture
 
 _SPECIAL, _GENERATED, _ENDS_LINE, _LATER_PIECE = 1, 2, 4, 8  # flags of a token
 _SHADES = 17  # of a thumbnail in a page: fewer than it has, for they deflate to a third
 _LONGEST_TITLE = 160
+_PICTURE_SIDES = {64: 320, 32: 320, 16: 160, 0: 0}  # pixels of the image that was read, by those of thumbnails
 
 
 class Contents:
@@ -36,7 +38,9 @@ class Contents:
     ) -> None:
         self.blob = bytearray()
         self._masks: dict[bytes, int] = {}
-        texts = _Texts(recording.prompt)
+        read, side = recording.prompt.picture, _PICTURE_SIDES[pixels]
+        picture = None if read is None or not side else PagePicture(read, side)
+        texts = _Texts(recording.prompt, picture)
         layers = [self._layer(layer, texts, pixels) for layer in recording.layers]
         self.document: dict[str, Any] = {
             "title": title(recording),
@@ -47,7 +51,9 @@ class Contents:
             "start": start(work),
             "work": _work(work, written),
             "texts": texts.documents,
-        }
+            "picture": None if picture is None else
+            [self._place(picture.pixels.tobytes()), *picture.pixels.shape[:2]],
+        }  # fmt: skip
 
     def stream(self, more: Mapping[str, Any]) -> bytes:
         """The page's bytes: the JSON text's length, that text with `more` in its object, and the arrays behind it."""
@@ -88,8 +94,8 @@ class Contents:
 class _Texts:
     """The sequences of tokens that are queries or keys, each once."""
 
-    def __init__(self, prompt: Prompt) -> None:
-        self.prompt = prompt
+    def __init__(self, prompt: Prompt, picture: PagePicture | None) -> None:
+        self.prompt, self.picture = prompt, picture
         self.documents: list[dict[str, Any]] = []
         self._numbers: dict[tuple[Token, ...], int] = {}
 
@@ -109,6 +115,7 @@ class _Texts:
                 "tokens": [_label(token) for token in tokens],
                 "gaps": [visible(gap.replace("\n", " ")) for gap in gaps],
                 "flags": flags,
+                "grids": [] if self.picture is None else self.picture.grids(tokens),
             })  # fmt: skip
         return self._numbers[tokens]
 

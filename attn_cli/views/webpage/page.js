@@ -59,7 +59,7 @@ async function start() {
   streams = [...new Set(page.layers.map((each) => each.stream))];
   $("about").textContent = page.about.join(" · ");
   const absent = page.absent ? ` ${many(page.absent, "head")} had no room in it or in memory, and are pictures alone.` : "";
-  $("note").textContent = `In this page: ${page.rows}, ${Math.round(page.kept * 100)} % of all weight.${absent} It holds the text that it was made from: whoever gets the page can read it.`;
+  $("note").textContent = `In this page: ${page.rows}, ${Math.round(page.kept * 100)} % of all weight.${absent} It holds the text ${page.picture ? "and the image " : ""}that it was made from: whoever gets the page can read it.`;
   fill($("stream"), streams.map((name) => [name, name]));
   $("streams").hidden = streams.length < 2;
   fill($("by"), [...(page.work.heads.length ? [["kinds", "what they do"]] : []), ["", "pictures"], ...page.statistics.map((each) => [each.name, each.heading])]);
@@ -433,10 +433,11 @@ function layOut() {
       if (asQuery) tokens.query.push(span);
       if (asKey) tokens.key.push(span);
     });
-    if (same) return box;
+    const pictures = page.picture ? picturesOf(number, asQuery, asKey) : [];
+    if (same && !pictures.length) return box;
     const group = document.createElement("div"), heading = document.createElement("h3");
     heading.textContent = name.toLowerCase();
-    group.append(heading, box);
+    group.append(...(same ? [] : [heading]), ...pictures, box);
     return group;
   }));
 }
@@ -460,6 +461,7 @@ function paint(scroll) {
   asked.setAttribute("aria-selected", "true");
   asked.parentNode.setAttribute("aria-activedescendant", asked.id);
   if (scroll) reveal(asked);
+  if (page.picture) paintPictures(list, asked, turned);
   table(list, most);
 }
 
