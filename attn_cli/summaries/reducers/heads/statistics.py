@@ -40,7 +40,8 @@ class Entropy(Statistic):
 
 def _times_log(values: Array) -> Array:
     """x log x, 0 for 0."""
-    return values * namespace(values).log(values + (values <= 0))
+    xp = namespace(values)
+    return values * xp.log(xp.where(values > 0, values, 1.0))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
