@@ -6,8 +6,9 @@ import numpy as np
 from rich.segment import Segment
 from rich.style import Style
 
-from attn_cli.explore.panes.lines import BOLD, CURSOR, DIM, PLAIN, Line, line, parts_line
+from attn_cli.explore.panes.lines import BOLD, CURSOR, DIM, PLAIN, Line, line, padded, parts_line
 from attn_cli.explore.panes.names import against_name, cell_line, head_name, short_label
+from attn_cli.explore.panes.picture import patch_at, picture_lines
 from attn_cli.explore.regions import Region
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.viewpoint import Viewpoint
@@ -25,8 +26,11 @@ _HEAVY = Style(bold=True, underline=True)
 
 
 def draw(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
-    """The pane: title, text, a rule, the heaviest tokens as a table, what is left, and the cell under the cursor."""
-    width = region.width
+    """The pane: title, text, a rule, the heaviest tokens as a table, what is left, and the cell under the cursor.
+
+    Of a text with an image, that stands at the right, below the title.
+    """
+    width, picture = scene.text_width(view), scene.image(view)
     row = scene.row(view)
     kind = "change" if view.difference and view.against else "weights"
     ramp = ramp_for(row[None], kind, view.scale, light=scene.screen.light)
@@ -34,15 +38,24 @@ def draw(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
     text = _text(scene, view, row, ramp, text_lines)
     table, rest = _table(scene, view, row, table_lines, width)
     rule = [Segment(("-" if scene.screen.ascii_only else "─") * width, DIM)]
-    status = cell_line(scene, view, width)
-    lines = [parts_line(_title(scene, view, ramp), width, BOLD), *text, rule, *table, line(rest, width, DIM)]
+    status = cell_line(scene, view, region.width)
+    lines = [parts_line(_title(scene, view, ramp), region.width, BOLD), *text, rule, *table, line(rest, width, DIM)]
     lines += [[]] * (region.height - 1 - len(lines))
+    if picture is not None:
+        for at, drawn in enumerate(picture_lines(scene, picture, row, ramp), 1):
+            lines[at] = [*padded(lines[at], width), Segment(" ", PLAIN), *drawn]
     return [*lines[: region.height - 1], status]
 
 
 def pointed(scene: Scene, view: Viewpoint, region: Region, x: int, y: int) -> Viewpoint | None:
     """The viewpoint on the token at a place of the pane, in the text or in the table; None where there is none."""
-    token = _token_at(scene, view, x, y)
+    picture = scene.image(view)
+    if picture is not None and x >= scene.text_width(view):
+        token = patch_at(picture, x - scene.text_width(view) - 1, y - 1)
+        if token is None:
+            return None
+    else:
+        token = _token_at(scene, view, x, y)
     if token is not None and scene.same_tokens(view):
         return scene.on_heaviest(view.with_subject(token))
     partner = _key_at(scene, view, y) if token is None else token

@@ -1,0 +1,67 @@
+"""The image that was read, beside the text: two pixels to a cell of the screen, under the weights of its patches."""
+
+import numpy as np
+from rich.color import Color, ColorSystem
+from rich.segment import Segment
+from rich.style import Style
+
+from attn_cli.explore.panes.lines import Line
+from attn_cli.explore.scene import Scene
+from attn_cli.explore.shown_picture import ShownPicture
+from attn_cli.views.drawing.palette import Ramp, color_at
+
+_FILM = (0.1, 0.75)  # opacity of the colours of least and of most weight
+
+
+def picture_lines(scene: Scene, shown: ShownPicture, row: np.ndarray, ramp: Ramp) -> list[Line]:
+    """The image in half blocks, as wide as it is said to be.
+
+    row  the weight of each token
+    """
+    pixels = _covered(shown, row, ramp)
+    return [_line(above, below, scene.screen.depth) for above, below in zip(pixels[::2], pixels[1::2], strict=True)]
+
+
+def patch_at(shown: ShownPicture, x: int, y: int) -> int | None:
+    """The token whose patch is at a column and line of the image; None beside it."""
+    if not (0 <= x < shown.columns and 0 <= y < shown.lines):
+        return None
+    rows, columns = shown.grid.cells.shape
+    return int(shown.grid.cells[int((y + 0.5) / shown.lines * rows), int((x + 0.5) / shown.columns * columns)])
+
+
+def _covered(shown: ShownPicture, row: np.ndarray, ramp: Ramp) -> np.ndarray:
+    """The pixels `[2 lines, columns, 3]` in grey, each under the colour of its patch."""
+    high, wide = 2 * shown.lines, shown.columns
+    part, (rows, columns) = shown.pixels, shown.grid.cells.shape
+    down, across = ((np.arange(size) + 0.5) / size for size in (high, wide))
+    grey = (part @ np.array([0.299, 0.587, 0.114]))[
+        (down * part.shape[0]).astype(int)[:, None], (across * part.shape[1]).astype(int)
+    ]
+    weights = row[shown.grid.cells]
+    most = float(np.nanmax(np.abs(weights), initial=0.0)) or 1.0
+    own = Ramp(-most, most, diverging=True, light=ramp.light) if ramp.diverging else Ramp(0.0, most, scale=ramp.scale)
+    levels = np.nan_to_num(own.levels(weights), nan=0.5 if own.diverging else 0.0)
+    strength = np.abs(levels - 0.5) * 2 if own.diverging else levels
+    colours = np.array([color_at(index, own.colors, "truecolor").get_truecolor() for index in range(256)])
+    film = colours[np.rint(levels * 255).astype(int)]
+    opacity = (_FILM[0] + (_FILM[1] - _FILM[0]) * strength)[..., None]
+    at = (down * rows).astype(int)[:, None], (across * columns).astype(int)
+    return np.rint(grey[..., None] * (1 - opacity[at]) + film[at] * opacity[at]).astype(int)
+
+
+def _line(above: np.ndarray, below: np.ndarray, depth: str) -> Line:
+    """Two rows of pixels as one line of half blocks; like ones beside each other are one segment."""
+    segments: Line = []
+    for upper, lower in zip(above.tolist(), below.tolist(), strict=True):
+        style = Style(color=_color(upper, depth), bgcolor=_color(lower, depth))
+        if segments and segments[-1].style == style:
+            segments[-1] = Segment(segments[-1].text + "▀", style)
+        else:
+            segments.append(Segment("▀", style))
+    return segments
+
+
+def _color(pixel: list[int], depth: str) -> Color:
+    color = Color.from_rgb(*pixel)
+    return color if depth == "truecolor" else color.downgrade(ColorSystem.EIGHT_BIT)
