@@ -96,7 +96,7 @@ def test_a_generated_answer_is_told_whole(llama: Path) -> None:
 
 
 def test_a_story_that_takes_too_much_memory_is_left_out(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attn_cli.cli.kit.run.told_text.free_memory", lambda: 1000)
+    monkeypatch.setattr("attn_cli.cli.kit.run.text_answers.free_memory", lambda: 1000)
     run = attn("inspect", TEXT, "-m", llama)
     assert "what comes next is not told: the keys and values of" in run.errors
     assert not re.search(r"^next  +", run.text, re.MULTILINE)

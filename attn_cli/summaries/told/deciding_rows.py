@@ -8,7 +8,9 @@ import numpy as np
 
 from attn_cli.call import Call
 from attn_cli.kernel.stats.wanted import ColumnSums, RowStats, Wanted
-from attn_cli.summaries.reduce import Part, Summary
+from attn_cli.prompt import Prompt
+from attn_cli.summaries.reduce import Part, Reducer, Summary
+from attn_cli.summaries.reducers.whole_call import Unhidden
 from attn_cli.summaries.told.value_norms import value_norms
 
 _KEYS = 12  # of a head that are kept
@@ -58,6 +60,13 @@ def _deciding_queries(call: Call) -> tuple[int, ...]:
         return tuple(range(call.n))
     chosen = tuple(place - 1 for place, token in enumerate(call.queries) if token.generated and place > 0)
     return chosen or (call.n - 1,)
+
+
+def deciding_reducers(call: Call, prompt: Prompt, rows: tuple[int, ...]) -> tuple[Reducer, ...]:
+    """The reducers for the rows that decide what comes next; none for a call of another stream than the text's."""
+    if call.queries != prompt.tokens or call.keys != prompt.tokens:
+        return ()
+    return (Unhidden(DecidingRowsReducer(rows)),)
 
 
 class DecidingRowsReducer:

@@ -10,18 +10,22 @@ from attn_cli.cli.kit.run.loop import Answer
 from attn_cli.cli.kit.run.plan import CommandPlan
 from attn_cli.cli.kit.run.read_text import ReadText
 from attn_cli.cli.kit.run.texts_visit import TextResult, TextsVisit
-from attn_cli.cli.kit.run.told_text import experiment_on
+from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.progress import Progress
-from attn_cli.errors import InputError
+from attn_cli.errors import InputError, LoadError
 from attn_cli.model.intervention import Experiment
 from attn_cli.model.source import Predicting, Source
 from attn_cli.recording import Recording
 from attn_cli.sources.batches import batches_by_length
 from attn_cli.sources.kept_source import KeptSource
+from attn_cli.sources.memory import free_memory
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.told.kept_story import told_document, told_story
 from attn_cli.summaries.told.story import tell
+from attn_cli.text import decimal_bytes
 from attn_cli.views.view import View
+
+_KEPT = 0.5  # of the free memory, for the keys and values that an experiment keeps
 
 
 @dataclass(frozen=True)
@@ -77,12 +81,25 @@ class TextAnswers:
                 result.story = tell(experiment, result.text.prompt, result.summaries)
 
     def _experiment(self, results: Sequence[TextResult], visit: TextsVisit) -> Experiment | None:
-        """The run of a single text of which a story is told; None where none is told, or can be."""
+        """The run of a single text of which a story is told, with its keys and values kept to run rows again.
+
+        None where no story is told, where keys and values take half of the free memory, which is noted, and where the
+        model can't be run so.
+        """
         result, *others = results
         if others or not self._has_story(result):
             return None
-        look = Look(self.options.selection, visit)
-        return experiment_on(self.source, result.text.prompt, result.deciding, look, quiet=self.options.quiet)
+        assert isinstance(self.source, Predicting)
+        prompt = result.text.prompt
+        kept, free = self.source.experiment_bytes(len(prompt.tokens)), free_memory()
+        if free is not None and kept > free * _KEPT:
+            words = f"what comes next is not told: the keys and values of {len(prompt.tokens):,} tokens"
+            print_notes([f"{words} take {decimal_bytes(kept)}"], quiet=self.options.quiet)
+            return None
+        try:
+            return self.source.experiment(prompt, result.deciding, look=Look(self.options.selection, visit))
+        except (LoadError, MemoryError):
+            return None
 
     def _has_story(self, result: TextResult) -> bool:
         """True if the story of one row is to be told, of a model that writes."""

@@ -10,7 +10,6 @@ from attn_cli.cli.kit.options.hiding import HiddenNotes
 from attn_cli.cli.kit.run.kept_run import MOST_BYTES
 from attn_cli.cli.kit.run.plan import CommandPlan, PickedRows
 from attn_cli.cli.kit.run.read_text import ReadText
-from attn_cli.cli.kit.run.told_text import deciding_reducers
 from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.packed_call import PackedCall, PackedVisit
 from attn_cli.prompt import Token
@@ -20,6 +19,7 @@ from attn_cli.summaries.calls.in_words import InWords, has_words
 from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.reduce import Reducer, Summary, reduce, reduce_texts
 from attn_cli.summaries.reducers.record import MemoryBudget, Record, Recorded, operand_bytes
+from attn_cli.summaries.told.deciding_rows import deciding_reducers
 from attn_cli.summaries.told.story import Story, deciding_rows
 from attn_cli.token_syntax import rows_of_stream
 

@@ -1,7 +1,6 @@
 """A model, a text, its baseline run, and runs with interventions: in batches, each by the cheapest mode that is right.
 
-In the order of an experiment: the baseline, variants in batches, the mode of their runs, their effects. `asked_rows.py`
-says which rows are changed, and which are read.
+`asked_rows.py` says which rows are changed and which are read, `baseline_answers.py` what is read of them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,15 +29,9 @@ from attn_cli.sources.huggingface.anatomy.configuration import number_of, text_c
 from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS, out_of_memory
 from attn_cli.sources.huggingface.intervene.asked_rows import AskedRows
 from attn_cli.sources.huggingface.intervene.attention import MANY_ROWS
+from attn_cli.sources.huggingface.intervene.baseline_answers import BaselineAnswers
 from attn_cli.sources.huggingface.intervene.batch import InterventionBatch
 from attn_cli.sources.huggingface.intervene.differentiated import DifferentiatedRows, GatedRows, PartlyWindowed
-from attn_cli.sources.huggingface.intervene.readout import (
-    LogProbs,
-    outcomes_of_logits,
-    outcomes_of_vectors,
-    read_logits,
-    vectors_of,
-)
 from attn_cli.sources.huggingface.intervene.runner import Runner
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt
@@ -97,36 +90,21 @@ class ModelExperiment:
             )
         self.noise_floor = NoiseFloor()
         self.vector: Literal["mean", "first"] = "mean"
-        self._measured: dict[
-            tuple[RunMode, bool, int, int], int
-        ] = {}  # most variants beside a copy, by mode, loss, place
+        # most variants beside a copy, by mode, loss, place
+        self._measured: dict[tuple[RunMode, bool, int, int], int] = {}
         self._first = min(*self.rows, *self._asked.choosing) if self._asked.generated else self.rows[0]
         first = self._first if earliest is None else min(earliest, self._first)
         self._runner = Runner(loaded, arguments, len(self.tokens), first, wants_means=mean)
-        self._run_baseline(look)
+        # the loss of the text needs the logits of all rows
+        every = not self.has_lm_head or len(self.rows) == len(self.tokens)
+        chooses = self._asked.choosing[0] if self._asked.generated else self.rows[-1]
+        output = self._runner.baseline(0 if every else chooses, prompt, look)
+        self._answers = BaselineAnswers(self._runner, self._asked, output, with_loss=every)
+        self.target: Target | None = self._answers.target
         self.visited = look is not None and self._runner.calls.visited
         self.layers: tuple[AttentionLayer, ...] = tuple(self._runner.calls.layers.values())
         self._no_cache_reason = self._known_obstacle()
         self._cache_holds: bool | None = None  # whether the last rows alone reproduce the baseline, once tried
-
-    # The baseline
-
-    def _run_baseline(self, look: Look | None) -> None:
-        """Run the model once, and read what later runs are compared with."""
-        # the loss of the text needs the logits of all rows
-        every = not self.has_lm_head or len(self.rows) == len(self.tokens)
-        answers = self._asked.choosing[0] if self._asked.generated else self.rows[-1]
-        output = self._runner.baseline(0 if every else answers, self.prompt, look)
-        self.target: Target | None = None
-        self._baseline: LogProbs | torch.Tensor
-        if not self.has_lm_head:
-            self._baseline = vectors_of(output, str(self.loaded.about["model"]))
-            return
-        logits = output["logits"]
-        start = self._runner.first_row_of(logits)
-        self._readout = self._asked.readout(logits, start)
-        self._baseline = read_logits(logits, self._readout, start, with_loss=every)
-        self.target = self._asked.target(self._readout, float(self._baseline.target))
 
     # Variants in batches
 
@@ -173,27 +151,12 @@ class ModelExperiment:
 
     def _derived(self, batch: DifferentiatedRows) -> tuple[float, list[list[float]]] | None:
         """Log p of the target in these rows, and its derivatives by each variable; None where there are none."""
-        if self._no_cache_reason or not self._runner.calls.past or not isinstance(self._baseline, LogProbs):
-            return None
-        try:
-            logits = self._runner.with_interventions(batch, "cache", 0, self._answers(False))["logits"]
-            target = read_logits(logits, self._readout, self._runner.first_row_of(logits), with_loss=False).target.sum()
-            slopes = torch.autograd.grad(target, batch.variables)
-        except (*INPUT_ERRORS, LoadError) as error:  # an operation without a derivative
-            if out_of_memory(error):
-                raise MemoryError from error
-            return None
-        return float(target.detach()), [of_variable.flatten().tolist() for of_variable in slopes]
+        can_run = not self._no_cache_reason and self._runner.calls.past
+        return self._answers.derivatives(batch) if can_run else None
 
     def likeliest(self, count: int) -> tuple[tuple[Token, float], ...]:
         """The likeliest tokens after the last row that chooses, with their probabilities; none without an LM head."""
-        if not isinstance(self._baseline, LogProbs):
-            return ()
-        best = self._baseline.last[0].topk(min(count, self._baseline.last.shape[1]))
-        return tuple(
-            (self._asked.chosen(id, self._readout.last), float(log_p.exp()))
-            for id, log_p in zip(best.indices.tolist(), best.values, strict=True)
-        )
+        return self._answers.likeliest(count)
 
     def passes(self, interventions: Sequence[Intervention]) -> float:
         """The cost of running these interventions, in baseline runs, about."""
@@ -238,7 +201,7 @@ class ModelExperiment:
     def _most(self, batch: _Batch, with_loss: bool) -> int:
         """The most interventions of a batch, so that their logits fit and their rows stay in the processor's cache."""
         words = (number_of(text_configuration(self._runner.model.config), "vocab_size") or 1) if self.has_lm_head else 1
-        spoken = len(self.tokens) - max(batch.first, self._answers(with_loss))
+        spoken = len(self.tokens) - max(batch.first, self._answers.first_row(with_loss=with_loss))
         most = min(_MOST, _BYTES // (4 * spoken * words) - 1, _MOST_ROWS // self._rows_that_run(batch.first))
         if batch.mode == "cache" and self._cache_holds:
             most = min(most, _BYTES // max(self._runner.bytes_of_variant, 1))
@@ -382,14 +345,5 @@ class ModelExperiment:
         self, mode: RunMode, first: int, skip: int, interventions: Sequence[Intervention], with_loss: bool
     ) -> list[Outcome]:
         batch = self._batch(first, interventions)
-        output = self._runner.with_interventions(batch, mode, skip, self._answers(with_loss))
-        if isinstance(self._baseline, LogProbs):
-            logits = output["logits"]
-            start = self._runner.first_row_of(logits)
-            return outcomes_of_logits(self._baseline, read_logits(logits, self._readout, start, with_loss=with_loss))
-        vectors = vectors_of(output, str(self.loaded.about["model"]))
-        return outcomes_of_vectors(self._baseline, vectors, interventions, self.vector)
-
-    def _answers(self, with_loss: bool) -> int:
-        """The first row whose logits are needed."""
-        return min(*self._readout.rows, self._readout.last) if self.has_lm_head and not with_loss else 0
+        output = self._runner.with_interventions(batch, mode, skip, self._answers.first_row(with_loss=with_loss))
+        return self._answers.outcomes(output, interventions, with_loss=with_loss, vector=self.vector)

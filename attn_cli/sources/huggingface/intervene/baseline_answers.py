@@ -1,0 +1,91 @@
+"""The answers of a baseline run, and how those of other runs differ from them."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import torch
+
+from attn_cli.errors import LoadError
+from attn_cli.model.intervention import Intervention, Outcome, Target
+from attn_cli.prompt import Token
+from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS, out_of_memory
+from attn_cli.sources.huggingface.intervene.asked_rows import AskedRows
+from attn_cli.sources.huggingface.intervene.differentiated import DifferentiatedRows
+from attn_cli.sources.huggingface.intervene.readout import (
+    LogProbs,
+    outcomes_of_logits,
+    outcomes_of_vectors,
+    read_logits,
+    vectors_of,
+)
+from attn_cli.sources.huggingface.intervene.runner import Runner
+
+
+class BaselineAnswers:
+    """The log-probabilities that a baseline run gives its target; of a model without an LM head its output vectors.
+
+    output     of the model in the baseline run
+    with_loss  whether the loss of the text is read, too, for which it has the logits of all rows
+    target     the tokens that the run chose, with their probability; None without an LM head
+    """
+
+    def __init__(self, runner: Runner, asked: AskedRows, output: Any, *, with_loss: bool) -> None:
+        self._runner, self._asked, self._model = runner, asked, str(asked.loaded.about["model"])
+        self.target: Target | None = None
+        self._log_p: LogProbs | None = None
+        if asked.loaded.generating is None:
+            self._vectors = vectors_of(output, self._model)
+            return
+        logits = output["logits"]
+        start = runner.first_row_of(logits)
+        self._readout = asked.readout(logits, start)
+        self._log_p = read_logits(logits, self._readout, start, with_loss=with_loss)
+        self.target = asked.target(self._readout, float(self._log_p.target))
+
+    def first_row(self, *, with_loss: bool) -> int:
+        """The first row whose logits are needed: 0 for the loss of the text, or without an LM head."""
+        return 0 if self._log_p is None or with_loss else min(*self._readout.rows, self._readout.last)
+
+    def outcomes(
+        self,
+        output: Any,
+        interventions: Sequence[Intervention],
+        *,
+        with_loss: bool,
+        vector: Literal["mean", "first"],
+    ) -> list[Outcome]:
+        """The outcome of each intervention, from the model's output for all of them side by side."""
+        if self._log_p is None:
+            return outcomes_of_vectors(self._vectors, vectors_of(output, self._model), interventions, vector)
+        return outcomes_of_logits(self._log_p, self._read(output, with_loss=with_loss))
+
+    def derivatives(self, batch: DifferentiatedRows) -> tuple[float, list[list[float]]] | None:
+        """Log p of the target in a run of these rows from the cache, and its derivatives by each variable.
+
+        None without an LM head, and where an operation of the model has no derivative.
+        """
+        if self._log_p is None:
+            return None
+        try:
+            output = self._runner.with_interventions(batch, "cache", 0, self.first_row(with_loss=False))
+            target = self._read(output, with_loss=False).target.sum()
+            slopes = torch.autograd.grad(target, batch.variables)
+        except (*INPUT_ERRORS, LoadError) as error:
+            if out_of_memory(error):
+                raise MemoryError from error
+            return None
+        return float(target.detach()), [of_variable.flatten().tolist() for of_variable in slopes]
+
+    def likeliest(self, count: int) -> tuple[tuple[Token, float], ...]:
+        """The likeliest tokens after the last row that chooses, with their probabilities; none without an LM head."""
+        if self._log_p is None:
+            return ()
+        best = self._log_p.last[0].topk(min(count, self._log_p.last.shape[1]))
+        return tuple(
+            (self._asked.chosen(id, self._readout.last), float(log_p.exp()))
+            for id, log_p in zip(best.indices.tolist(), best.values, strict=True)
+        )
+
+    def _read(self, output: Any, *, with_loss: bool) -> LogProbs:
+        logits = output["logits"]
+        return read_logits(logits, self._readout, self._runner.first_row_of(logits), with_loss=with_loss)
