@@ -20,12 +20,22 @@ class DumpArray:
 
 
 @dataclass(frozen=True)
+class StatedRule:
+    """What a dump itself says of the attention of its layers: heads, key heads, and the factor on q kᵀ."""
+
+    heads: int
+    kv_heads: int
+    scale: float
+
+
+@dataclass(frozen=True)
 class Dump:
     """The arrays of a file or folder.
 
     tokens     the ids that the engine read; None where none are there
     positions  the places of the arrays' rows in the text; None where none are given
     others     the names of arrays that hold no numbers of a pass: integers, booleans
+    stated     the rule of its layers; None where it states none
     """
 
     label: str
@@ -33,3 +43,4 @@ class Dump:
     tokens: tuple[int, ...] | None = None
     positions: tuple[int, ...] | None = None
     others: tuple[str, ...] = ()
+    stated: StatedRule | None = None

@@ -34,7 +34,7 @@ class Reading(TypedDict, total=False):
 
     decoder_text: str | None
     generate: int | None
-    inputs: str | None
+    inputs: str | Sequence[int] | None
     image: str | None
     audio: str | None
     chat: Sequence[Mapping[str, str]] | None
@@ -64,7 +64,7 @@ def open_source(
     *,
     decoder_text: str | None = None,
     generate: int | None = None,
-    inputs: str | None = None,
+    inputs: str | Sequence[int] | None = None,
     image: str | None = None,
     audio: str | None = None,
     chat: Sequence[Mapping[str, str]] | None = None,
@@ -77,7 +77,7 @@ def open_source(
 
     decoder_text  what the decoder of an encoder-decoder reads
     generate      how many tokens the model generates first, at most; they are read with the text
-    inputs        a file with all that a model reads, instead of texts
+    inputs        a file with all that a model reads, or the ids of a text's tokens, instead of texts
     image         an image file, read beside every text, or instead of texts by a model that reads none
     audio         a .wav file, read in the same way
     chat          messages (role, content) before the text, which is then a user's message
@@ -91,8 +91,9 @@ def open_source(
 
     Raises InputError for an option that is not for such a source, LoadError for a model or file that can't be read.
     """
-    reading = {"--decoder-text": decoder_text, "--generate": generate, "--inputs": inputs, "--image": image,
-               "--audio": audio, "--chat": chat}  # fmt: skip
+    file, ids = (inputs, None) if inputs is None or isinstance(inputs, str) else (None, inputs)
+    reading = {"--decoder-text": decoder_text, "--generate": generate, "--inputs": file, "--image": image,
+               "--audio": audio, "--chat": chat, "--tokens": ids}  # fmt: skip
     given = next((option for option, value in reading.items() if value is not None), None)
     if loading.get("adapters") and (is_recording(model) or is_table(model)):
         raise InputError(f"--adapter is for models, and {model} is none", "leave out --adapter")
@@ -112,12 +113,13 @@ def open_source(
         raise InputError(f"--projections is for tables, and {model} is a model", "it has projections of its own")
     named = module_name(model)
     if named is not None:
-        others = {"--decoder-text": decoder_text, "--generate": generate, "--audio": audio, "--chat": chat}
-        return _open_module(named, inputs, image, {x for x, value in others.items() if value is not None}, loading)
+        others = {"--decoder-text": decoder_text, "--generate": generate, "--audio": audio, "--chat": chat,
+                  "--tokens": ids}  # fmt: skip
+        return _open_module(named, file, image, {x for x, value in others.items() if value is not None}, loading)
     from attn_cli.sources.huggingface.load.origin import OriginOptions, find
     from attn_cli.sources.huggingface.read.media import read_media
 
-    if inputs is not None or image is not None or audio is not None:
+    if file is not None or image is not None or audio is not None:
         loading["reads_text"] = False
     origin = find(model, OriginOptions(**loading))
     from attn_cli.sources.huggingface.load.hub import check_hub
@@ -148,7 +150,7 @@ def open_source(
 
         loaded = load_unpacked(origin, unpacked, loaded_from, generates=generate is not None)
     generator = None if generate is None else TextGenerator(loaded, generate)
-    return ModelSource(loaded, PromptReader(loaded, decoder_text, inputs, chat, media, generator))
+    return ModelSource(loaded, PromptReader(loaded, decoder_text, file, chat, media, generator, ids))
 
 
 def _open_module(name: ModuleName, inputs: str | None, image: str | None, others: set[str], loading: Loading) -> Source:

@@ -61,8 +61,12 @@ def recording_of(
             layer = recorded(call)
             norms = layer.value_norms if number in values else None
             layers.append(replace(layer, q=_in_file(layer.q, file), k=_in_file(layer.k, file), value_norms=norms))
-    about = {"model": model, "type": "arrays", "revision": None, "dtype": dtype, "device": "cpu"}
-    return Recording(about, Prompt("", layers[0].keys), tuple(layers))
+    return Recording(about_arrays(model, dtype), Prompt("", layers[0].keys), tuple(layers))
+
+
+def about_arrays(model: str, dtype: str) -> dict[str, str | None]:
+    """What a recording of arrays says of where they come from."""
+    return {"model": model, "type": "arrays", "revision": None, "dtype": dtype, "device": "cpu"}
 
 
 def _by_layer(x: Layers) -> Mapping[int, Array]:

@@ -1,40 +1,22 @@
-"""A recording of a dump's queries and keys, by rules that are given or a model's, and its rows against that model's."""
+"""A recording of a dump's queries and keys, or of its scores, by rules that are given or a model's."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call
+from attn_cli.errors import InputError
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.model.source import Source
+from attn_cli.model.source import Referring, Source
 from attn_cli.prompt import Prompt
 from attn_cli.recording import Recording
 from attn_cli.recording.rules import rule_in_numpy
 from attn_cli.selection import Selection
-from attn_cli.summaries.answers.recorded_arrays import given_call, recording_of
+from attn_cli.summaries.answers.dump_check import DumpCheck, FarthestRow
+from attn_cli.summaries.answers.given_scores import call_of_scores
+from attn_cli.summaries.answers.record import recorded
+from attn_cli.summaries.answers.recorded_arrays import about_arrays, recording_of
 from attn_cli.summaries.bisect.operands import DumpedOperands, HeadCounts
-from attn_cli.summaries.reduce import reduce
-from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
-
-ROWS = 64  # of each layer that are held against the model's, evenly spaced
-
-
-@dataclass(frozen=True)
-class FarthestRow:
-    """The largest difference between a dump's weights and a model's, and where it is; 0 where nothing differs.
-
-    layers  how many were compared
-    rows    how many of each
-    """
-
-    difference: float
-    layer: int
-    head: int
-    row: int
-    layers: int
-    rows: int
 
 
 @dataclass(frozen=True)
@@ -52,10 +34,12 @@ def rules_of(
     """The rules of a model's layers in one pass, in which rows of the dump's weights are held against the model's.
 
     operands_of  the dump's operands, by the numbers of heads
+
+    Raises InputError for scores of a layer with a learned sink, which isn't among them.
     """
     rules: dict[int, Rule] = {}
     counts: dict[int, HeadCounts] = {}
-    found: list[FarthestRow] = []
+    held = DumpCheck([token.id or 0 for token in prompt.tokens])
 
     def visit(call: Call) -> None:
         if not isinstance(call, AttentionCall) or call.place.layer in rules:
@@ -63,42 +47,28 @@ def rules_of(
         layer = call.place.layer
         rules[layer], counts[layer] = rule_in_numpy(call), HeadCounts(call.h, int(call.k.shape[0]))
         operands = operands_of(counts)
+        if rules[layer].sink is not None and layer in operands.layers and not operands.shows_products:
+            raise InputError(f"layer {layer} has a learned sink, which its scores alone don't show",
+                             "dump its queries and keys")  # fmt: skip
         if check and layer in operands.layers:
-            found.append(_farthest(call, operands, rules[layer]))
+            held.add(call, operands, rules[layer])
 
     source.each([prompt], Selection(), visit)
-    farthest = max(found, key=lambda one: one.difference, default=None)
-    if farthest is not None:
-        farthest = FarthestRow(
-            farthest.difference, farthest.layer, farthest.head, farthest.row, len(found), farthest.rows
-        )
-    return ModelRules(rules, counts, farthest)
-
-
-def _farthest(call: AttentionCall, operands: DumpedOperands, rule: Rule) -> FarthestRow:
-    """Where the weights of a layer's rows differ most."""
-    layer = call.place.layer
-    rows = [int(row) for row in np.unique(np.linspace(0, call.n - 1, min(ROWS, call.n)).astype(int))]
-    given = given_call(layer, operands.read("q", layer), operands.read("k", layer), None, rule, call.keys)
-    theirs, ours = (_weights(each, rows) for each in (given, call))
-    apart = np.nan_to_num(np.abs(theirs - ours), nan=np.inf)  # [h, rows, m]
-    head, row, _ = np.unravel_index(int(apart.argmax()), apart.shape)
-    return FarthestRow(float(apart.max()), layer, int(head), rows[int(row)], 1, len(rows))
-
-
-def _weights(call: Call, rows: list[int]) -> np.ndarray:
-    """The weights of some rows `[h, rows, m]` in float64."""
-    matrix = reduce(call, FullMatrix(rows=rows)).part(Matrix)
-    assert matrix is not None
-    return np.asarray(matrix.weights, np.float64)
+    if not check:
+        return ModelRules(rules, counts)
+    assert isinstance(source, Referring)
+    return ModelRules(rules, counts, held.farthest(source.reference()))
 
 
 def recording_of_dump(
     operands: DumpedOperands, rule: Callable[[int], Rule | None], prompt: Prompt, name: str
 ) -> Recording:
     """The recording of a dump's layers; `rule` None for a layer is causal attention at the usual scale."""
+    if not operands.shows_products:
+        calls = (call_of_scores(layer, operands.read_scores(layer), prompt.tokens) for layer in operands.layers)
+        return Recording(about_arrays(name, "float32"), prompt, tuple(map(recorded, calls)))
     values = operands.side("v")
     return recording_of(
         operands.side("q"), operands.side("k"), values if len(values) else None,
-        rule=rule, tokens=prompt.tokens, model=name,
+        rule=lambda layer: operands.last_rows(rule(layer), layer), tokens=prompt.tokens, model=name,
     )  # fmt: skip

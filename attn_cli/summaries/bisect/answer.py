@@ -9,19 +9,16 @@ import numpy as np
 from attn_cli.dump import Dump
 from attn_cli.errors import InputError
 from attn_cli.fields import COUNT, FLAG, NUMBER, TEXT, Field, Object, Rows, each, or_none
-from attn_cli.kernel.lessons.precision import precision_of
 from attn_cli.model.stations import Reference
 from attn_cli.summaries.bisect.causes import FoundCause, cause_of
 from attn_cli.summaries.bisect.comparison import Compared, HeldAgainst
+from attn_cli.summaries.bisect.dump_precision import precision_of_arrays
 from attn_cli.summaries.bisect.names import NameMap
-from attn_cli.summaries.bisect.placing import Placed, Placing, Unplaced
+from attn_cli.summaries.bisect.placing import Placing, Unplaced
 from attn_cli.summaries.bisect.tokens import DifferingTokens
 from attn_cli.summaries.bisect.where import where_wrong
 from attn_cli.summaries.report import Answer
 from attn_cli.text import excerpt, listed
-
-PRECISIONS = ("float32", "bfloat16", "float16", "4-bit")
-_SAMPLED = 2**16  # numbers of an array that tell its precision
 
 
 def _layer(one: Compared) -> int | None:
@@ -171,7 +168,7 @@ def bisect(
     if not found:
         raise InputError(_nothing(dump, placing), "is it this model's, and of this text? --map NAME=STATION")
     placed = {name: one for name, (one, _) in found.items()}
-    precision = request.precision or _precision(placed)
+    precision = request.precision or precision_of_arrays([one.array for one in placed.values()])
     free = {name: errors for name, (_, errors) in found.items()}
     comparison = HeldAgainst(reference, ids, placed, free, precision)
     judged = tuple(comparison.compared(step))
@@ -186,17 +183,3 @@ def _nothing(dump: Dump, placing: Placing) -> str:
     expected = f"{placing.tokens} tokens by {listed(map(str, sorted(widths)), 6)}"
     named = f"{excerpt(first.name, 60)} is {shape}"
     return f"no array of {dump.label} fits the model: {named}, expected were {expected}"
-
-
-def _precision(placed: dict[str, Placed]) -> str:
-    """The lowest precision of the placed arrays, by their dtype or by the numbers that they hold."""
-    found: set[str] = set()
-    for one in placed.values():
-        name = one.array.precision
-        if name in ("float32", "float64") and len(found) < len(PRECISIONS):
-            name = precision_of(np.asarray(one.array.read()).reshape(-1)[:_SAMPLED]).name
-        found.add(name)
-    for name in ("bfloat16", "float16"):
-        if name in found or (name == "bfloat16" and any(each.startswith("float8") for each in found)):
-            return name
-    return "float32"

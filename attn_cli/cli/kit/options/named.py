@@ -61,6 +61,11 @@ Messages = Annotated[
     _reading("--messages", metavar="FILE",
                  help="Put these messages before the text: JSON, a list of objects with role and content."),
 ]  # fmt: skip
+Tokens = Annotated[
+    str | None,
+    _reading("--tokens", metavar="FILE",
+             help="Read token ids in place of a text: JSON, a list or a server's log with prompt_token_ids."),
+]  # fmt: skip
 Model = Annotated[
     str,
     typer.Option("--model", "-m", autocompletion=completion.models, metavar="MODEL",

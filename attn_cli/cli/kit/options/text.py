@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from attn_cli.cli.kit.options import named as o
+from attn_cli.cli.kit.options.token_ids import token_ids
 from attn_cli.errors import InputError
 from attn_cli.sources import Reading
 from attn_cli.sources.files.paths import expanded
@@ -28,11 +29,12 @@ class TextOptions:
     chat: o.Chat = False
     system: o.System = None
     messages: o.Messages = None
+    tokens: o.Tokens = None
 
     @property
     def without_text(self) -> bool:
-        """True if no text is given and none is needed, because an image, audio, --inputs or messages are read alone."""
-        instead = (self.inputs, self.image or None, self.audio or None, self.messages)
+        """True if no text is given and none is needed, because an image, audio, arrays, messages or ids are read."""
+        instead = (self.inputs, self.image or None, self.audio or None, self.messages, self.tokens)
         return any(x is not None for x in instead) and (self.text, self.file, self.lines) == (None, None, False)
 
     @property
@@ -51,14 +53,28 @@ class TextOptions:
     def reading(self) -> Reading:
         """Arguments for the source on input other than texts (images, audio, arrays), all of it checked."""
         image, audio = self._media()
+        ids = self._token_ids(image, audio)
         return {
             "decoder_text": self.decoder_text,
             "generate": self.generate,
-            "inputs": self.inputs,
+            "inputs": self.inputs if ids is None else ids,
             "image": image,
             "audio": audio,
             "chat": self.chat_before(),
         }
+
+    def _token_ids(self, image: str | None, audio: str | None) -> tuple[int, ...] | None:
+        """The ids of --tokens; messages beside them only tell who said what. InputError beside other inputs."""
+        if self.tokens is None:
+            return None
+        others = {"a text": self.text, "--file": self.file, "--lines": self.lines or None, "--pair": self.pair,
+                  "--inputs": self.inputs, "--image": image, "--audio": audio, "--chat": self.chat or None,
+                  "--system": self.system}  # fmt: skip
+        if beside := next((name for name, value in others.items() if value is not None), None):
+            raise InputError(
+                f"{beside} and --tokens at once", "ids are all that the model reads: leave out one of them"
+            )
+        return token_ids(self.tokens)
 
     def _media(self) -> tuple[str | None, str | None]:
         """The files of --image and --audio. InputError beside options that exclude them, such as --inputs."""

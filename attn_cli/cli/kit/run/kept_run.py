@@ -83,7 +83,7 @@ def kept_run(options: TextCommandOptions | ReadOptions, reading: Reading) -> Kep
     asked = [
         __version__, library_state(), model, options.revision, options.dtype, options.device, options.device_map,
         options.trust_remote_code, list(texts), options.pair, reading.get("decoder_text"), reading.get("generate"),
-        reading.get("chat"), media,
+        reading.get("chat"), media, reading.get("inputs"),
     ]  # fmt: skip
     whole = _name(asked)
     chosen = options.layer, options.head

@@ -11,9 +11,9 @@ from attn_cli.errors import InputError, LimitError
 from attn_cli.prompt import Generated, Prompt, Token
 from attn_cli.sentences import first_end
 from attn_cli.sources.huggingface.anatomy.parameters import device_of_module
-from attn_cli.sources.huggingface.generate.detokenize import detokenize
 from attn_cli.sources.huggingface.generate.greedy import generate
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
+from attn_cli.sources.huggingface.read.detokenize import detokenize
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt, as_arguments
 from attn_cli.sources.huggingface.read.positions import position_count
 from attn_cli.sources.huggingface.read.reader import without_end

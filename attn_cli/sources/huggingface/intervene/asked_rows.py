@@ -9,9 +9,9 @@ import torch
 from attn_cli.errors import InputError
 from attn_cli.model.intervention import Target
 from attn_cli.prompt import Token
-from attn_cli.sources.huggingface.generate.detokenize import detokenize
 from attn_cli.sources.huggingface.intervene.readout import Readout
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
+from attn_cli.sources.huggingface.read.detokenize import detokenize
 
 
 class AskedRows:

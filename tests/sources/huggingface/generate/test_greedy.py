@@ -17,12 +17,12 @@ from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import Selection
 from attn_cli.sources import open_source
 from attn_cli.sources.huggingface.capture.registry import all_named
-from attn_cli.sources.huggingface.generate.detokenize import detokenize
 from attn_cli.sources.huggingface.generate.greedy import generate
 from attn_cli.sources.huggingface.generate.prompts import TextGenerator
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.model_classes import stack_of
 from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions
+from attn_cli.sources.huggingface.read.detokenize import detokenize
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.reduce import Summary, reduce

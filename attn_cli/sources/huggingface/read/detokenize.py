@@ -1,4 +1,4 @@
-"""Token ids that a model generated, as text and as tokens with their places in it."""
+"""Token ids, of a model or a server, as text and as tokens with their places in it."""
 
 from collections.abc import Sequence
 from dataclasses import replace

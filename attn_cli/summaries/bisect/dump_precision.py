@@ -1,0 +1,24 @@
+"""The precision in which a dump's arrays were computed, by their dtype or by the numbers that they hold."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from attn_cli.dump import DumpArray
+from attn_cli.kernel.lessons.precision import precision_of
+
+_SAMPLED = 2**16  # numbers of an array that tell its precision
+
+
+def precision_of_arrays(arrays: Sequence[DumpArray]) -> str:
+    """The lowest of the arrays: float32, bfloat16 or float16."""
+    found: set[str] = set()
+    for array in arrays:
+        name = array.precision
+        if name in ("float32", "float64"):
+            name = precision_of(np.asarray(array.read()).reshape(-1)[:_SAMPLED]).name
+        found.add(name)
+    for name in ("bfloat16", "float16"):
+        if name in found or (name == "bfloat16" and any(each.startswith("float8") for each in found)):
+            return name
+    return "float32"
