@@ -86,6 +86,7 @@ class Field:
     meaning   with its unit, as the JSON Schema says it
     value     where it is read: the path of an attribute, or a function; the attribute of its own name if not given
     optional  whether it is left out where it is None
+    heading   of its column in a table of a screen; "" for its name
     """
 
     name: str
@@ -93,6 +94,7 @@ class Field:
     meaning: str = ""
     value: str | Callable[[Any], Any] = ""
     optional: bool = False
+    heading: str = ""
     read: Callable[[Any], Any] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:

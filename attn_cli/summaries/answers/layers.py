@@ -45,7 +45,7 @@ class Layer:
     note: str | None = None
 
 
-_LAYER = (
+LAYER_FIELDS = (
     Field("stream", TEXT, "self; encoder, decoder and cross; vision, audio, text and resampler"),
     Field("layer", COUNT, "the model's own block number, from 0"),
     Field(
@@ -53,17 +53,19 @@ _LAYER = (
         TEXT,
         "softmax attention, or what the block has in its place: Mamba, linear attention, convolution, "
         "recurrence, no attention",
+        heading="attention",
     ),
-    Field("name", TEXT, "path of the module in the model"),
+    Field("name", TEXT, "path of the module in the model", heading="module"),
     Field(
         "way",
         or_none(TEXT),
         "how it was seen: registry, softmax, sdpa, dispatch, returned; computed for a table; null without "
         "attention, or if it did not run",
+        heading="seen by",
     ),
     Field("calls", COUNT, "how often it ran in one forward pass; 0 if it did not"),
     Field("heads", COUNT, "query heads; 0 without attention, or if attention did not run and does not say"),
-    Field("kv_heads", COUNT, "key/value heads, each shared by heads / kv_heads query heads"),
+    Field("kv_heads", COUNT, "key/value heads, each shared by heads / kv_heads query heads", heading="kv"),
     Field("scale", NUMBER, "what q kᵀ is multiplied with; null where only weights were seen"),
     Field("mask", or_none(TEXT), "which keys a query may attend to, in words"),
     Field("softcap", NUMBER, "scores stay below it, by a tanh; null without"),
@@ -73,7 +75,7 @@ _LAYER = (
         "note", or_none(TEXT), "why softmax attention showed nothing: it did not run, and what it needs; null if it ran"
     ),
 )
-FIELDS = (Field("layers", Rows(_LAYER, closed=True), "stream by stream, in the order of the blocks", "rows"),)
+FIELDS = (Field("layers", Rows(LAYER_FIELDS, closed=True), "stream by stream, in the order of the blocks", "rows"),)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attn_cli.selection import ranges
-from attn_cli.summaries.answers.layers import SOFTMAX, Layer, Layers
+from attn_cli.summaries.answers.layers import LAYER_FIELDS, SOFTMAX, Layer, Layers
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted, visible
 from attn_cli.views.drawing.cells import packed_text
@@ -16,10 +16,11 @@ from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import on_same_input
 
-_HEADINGS = {"stream": "stream", "layer": "layer", "mixer": "attention", "heads": "heads", "kv": "kv", "mask": "mask",
-             "scale": "scale", "more": "more", "way": "seen by", "name": "module"}  # fmt: skip
+_MORE = "more"  # softcap, bias, sink and calls in one column
+_COLUMNS = ("stream", "layer", "mixer", "heads", "kv_heads", "mask", "scale", _MORE, "way", "name")
+_HEADINGS = {field.name: field.heading or field.name for field in LAYER_FIELDS} | {_MORE: _MORE}
 # columns to drop where a line is too narrow, the first ones first
-_GIVEN_UP = ("way", "name", "scale", "more", "kv", "heads")
+_GIVEN_UP = ("way", "name", "scale", _MORE, "kv_heads", "heads")
 
 
 def draw(layers: Layers, report: Report, screen: Screen) -> Iterator[Text | Table | str]:
@@ -29,7 +30,7 @@ def draw(layers: Layers, report: Report, screen: Screen) -> Iterator[Text | Tabl
         yield ""
         yield Text("\n".join(wrap(said, screen.width)), BOLD)
     cells = [_cells(group) for group in groups]
-    columns = [name for name in _HEADINGS if any(row[name] for row in cells)]
+    columns = [name for name in _COLUMNS if any(row[name] for row in cells)]
     if {row["stream"] for row in cells} == {"self"}:
         columns.remove("stream")
     for name in _GIVEN_UP:
@@ -37,7 +38,7 @@ def draw(layers: Layers, report: Report, screen: Screen) -> Iterator[Text | Tabl
             columns.remove(name)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=BOLD)
     for name in columns:
-        numeric = name in ("heads", "kv", "scale")
+        numeric = name in ("heads", "kv_heads", "scale")
         table.add_column(_HEADINGS[name], justify="right" if numeric else "left", no_wrap=True)
     for row, group in zip(cells, groups, strict=True):
         style = DIM if group[0].note or group[0].mixer != SOFTMAX else PLAIN
@@ -119,10 +120,10 @@ def _cells(group: list[Layer]) -> dict[str, str]:
         if row.mixer.startswith("no ")
         else row.mixer.removesuffix(" attention"),
         "heads": str(row.heads or ""),
-        "kv": str(row.kv_heads) if row.kv_heads not in (0, row.heads) else "",
+        "kv_heads": str(row.kv_heads) if row.kv_heads not in (0, row.heads) else "",
         "mask": visible(row.mask or ""),
         "scale": "" if row.scale is None else f"{row.scale:.4g}",
-        "more": ", ".join(more),
+        _MORE: ", ".join(more),
         "way": row.way or "",
         "name": visible(row.name if len(group) == 1 else _within(row)),
     }
