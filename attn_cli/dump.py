@@ -8,9 +8,9 @@ import numpy as np
 
 @dataclass(frozen=True)
 class DumpArray:
-    """One array; `read` gives its numbers, of any shape, in float16, float32 or float64.
+    """An array of a dump, by its name; `read` gives its numbers, of any shape, in float16, float32 or float64.
 
-    precision  that it is stored in, such as bfloat16
+    precision  the one that it is stored in, such as "bfloat16"
     """
 
     name: str

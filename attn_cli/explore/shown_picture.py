@@ -16,7 +16,7 @@ _FROM, _SHARE = 60, 0.45  # columns of a text pane that has an image, and its sh
 
 @dataclass(frozen=True, eq=False)
 class ShownPicture:
-    """A part of an image in columns and lines of the screen, a line being two pixels high.
+    """A part of an image, scaled to a number of columns and lines of the screen, where a line is two pixels high.
 
     grid    the patches that cover it
     pixels  `[h, w, 3]` of the part that they show

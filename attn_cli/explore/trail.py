@@ -31,7 +31,7 @@ class Trail:
         return self.seen.pop() if self.seen else None
 
     def clear(self) -> None:
-        """Forget all: they were of another recording."""
+        """Forget all viewpoints, when another recording is opened."""
         self.entered.clear()
         self.seen.clear()
         self._moved = False

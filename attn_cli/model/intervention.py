@@ -228,7 +228,7 @@ class Experiment(Protocol):
         """The cost of these interventions, in baseline runs, about."""
 
     def run_mode_of(self, interventions: Sequence[Intervention]) -> RunMode:
-        """The mode of these: "cache" only if all their rows are among those that run then."""
+        """The mode in which these can run: "cache" only if they change no row before those that run from the cache."""
 
 
 @dataclass(frozen=True)

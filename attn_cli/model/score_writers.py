@@ -13,7 +13,7 @@ from attn_cli.selection import Selection
 
 
 class Writer(NamedTuple):
-    """One thing that adds to the residual stream.
+    """A component of a model that adds a vector to the residual stream.
 
     kind    "embedding", "positions", "head", "attention" (a layer whose heads can't be told apart), "mlp" (all that a
             block adds beside attention), "biases" (of W_O, of norms, of the projections to queries and keys), or the
@@ -113,4 +113,4 @@ class ReadsWriters(Protocol):
         """
 
     def written_head(self, prompt: Prompt, place: HeadPlace, row: int) -> WrittenHead:
-        """One head's query in `row`, its keys and values; LoadError, with the reason, where they are no such sums."""
+        """One head's query in `row`, its keys and its values, as sums over writers; LoadError where they aren't."""

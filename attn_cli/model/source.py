@@ -58,7 +58,7 @@ class Source(Protocol):
         visit: Callable[[Call], None],
         arrive: Callable[[BlockVectors], None],
     ) -> None:
-        """Visit the calls of one prompt, and call `arrive` with the vectors of `rows` around each chosen block."""
+        """Run one prompt: `visit` gets its calls, `arrive` the residual stream of `rows` around each chosen block."""
 
 
 @runtime_checkable
@@ -132,7 +132,7 @@ class Referring(Source, Protocol):
     """A source whose model other engines' numbers can be held against."""
 
     def reference(self) -> Reference:
-        """The model's pass, station by station; InputError for one of an encoder and a decoder."""
+        """The model as a reference for `attn bisect`, run station by station; InputError for an encoder-decoder."""
 
     def labels(self, ids: Sequence[int]) -> list[str]:
         """The text of each token by itself, else its name in the vocabulary."""

@@ -178,7 +178,7 @@ class RecordedLayer(Call):
         return np.concatenate(strips) if strips else np.empty((0, -(-len(j) // block[1])), self.like.dtype)
 
     def terms(self, head: int, query: int, key: int) -> Terms:
-        """The terms of one cell's weight; its rank takes the whole row."""
+        """The terms that make the weight of one cell, from q · k to the softmax, and its rank among the row's keys."""
         row = self._cells(head, slice(query, query + 1), slice(0, self.m))[0]
         weight = float(self.weights(head, slice(query, query + 1), slice(key, key + 1))[0, 0])
         allowed = bool(self.allowed(slice(query, query + 1), slice(key, key + 1))[0, 0]) and not np.isneginf(row[key])

@@ -58,5 +58,5 @@ def with_one_matrix(summaries: Sequence[Summary]) -> tuple[Summary, ...]:
 
 
 def with_one_matrix_alone(report: Report) -> Report:
-    """The report of a command that chose one head: with its matrix and, to say why, the kinds of all heads."""
+    """The report with the matrix of one head alone, that which stands out most, and the kinds of all heads."""
     return replace(report, summaries=with_one_matrix(report.summaries))

@@ -88,7 +88,7 @@ class BandReducer(Protocol):
         """Take in a few rows; may be given rows that it did not ask for."""
 
     def result(self) -> Part:
-        """The finished numbers, now NumPy."""
+        """The part made of all bands, its arrays in NumPy."""
 
 
 Reducer = RowReducer | BandReducer

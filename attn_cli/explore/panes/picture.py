@@ -14,7 +14,7 @@ _FILM = (0.1, 0.75)  # opacity of the colours of least and of most weight
 
 
 def picture_lines(scene: Scene, shown: ShownPicture, row: np.ndarray, ramp: Ramp) -> list[Line]:
-    """The image in half blocks, as wide as it is said to be.
+    """The lines of a picture in half blocks, two pixels high each, with weights over its patches.
 
     row  the weight of each token
     """

@@ -52,7 +52,7 @@ def is_built() -> bool:
 
 
 def is_unfit() -> bool:
-    """True if compiled code is there that can't be used: of another version, or of another system."""
+    """True if the compiled library of the package was found but can't be used: of another version or system."""
     return _built_file() is not None and library() is None
 
 

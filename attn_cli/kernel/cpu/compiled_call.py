@@ -91,7 +91,7 @@ class CompiledRule:
     sink: np.ndarray | None
 
     def write(self, job: AttentionStruct, heads: slice) -> None:
-        """Say it in a job for these heads."""
+        """Set the fields of a job of the compiled code, for these heads."""
         job.scale, job.softcap = self.scale, self.softcap
         if self.sink is not None:
             job.sink = self.sink[heads].ctypes.data

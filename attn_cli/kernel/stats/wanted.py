@@ -35,9 +35,10 @@ class TopK:
 
 @dataclass(frozen=True)
 class ColumnSums:
-    """The sum over `rows` of the cells of every key.
+    """A request for the sums over `rows` of the weights on every key `[h, m]`.
 
-    joint  of all heads together, for another measure than the weight
+    by     what is summed in place of the weight: a measure that the call's bands carry
+    joint  whether the measure is of all heads' outputs added up, then `[1, m]`
     """
 
     rows: Rows = None

@@ -49,7 +49,7 @@ class Worker:
         return ScannedModel(self.source.about, self.source.fingerprint(), longest_text(self.options))
 
     def labels(self, ids: Sequence[int]) -> list[str]:
-        """The names of tokens."""
+        """The text of each token id by itself, as the model's tokenizer has it."""
         return self.source.labels(ids)
 
     def scan(self, shard: Shard) -> tuple[int, SumArrays, str | None]:
@@ -86,7 +86,7 @@ class RayWorkers:
             return self._ray.get(self._first.about.remote())
 
     def labels(self, ids: Sequence[int]) -> list[str]:
-        """The names of tokens."""
+        """The text of each token id by itself, as the model's tokenizer has it."""
         return list(self._ray.get(self._first.labels.remote(list(ids))))
 
     def processes(self) -> list[int]:

@@ -120,7 +120,7 @@ class KindMap(Answer):
 
     @property
     def sinks(self) -> list[SinkKey]:
-        """The sinks of the text, those of most heads first; none of random tokens, which are several texts."""
+        """The attention sinks of the text, those of most heads first; [] for prompts of random tokens."""
         return [] if self.seed is not None else text_sinks(self.parts)
 
     def records(self) -> Iterator[dict[str, Any]]:

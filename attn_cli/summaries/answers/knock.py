@@ -184,7 +184,7 @@ def interventions_of(layers: Sequence[ChosenHeads]) -> list[Intervention]:
 
 
 def top_keys_of(source: Predicting, prompt: Prompt, experiment: Experiment) -> TopKeysOfHeads:
-    """The keys that every head of the model attends to most, in the rows that choose; in all rows of other streams."""
+    """The keys with the largest mean weight of every head, over the rows that choose the answer; all rows elsewhere."""
     top_keys: TopKeysOfHeads = {}
     choosing = None if experiment.target is None else sorted(set(experiment.target.rows))
 

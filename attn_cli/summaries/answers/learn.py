@@ -83,7 +83,7 @@ class Learning(Answer):
         return self.descent.weights[step][text].mean(axis=0)
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One row per (milestone, text, key)."""
+        """One row per (step of the training that is shown, text, key): the weight on the key then."""
         for step in self.milestones:
             for text, (prompt, example) in enumerate(zip(self.prompts, self.examples, strict=True)):
                 weights = self.weights(text, step).tolist()
@@ -108,7 +108,7 @@ class Learning(Answer):
         return arrays
 
     def stage(self, step: int) -> dict[str, Any]:
-        """One row for step `step` of the training: the loss, and the weights of every text then."""
+        """The JSON of step `step` of the training: the loss, and the weights on the keys of every text."""
         texts = []
         for text, example in enumerate(self.examples):
             weights = self.weights(text, step)

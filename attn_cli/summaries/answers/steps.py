@@ -95,7 +95,7 @@ class Steps(Part):
         return next((stage for stage in self.stages if stage.name == name), None)
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per number; the head is empty where heads are joined or not yet there."""
+        """One row per number of every array; `head` is None where an array has no axis of heads."""
         for number, stage in enumerate(self.stages, 1):
             by_head = stage.axes[0] == "heads"
             for head, values in enumerate(stage.values if by_head else stage.values[None]):
@@ -155,7 +155,7 @@ class WalkSteps:
         return Wanted()
 
     def part(self, call: Call, stats: RowStats) -> Steps:
-        """Every stage, in NumPy; InputError for a call that shows no q, k and v, LimitError for too many cells."""
+        """Every array from q, k, v to the output; InputError for a call without q, LimitError for too many cells."""
         if not isinstance(call, AttentionCall):
             raise InputError(
                 f"layer {call.place.layer} shows its weights but not its q, k and v", "--steps needs all three"

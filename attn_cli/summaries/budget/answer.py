@@ -22,11 +22,11 @@ FEWEST_TEXTS = 3
 
 @dataclass(frozen=True)
 class PricedUnit:
-    """A unit and what it costs to take it away, alone.
+    """A part of the KV cache, and the loss when it alone is taken away.
 
-    bits           bits a token lost
-    by_text        the same of each text of the sample
-    weight_behind  the mean weight of keys behind a window, with none; None where there is no window or it was not seen
+    bits           the loss in bits a token, mean over the texts of the sample
+    by_text        the same for each text
+    weight_behind  of a window, the mean weight on the keys that it cuts off, in the baseline; None where unknown
     """
 
     unit: Unit

@@ -49,7 +49,7 @@ class SampleTexts:
         return np.concatenate(of_texts, axis=1)
 
     def slopes(self, units: Sequence[Unit], taken: np.ndarray) -> tuple[float, np.ndarray] | None:
-        """Bits a token lost with some windows, booleans `[n]`, and its derivatives by the share of each `[n]`.
+        """The loss in bits a token with the windows of `taken` `[n]`, and its derivatives by the share of each `[n]`.
 
         None where units are no windows, or a text has no derivatives.
         """

@@ -33,5 +33,5 @@ class DerivedCall(Call):
 
     @property
     def like(self) -> Array:
-        """An array of the right library, device and precision."""
+        """An array in the library, on the device and in the precision of the call's own."""
         return self.call.like

@@ -75,9 +75,9 @@ class KeepOutput:
 
 
 class PassOutput:
-    """Writes the output while the bands pass and keeps nothing of it; its `Outputs` are empty.
+    """A reducer that writes the output as bands pass, and keeps none in memory; its `Outputs` are empty.
 
-    write  takes the index of a head, the number of a row, and the rows `[b, e]` from there on; every row comes once
+    write  called with the index of a head, a first row, and the output `[b, e]` of rows from there; each row once
     """
 
     needs_scores = False

@@ -43,7 +43,7 @@ class Pulls(Part):
                 }
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`weights` and, where known, `pulls`, with an axis of one head in front."""
+        """`weights` and, where known, `pulls`, `[1, r, m]` each: one mean over all heads."""
         arrays = {"weights": self.weights[None]}
         return arrays if self.pulls is None else arrays | {"pulls": self.pulls[None]}
 

@@ -53,11 +53,11 @@ class TokenCount(NamedTuple):
 
 
 class ScanExample(NamedTuple):
-    """A strong cell, with its text.
+    """An example of a head in a corpus: a query and key with a large weight, and the text around them.
 
-    text         all that the model read, or what stands around query and key
-    whole        whether it is all
-    first, last  the characters of the record's text from and to which the model read
+    text         what the model read, or an excerpt around query and key
+    whole        whether the text is all that the model read
+    first, last  the range of characters of the record's text that the model read
     spans        the characters of the query's and the key's token in the text; None where they aren't in it
     """
 

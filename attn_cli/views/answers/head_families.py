@@ -55,7 +55,7 @@ def family_lines(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]
 def head_lines(out: StandOut | None, summary: Summary, at: int, reason: str, screen: Screen) -> Iterator[Text]:
     """One head's kind, and the key that it reads most: `head 17.5 (the clearest) · ...`, `18 to gives 14 Mary 0.74`.
 
-    reason  what is said where it doesn't stand out
+    reason  the words in place of its kind where the head doesn't stand out
     """
     place = summary.place
     stream = "" if place.stream == "self" else f"{place.stream} "

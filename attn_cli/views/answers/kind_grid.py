@@ -24,9 +24,9 @@ _BETWEEN = "   "
 class GridRow:
     """One line of the grid: the heads of one layer.
 
-    label  the layer's number, with the run where it runs several times
-    kinds  for every head its place in `KINDS`, or one of the numbers for none
-    number what it is named by, 0 to 1
+    label   the layer's number; with the number of the call where the layer is called several times
+    kinds   of every head the index of its kind in `KINDS`; `NOTHING` or `NOT_JUDGED` without one
+    number  of every head the weight or share that names it, 0 to 1
     """
 
     label: str

@@ -41,7 +41,7 @@ def kind_parts(summaries: Sequence[Summary]) -> list[tuple[Summary, HeadKinds]]:
 
 
 def any_judged(summaries: Sequence[Summary]) -> bool:
-    """True if the text is long enough for the kind of any head."""
+    """True if the kind of some head could be judged: enough of its rows have a target."""
     return any((part.judged.kind != NOT_JUDGED).any() for _, part in kind_parts(summaries))
 
 

@@ -75,7 +75,7 @@ def _broken(text: str, width: int) -> list[str]:
 
 
 def joined(line: Iterable[Segment]) -> Iterator[Segment]:
-    """A line in as few segments as it has runs of one style; in time that grows with the line, unlike Rich's."""
+    """The segments of a line with neighbours of one style merged, in time linear in its length, which Rich's is not."""
     for style, run in groupby(line, key=lambda segment: segment.style):
         yield Segment("".join(segment.text for segment in run), style)
 

@@ -55,7 +55,7 @@ def next_word(token: Token) -> str:
 
 
 def named_keys(summary: Summary, keys: np.ndarray, weights: np.ndarray) -> list[tuple[Token, float]]:
-    """The keys with their weights, from arrays `[k]`; unused places are left out."""
+    """The tokens of keys with their weights, from arrays `[k]`; places with key -1, which hold none, are left out."""
     return [
         (summary.keys[key], weight) for key, weight in zip(keys.tolist(), weights.tolist(), strict=True) if key >= 0
     ]

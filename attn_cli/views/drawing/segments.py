@@ -19,7 +19,7 @@ _PLAIN = Style.null()
 
 
 def steps_of(levels: np.ndarray, *, steps: int = STEPS) -> np.ndarray:
-    """Levels 0 .. 1 rounded to `steps` many of the `STEPS` ones; NaN, for what is masked, becomes one of its own."""
+    """Levels from 0 to 1 rounded to `steps` colours, as indices below `STEPS`; NaN, a masked cell, has its own."""
     masked = np.isnan(levels)
     rounded = np.rint(np.where(masked, 0, levels) * (steps - 1)) * ((STEPS - 1) / (steps - 1))
     return np.where(masked, MASKED_STEP, np.rint(rounded)).astype(np.int64)

@@ -60,7 +60,7 @@ class Heaviest:
 
 @dataclass(frozen=True, eq=False)
 class PackedCells:
-    """Some cells of a head `[k]`, by key and then by query, and the sums of its whole rows `[n]`."""
+    """The chosen cells of a head `[k]`, sorted by key, then by query, and the sums of all weights of each row `[n]`."""
 
     queries: np.ndarray
     keys: np.ndarray
@@ -106,7 +106,7 @@ def chosen_cells(layer: RecordedLayer, head: int, choice: Choice) -> PackedCells
 
 
 def packed_head(layer: RecordedLayer, cells: PackedCells) -> PackedHead:
-    """The cells of one head as the page holds them: places in steps, weights in levels of 8 bits of their root."""
+    """The cells of one head as bytes of the page: places as differences, roots of weights as 8-bit levels."""
     size = np.abs(cells.weights)
     high = max(1.0, float(size.max(initial=0.0)))
     signed, loose = bool((cells.weights < 0).any()), not layer.rule.softmax

@@ -9,6 +9,6 @@ class ArchiveView(View):
     """Writes one report; InputError for a second."""
 
     def show(self, report: Report) -> None:
-        """Write the report's arrays."""
+        """Write the report's arrays as an .npz file; InputError for a table in the order of --sort."""
         self.take_one("an npz file holds one text", "use --format jsonl with --lines")
         self.sink.write(data.to_npz(report))

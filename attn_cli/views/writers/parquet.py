@@ -15,9 +15,9 @@ _ROWS = 2**16  # that are Python's at a time
 
 
 class ParquetView(View):
-    """Keeps the rows of all reports in columns, and writes them at the end; LoadError without pyarrow.
+    """A view that keeps the rows of all reports, and writes a Parquet file at the end; LoadError without pyarrow.
 
-    A column without any value is one of numbers.
+    A column in which all values are null is one of numbers.
     """
 
     def __init__(self, sink: Sink, format: str, settings: ViewSettings) -> None:
@@ -39,7 +39,7 @@ class ParquetView(View):
         self.is_first = False
 
     def close(self) -> None:
-        """Write the file."""
+        """Write the rows of all reports to the Parquet file."""
         from pyarrow import parquet
 
         file = io.BytesIO()

@@ -24,9 +24,10 @@ MOST_BYTES = 64 * 10**6  # of a run that is kept: of its queries and keys, and o
 
 @dataclass(frozen=True)
 class KeptRun:
-    """The place of a run in the folder of those that are kept.
+    """The place of a run's recording in the folder of kept runs.
 
-    names  of its file: with all layers and heads, or with those alone that were chosen; the last is that of this run
+    names  of files that can answer it: that of all layers and heads, then that of the chosen ones alone, which it is
+           written to
     """
 
     folder: KeptFolder

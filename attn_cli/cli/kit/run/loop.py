@@ -29,8 +29,8 @@ def answer(
     """Show the report of every text, in order.
 
     read      reads and checks a text, given its number from 0
-    answers   the answers to a window of texts, given how many texts came before
-    has_room  whether one more text belongs into the window; else every text is a window of its own
+    answers   makes the reports of a window, texts that are run together, given how many texts came before
+    has_room  whether one more text belongs into the window; by default every text is a window of its own
 
     With `lines` a text that `read` refuses is named on stderr, the others go on, and the worst exit code is returned.
     Without, its error is raised. InputError for no text at all.

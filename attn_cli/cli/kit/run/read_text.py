@@ -60,7 +60,7 @@ class TextReader:
         )
 
     def read(self, number: int, text: str) -> ReadText:
-        """Read and check one text: all errors that can be detected before the model runs are raised here."""
+        """The text as its source reads it, with the picked rows; raises all errors that show before the model runs."""
         read = self._tokens(number, text) if self.options.generate is None else self._generated(number, text)
         self.plan.hiding.check(read.display, read.rows)
         memory = self.plan.memory(read.display, read.rows) if self.plan.memory else ""

@@ -23,7 +23,7 @@ def _built_in(incomplete: str) -> list[str]:
 
 
 def tables(incomplete: str) -> list[str]:
-    """Built-in tables, and files of tables."""
+    """The completions of a table's name: built-in tables, and files with the suffix of a table."""
     return [name for name in models(incomplete) if name.startswith("toy") or "." in Path(name).name]
 
 

@@ -72,7 +72,7 @@ def last_line(progress: ScanProgress, total: int | None) -> str:
 
 
 def line_of(progress: ScanProgress, total: int | None) -> str:
-    """A line with the documents read so far, the speed and the time left.
+    """The status line of a scan: documents read so far, tokens per second, and the time left if `total` is known.
 
     >>> line_of(ScanProgress(500, 9000, 400, 8000, 4.0), 1000)
     'document 500 of 1,000 · 2,000 tokens/s · 5 s left'

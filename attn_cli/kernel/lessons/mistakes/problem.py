@@ -105,7 +105,7 @@ class Mistake:
 
     @cached_property
     def made(self) -> Made:
-        """Weights and output."""
+        """The weights and the output that the mistake gives, computed on first use."""
         return self.make()
 
     @property

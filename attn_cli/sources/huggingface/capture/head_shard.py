@@ -38,5 +38,5 @@ class HeadShard(NamedTuple):
         return self.rank * g if g * self.ranks == self.key_heads else 0
 
     def total(self, h: int) -> int:
-        """The heads of the layer in all processes, h of them here."""
+        """The number of the layer's heads over all processes of tensor parallelism, of which this one has h."""
         return self.heads if h * self.ranks == self.heads else h

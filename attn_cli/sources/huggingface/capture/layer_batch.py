@@ -35,7 +35,7 @@ class LayerBatch:
     def call(
         self, index: int, place: Place, text: UnpaddedText, ingredients: Ingredients, output: torch.Tensor | None
     ) -> AttentionCall:
-        """The call of one text, without its padding; it fills its part of the output `[b, h, n, e]`."""
+        """The attention call of text `index` without padding, which writes its rows into `output` `[b, h, n, e]`."""
         rows, keys = text.rows, text.keys
         q, k, v = self.query[index, :, rows], self.key[index, :, keys], self.value[index, :, keys]
         q, k, v = self._of_heads(q, k, v)

@@ -74,7 +74,7 @@ class LazyMask(torch.Tensor):
         return _is_of_distance(_kernel_mask(arguments["mask_function"], 0, shift))
 
     def rule_mask(self, batch: int, keys: slice) -> Mask:
-        """The mask of one text of the batch as a function of (query, key), right for the keys in `keys`."""
+        """The mask of text `batch` as a rule for (query, key), which holds for the keys in `keys`, not for padding."""
         arguments = self.arguments
         shift = (int(arguments.get("q_offset", 0)), int(arguments.get("kv_offset", 0)))
         mask = _kernel_mask(arguments["mask_function"], batch, shift)

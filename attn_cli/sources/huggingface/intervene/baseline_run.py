@@ -100,7 +100,7 @@ class BaselineRun:
         self.past[number] = CachedAttention(key[0], value[0], rule, h)
 
     def finish(self) -> None:
-        """After the baseline: masks and biases that a layer makes for itself may depend on what is changed."""
+        """End the baseline: give up the cache if a layer made a mask or bias that interventions may change."""
         if any(count == 1 for _, count in self._shared):
             self.no_cache_reason = self.no_cache_reason or "layers make masks or biases of their own"
         if self.first and not self.no_cache_reason and not self.is_causal_before(self.first):

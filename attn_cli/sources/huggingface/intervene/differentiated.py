@@ -70,7 +70,7 @@ class PartlyWindowed(DifferentiatedRows):
 
     @property
     def variables(self) -> list[torch.Tensor]:
-        """The shares."""
+        """The share of each window, as one tensor that has derivatives."""
         return [self.shares]
 
     def output(self, at: AttentionLayer, past: CachedAttention, own: Products, allowed: torch.Tensor) -> torch.Tensor:

@@ -11,7 +11,7 @@ from transformers import modeling_gguf_pytorch_utils
 
 
 class PlainReader(gguf.GGUFReader):  # type: ignore[misc]  # gguf has no types
-    """gguf's reader on an ordinary array: it indexes it for every token, 5 times slower on a `np.memmap`."""
+    """A reader of GGUF files over an ordinary array: it is indexed for every token, 5 times slower on a memmap."""
 
     data: Any
 

@@ -88,7 +88,7 @@ class Origin:
 
     @property
     def offline(self) -> bool:
-        """True if the hub must not be asked."""
+        """True if the model is read without the hub: it is local, the user wants that, or the hub didn't answer."""
         asked_for = self.options.offline or os.environ.get("HF_HUB_OFFLINE", "") not in ("", "0")
         return self.local or asked_for or bool(self.hub_problem)
 

@@ -57,7 +57,7 @@ class OutputProjection:
         return (written[:-1] - written[-1]) / _LARGE
 
     def constant(self, width: int) -> torch.Tensor:
-        """The constant part of W_O, its output for `width` zeros: `[width of the output]`, in float32 at least."""
+        """The bias of W_O, its output for an input of `width` zeros: `[output width]`, in float32 or more."""
         assert self.module is not None and self.like is not None
         zeros = torch.zeros((1, 1, width), dtype=self.like.dtype, device=self.like.device)
         written: Any = self.module(zeros)

@@ -79,7 +79,7 @@ class StationAttention:
         self.note: Callable[[int, Products, Rule, Turning], None] | None = None
 
     def of_products(self, module: nn.Module, way: str, qkv: Products, rule: LayerRule) -> torch.Tensor | None:
-        """The output `[1, h, n, e]`."""
+        """The output `[1, h, n, e]` of one attention call, with its stations' numbers read, replaced or rounded."""
         place = self.ledger.record(module, way).place
         if place.stream not in self.streams or rule.sink_per_query is not None:
             return None if rule.sink_per_query is None else output_of_layer(rule, *qkv)

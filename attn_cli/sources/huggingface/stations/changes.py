@@ -79,7 +79,7 @@ def shape_of(module: nn.Module) -> tuple[int, ...]:
 
 
 def width_of(module: nn.Module) -> int:
-    """The numbers that a linear module gives per token."""
+    """The output width of a linear module: how many numbers it gives per token."""
     shape = shape_of(module)
     return 1 if not shape else shape[0] if isinstance(module, nn.Linear) else shape[-1]
 

@@ -124,7 +124,7 @@ class MaxScore(Statistic):
         return alignment.shows_scores and not alignment.hides
 
     def finish(self, rows: HeadRows) -> Array:
-        """The largest score; NaN where no row may attend to anything."""
+        """The largest score of each text's rows `[h, texts]`; NaN where no row may attend to anything."""
         largest = rows.largest(rows.maximum)
         return rows.xp.where(rows.live_rows > 0, largest, np.nan)
 

@@ -69,7 +69,7 @@ def shares_of(seed: int, kind: Kind, places: np.ndarray, offsets: np.ndarray) ->
 
 
 def offset_of(ids: Sequence[int] | np.ndarray) -> float:
-    """A number from 0 to 1 that is a text's own, by the numbers of its tokens."""
+    """A hash of a text's token ids as a number from 0 to 1, which seeds the draws of its control."""
     digest = blake2b(np.asarray(ids, np.int64).tobytes(), digest_size=4).digest()
     return int.from_bytes(digest, "little") / 2**32
 

@@ -50,5 +50,5 @@ def of_uniform_entropy(keys: np.ndarray) -> np.ndarray:
 
 
 def control_factors(targets: np.ndarray, drawn: np.ndarray, counted: np.ndarray) -> np.ndarray:
-    """Targets seen over keys of the control seen `[R]`; 0 for rows that don't count or see no key of the control."""
+    """By row the number of targets over the number of control keys that it sees `[R]`; 0 where it counts for none."""
     return np.divide(targets, drawn, out=np.zeros(len(targets)), where=drawn > 0) * counted

@@ -34,20 +34,20 @@ _TARGETED = [at for at, kind in enumerate(KINDS) if kind is not UNIFORM]
 
 @dataclass(frozen=True, eq=False)
 class KindSums:
-    """Sums over the rows of one text, for K kinds and h heads.
+    """Sums over the query rows of one text, for K kinds and h heads; a kind's targets are the keys that define it.
 
-    rows           rows with a target `[K]`
-    weight         weight on targets `[K, h]`; entropy over that of uniform attention, where the kind is `even`
-    baseline       what uniform attention would give them `[K]`, NaN where the kind has no targets
-    rest_rows      rows with a target that is no sink `[K]`
-    rest           weight on such targets `[K, h]`
-    rest_total     what these rows give to anything but sinks `[K, h]`
-    control_rows   rows with a control `[K]`
-    control        weight at the control's keys, as if there were as many as targets `[K, h]`
-    control_total  what these rows give to anything but sinks `[K, h]`
-    row_support    the fraction of rows that give their targets enough for a name on their own `[K, h]`; where heads
-                   are named by share, rows count by what they give to anything but sinks
-    is_sink        whether key 0 has a sign of a sink, or may have one that wasn't seen `[h]`
+    rows           number of rows with a target `[K]`
+    weight         weight on targets `[K, h]`; of the uniform kind, entropy over that of uniform attention
+    baseline       weight that uniform attention gives the targets `[K]`, NaN where the kind has none
+    rest_rows      number of rows with a target that is no sink `[K]`
+    rest           weight on targets that are no sinks `[K, h]`
+    rest_total     non-sink attention of these rows `[K, h]`
+    control_rows   number of rows with control keys `[K]`
+    control        weight on control keys, scaled to the number of targets `[K, h]`
+    control_total  non-sink attention of these rows `[K, h]`
+    row_support    fraction of rows whose weight on targets is enough to name the head `[K, h]`; where heads are named
+                   by share, each row counts by its non-sink attention
+    is_sink        whether key 0 is or may be a sink of the head `[h]`
     """
 
     rows: np.ndarray

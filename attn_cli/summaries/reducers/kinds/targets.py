@@ -143,7 +143,7 @@ def window_keys(m: int, *, is_causal: bool) -> np.ndarray:
 
 
 def delimiters(tokens: Sequence[Token]) -> np.ndarray:
-    """Which tokens are special but not the first, or punctuation alone, `[m]`."""
+    """Booleans `[m]`: True for special tokens after the first, and for tokens of punctuation alone."""
     return np.array([at > 0 if token.special else is_punctuation(token.text) for at, token in enumerate(tokens)], bool)
 
 
