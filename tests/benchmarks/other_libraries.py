@@ -54,6 +54,21 @@ def _decoder(**options: Any) -> Callable[[Any], nn.Module]:
     )
 
 
+class _OfProteins:
+    """In place of ESM-C's tokenizer, of which the module asks one number."""
+
+    pad_token_id = 1
+
+
+# Of torchaudio's wav2vec 2.0, small.
+_WAV2VEC2: dict[str, Any] = {
+    "extractor_mode": "group_norm", "extractor_conv_layer_config": [(16, 10, 5), (16, 3, 2)],
+    "extractor_conv_bias": False, "encoder_embed_dim": 32, "encoder_projection_dropout": 0.0,
+    "encoder_pos_conv_kernel": 16, "encoder_pos_conv_groups": 4, "encoder_num_layers": 2, "encoder_num_heads": 4,
+    "encoder_attention_dropout": 0.0, "encoder_ff_interm_features": 64, "encoder_ff_interm_dropout": 0.0,
+    "encoder_dropout": 0.0, "encoder_layer_norm_first": False, "encoder_layer_drop": 0.0, "aux_num_out": None,
+}  # fmt: skip
+
 CASES = (
     _timm("vit_tiny_patch16_224", 224),
     _timm("deit_tiny_distilled_patch16_224", 224),
@@ -100,6 +115,18 @@ CASES = (
         ), _images(32),
     ),
     Case("esm.model.esm2", "ESM2", lambda x: x.ESM2(num_layers=2, embed_dim=40, attention_heads=4), _ids()),
+    Case("esm.models.esmc", "ESMC",
+         lambda x: x.ESMC(d_model=64, n_heads=4, n_layers=2, tokenizer=_OfProteins()), _ids()),
+    Case("dinov2.models.vision_transformer", "vit_small, registers", lambda x: x.vit_small(
+        img_size=56, patch_size=14, num_register_tokens=4), _images(56)),
+    Case("torchaudio", "wav2vec2_model", lambda x: x.models.wav2vec2_model(**_WAV2VEC2),
+         lambda: (torch.randn(2, 4000),)),
+    Case("torchaudio", "Conformer", lambda x: x.models.Conformer(32, 4, 64, 2, 15),
+         lambda: (torch.randn(2, 9, 32), torch.tensor([9, 9]))),
+    Case("torchaudio", "Emformer", lambda x: x.models.Emformer(32, 4, 64, 2, 4, right_context_length=1),
+         lambda: (torch.randn(2, 13, 32), torch.tensor([12, 12]))),
+    Case("x_transformers", "Encoder", lambda x: x.TransformerWrapper(
+        num_tokens=50, max_seq_len=32, attn_layers=x.Encoder(dim=32, depth=2, heads=4)), _ids()),
     Case("performer_pytorch", "PerformerLM", lambda x: x.PerformerLM(
         num_tokens=50, max_seq_len=32, dim=32, depth=2, heads=4, dim_head=8), _ids(), "no softmax over keys"),
     Case("torch", "nn.TransformerEncoder", lambda _: nn.TransformerEncoder(

@@ -100,7 +100,7 @@ class ModelPasses:
         On a transformers newer than tested with a note where attn differs from the model's own attention.
         """
         prompts = self.reader.read(texts, pair)
-        if not is_newer_than_tested():
+        if not is_newer_than_tested() or not self.module_places.in_registry:
             return prompts
         if self._note is None:
             self._note = self._difference_from_eager(prompts[:1])

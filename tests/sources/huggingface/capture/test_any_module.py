@@ -195,10 +195,16 @@ def test_torchs_own_transformer(batch_first: bool) -> None:
         np.testing.assert_allclose(seen, plain[call.place.text].detach(), atol=1e-5)
 
 
-def test_a_compiled_module_is_run_as_written() -> None:
+@pytest.mark.parametrize("compiles", ["the module", "its blocks", "its blocks in place"])
+def test_a_compiled_module_is_run_as_written(compiles: str) -> None:
     torch.manual_seed(0)
     model = Stack(CausalSelfAttention).eval()
-    compiled = torch.compile(model)
+    compiled = torch.compile(model) if compiles == "the module" else model
+    for at, block in enumerate(model.layers):
+        if compiles == "its blocks":
+            model.layers[at] = torch.compile(block)
+        elif compiles == "its blocks in place":
+            block.compile()
     for module in (model, compiled):
         calls: list[int] = []
         with torch.no_grad(), capture(module, lambda call, calls=calls: calls.append(call.place.layer)):
