@@ -4,7 +4,6 @@ import csv
 import io
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from attn_cli.fields import made
 from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.answers.compute import Computation
 from attn_cli.summaries.call_fields import LAYERS
+from attn_cli.summaries.input_fields import input_document
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.told.story import STORY
@@ -32,7 +32,7 @@ def envelope(report: Report) -> dict[str, Any]:
         document["index"] = report.index
     document |= _inputs(report)
     if report.other is not None:
-        document |= {"other_source": dict(report.other), "other_input": _input(report.prompts[-1])}
+        document |= {"other_source": dict(report.other), "other_input": input_document(report.prompts[-1])}
     document["result"] = _result(report) if report.answer is None else report.answer.document()
     document["warnings"] = list(report.warnings)
     return document
@@ -134,32 +134,8 @@ def archive(arrays: dict[str, np.ndarray]) -> bytes:
 def _inputs(report: Report) -> dict[str, Any]:
     """The texts: `inputs` of an answer about several, else `input`, which is empty where a command takes no text."""
     if report.answer is not None and report.answer.several_texts:
-        return {"inputs": [_input(prompt) for prompt in report.prompts]}
-    merged = {} if report.merged_from is None else {"merged_tokens": report.merged_from}
-    only = _input(report.prompts[0]) if report.prompts else {"text": "", "tokens": []}
-    return {"input": only | merged}
-
-
-def _input(prompt: Prompt) -> dict[str, Any]:
-    """A text with its tokens; with what was read beside it, and the tokens of streams that read something else."""
-    document: dict[str, Any] = {"text": prompt.text, "tokens": [_token(token) for token in prompt.tokens]}
-    if prompt.others:
-        document["streams"] = {stream: [_token(token) for token in tokens] for stream, tokens in prompt.others.items()}
-    if prompt.generated is not None:
-        document["generated"] = asdict(prompt.generated)
-    return document | dict(prompt.files)
-
-
-def _token(t: Token) -> dict[str, Any]:
-    """A token; one that stands for a patch of an image has the patch's row and column too, and its tile or window.
-
-    `box` has the edges of its part of the picture in the picture's pixels: top, left, bottom, right. A generated token
-    says so.
-    """
-    document = {"index": t.index, "id": t.id, "text": t.text, "start": t.start, "end": t.end, "special": t.special}
-    box = None if t.box is None else [round(edge, 1) for edge in t.box]
-    places = {"row": t.row, "column": t.column, "piece": t.piece, "box": box, "generated": t.generated or None}
-    return document | {name: place for name, place in places.items() if place is not None}
+        return {"inputs": [input_document(prompt) for prompt in report.prompts]}
+    return {"input": input_document(report.prompts[0] if report.prompts else Prompt("", ()), report.merged_from)}
 
 
 def _result(report: Report) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """The JSON Schemas of machine output, composed from fragments; tests hold every output to them.
 
     envelope.json          fields that every output has: source, warnings
-    inputs.json            what an output says about the text that was read, by kind of command
     fragments/NAME.json    what `attn.NAME/1` adds: title, description, and the parts of its result
 
 A fragment is found by its file's name: a new output needs no entry anywhere else. Wherever `{"$include": "FILE#A/B"}`
