@@ -21,7 +21,7 @@ from attn_cli.errors import ExitCode, InputError
 from attn_cli.model.source import Source
 from attn_cli.sources import is_recording
 from attn_cli.summaries.against.head_changes import head_changes
-from attn_cli.summaries.answers.kinds import CollectedKinds, KindMap, with_kinds
+from attn_cli.summaries.answers.kinds import CollectedKinds, KindMap, with_alignment, with_kinds
 from attn_cli.summaries.reducers.head_numbers import HeadNumbers
 from attn_cli.summaries.reducers.kinds.reducer import TextKinds
 from attn_cli.summaries.report import Report
@@ -118,8 +118,15 @@ def _kinds(options: KeptRunOptions, *, words: bool, seed: int | None) -> ExitCod
     without_text = (options.text, options.file, options.lines) == (None, None, False)
     if not without_text or options.without_text or is_recording(options.model):
         judged = TextKinds(seed or 0)
-        plan = CommandPlan(lambda rows, call: [judged.reducer(call)], words=options.merges(words), finish=with_kinds)
-        return run(options, "kinds", lambda view, source: plan)
+        hears = options.audio is not None and not is_recording(options.model)
+
+        def plan(view: View, source: Source) -> CommandPlan:
+            def finish(report: Report) -> Report:
+                return with_alignment(with_kinds(report), source) if hears else with_kinds(report)
+
+            return CommandPlan(lambda rows, call: [judged.reducer(call)], words=options.merges(words), finish=finish)
+
+        return run(options, "kinds", plan)
     for name, value in (
         ("--pair", options.pair),
         ("--generate", options.generate),

@@ -145,3 +145,6 @@ class Aligning(Source, Protocol):
     @property
     def alignment(self) -> AlignmentHeads:
         """The alignment heads that the model's generation_config names."""
+
+    def with_frames(self, prompt: Prompt, order: Sequence[int]) -> Prompt:
+        """The prompt with the frames of its audio in this order; the tokens keep their places and names."""

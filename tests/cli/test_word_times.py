@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -153,11 +154,15 @@ class Planted:
     def each(self, prompts: Sequence[Prompt], selection: Selection, visit: Callable[[Call], None], **_: bool) -> None:
         queries, keys = prompts[0].others["decoder"], prompts[0].tokens
         heads = selection.pick_heads(len(self.steps), 0, 1)
-        at = np.arange(len(keys), dtype=np.float64)
+        at = np.array([float(key.index) for key in keys])
         # scores -(j - step i)² / 18, but for what is the same in a row
         q = np.array([[[self.steps[head] * i / 9, 1 / 9] for i in range(len(queries))] for head in heads])
         k = np.stack([at, -at * at / 2], axis=-1)[None].repeat(len(heads), axis=0)
         visit(AttentionCall(q, k, k, Rule(1.0), Place(0, "cross", heads, heads, "cross"), queries, keys))
+
+    def with_frames(self, prompt: Prompt, order: Sequence[int]) -> Prompt:
+        """What is heard at a frame moves with it."""
+        return replace(prompt, tokens=tuple(prompt.tokens[at] for at in order))
 
     def __getattr__(self, name: str) -> Any:
         return lambda *_, **__: pytest.fail(name)

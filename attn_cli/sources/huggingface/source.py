@@ -1,6 +1,7 @@
 """A transformers model as a source of attention calls."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -162,6 +163,15 @@ class ModelSource(ModelPasses):
         named = getattr(settings, "alignment_heads", None) or ()
         width = number_of(configuration_of(self.loaded.model), "median_filter_width")
         return AlignmentHeads(tuple((int(layer), int(head)) for layer, head in named), width or _FILTER_WIDTH)
+
+    def with_frames(self, prompt: Prompt, order: Sequence[int]) -> Prompt:
+        """As for `attn_cli.model.source.Aligning`; InputError for audio that is no spectrogram of whole frames."""
+        spectrum = prompt.arrays.get("input_features") if isinstance(prompt, ArrayPrompt) else None
+        if not isinstance(prompt, ArrayPrompt) or spectrum is None or spectrum.shape[-1] % len(order):
+            raise InputError(f"{self.about['model']} ({self.about['type']}) reads no spectrogram of whole frames",
+                             "word times need cross-attention to audio, as Whisper's")  # fmt: skip
+        frames = spectrum.reshape(*spectrum.shape[:-1], len(order), -1)[..., list(order), :]
+        return replace(prompt, arrays={**prompt.arrays, "input_features": frames.reshape(spectrum.shape)})
 
     def mixed_layers(self, prompt: Prompt) -> list[MixedLayer]:
         """The layers of an encoder as attention, residual stream and norm; LoadError for other models."""

@@ -7,12 +7,21 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from attn_cli.call import Call, Place
-from attn_cli.fields import COUNT, FLAG, POSITIVE, TEXT, Field, Rows, made, or_none
+from attn_cli.errors import InputError, LoadError
+from attn_cli.fields import COUNT, FLAG, POSITIVE, TEXT, Field, Rows, each, made, or_none
 from attn_cli.fields import STREAM as STREAM_OF_SEVERAL
-from attn_cli.model.source import Source
+from attn_cli.model.source import Aligning, Source
 from attn_cli.prompt import Prompt, Token
 from attn_cli.recording import Recording
 from attn_cli.selection import ALL, Selection
+from attn_cli.summaries.answers.alignment_search import (
+    FEW_ROWS,
+    HEAD_FIELDS,
+    SearchedHead,
+    following,
+    searched_heads,
+)
+from attn_cli.summaries.answers.word_times import decoded_rows
 from attn_cli.summaries.median import median
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.kinds.head_kinds import KINDS
@@ -94,6 +103,11 @@ FIELDS = (
           "the number that heads are named by: share on a text, weight on random tokens"),
     HEADS,
     SINKS,
+    Field("alignment", Rows(HEAD_FIELDS), "the heads of cross-attention to audio, those first that follow it; missing "
+          "without audio and words", optional=True),
+    Field("alignment_heads", each(each(COUNT, count=2)), "layer and head of those that follow it, at most 10, as "
+          "generation_config has them", lambda kinds: None if kinds.alignment is None else
+          [[*pair] for pair in following(kinds.alignment)], optional=True),
 )  # fmt: skip
 
 
@@ -103,6 +117,7 @@ class KindMap(Answer):
 
     seed     that random tokens were drawn with, of the first prompt; None for a text
     lengths  how many tokens each prompt has
+    alignment  the heads of cross-attention to audio, those first that follow it; None without audio and words
     """
 
     name: ClassVar[str] = "kind_map"
@@ -112,6 +127,7 @@ class KindMap(Answer):
     summaries: tuple[Summary, ...]
     seed: int | None
     lengths: tuple[int, ...]
+    alignment: tuple[SearchedHead, ...] | None = None
 
     @property
     def parts(self) -> list[tuple[Summary, HeadKinds]]:
@@ -215,6 +231,23 @@ def with_kinds(report: Report) -> Report:
     """The report of one text with its answer made of the kinds among its summaries."""
     answer = KindMap(report.summaries, None, tuple(len(prompt.tokens) for prompt in report.prompts))
     return replace(report, answer=answer, summaries=())
+
+
+def with_alignment(report: Report, source: Source) -> Report:
+    """The report of kinds with the heads that follow the audio, where the text is that of a decoder which hears.
+
+    Raises LoadError for a run that is kept, which can't be held against other audio.
+    """
+    if not isinstance(source, Aligning):
+        raise LoadError("a run that is kept can't be held against other audio", "run the model again with --fresh")
+    (prompt,) = report.prompts
+    try:
+        rows, frames, _ = decoded_rows(source, prompt)
+        heads = tuple(searched_heads(source, prompt, rows, frames)) if len(rows) >= FEW_ROWS else None
+    except InputError:  # of a model that reads audio alone, or no word
+        return report
+    assert isinstance(report.answer, KindMap)
+    return replace(report, answer=replace(report.answer, alignment=heads))
 
 
 def text_sinks(parts: Sequence[tuple[Summary, HeadKinds]]) -> list[SinkKey]:

@@ -12,15 +12,14 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from attn_cli.arrays import to_numpy
 from attn_cli.call import Call
 from attn_cli.errors import InputError
 from attn_cli.fields import COUNT, NUMBER, POSITIVE, TEXT, Field, Rows
-from attn_cli.kernel.bands.picked_rows import RowPlaces
 from attn_cli.model.intervention import HeadPlace
-from attn_cli.model.source import Aligning
+from attn_cli.model.source import Aligning, Source
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import Selection
+from attn_cli.summaries.answers.alignment_search import FEW_ROWS, following, searched_heads
 from attn_cli.summaries.answers.time_path import Motion, aligned, first_frames, mean_frames, motion
 from attn_cli.summaries.calls.in_words import words_of
 from attn_cli.summaries.reduce import reduce
@@ -29,10 +28,6 @@ from attn_cli.summaries.report import Answer
 
 _MARK = re.compile(r"\s*(<\|.*\|>)?\s*")  # Whisper's marks of time, language and task, or nothing
 _TIME = re.compile(r"\d+\.\d+s")
-_FOLLOWS = 0.9  # the correlation from which a head is found to follow the audio
-_GOES = 0.25  # the share of the audio that it then goes over
-_FEW_ROWS = 4  # of fewer rows any head may seem to follow
-_MOST = 10  # heads that are found
 
 Choice = Literal["generation_config", "named", "found"]
 
@@ -128,17 +123,8 @@ def word_times(source: object, prompt: Prompt, selection: Selection | None = Non
     if not isinstance(source, Aligning):
         raise InputError("word times are asked of a model that hears", "choose a model of speech with --model")
     named, filter_width = source.alignment
-    tokens = prompt.others.get("decoder", ())
-    if prompt.seconds is None or not all(_TIME.fullmatch(frame.text) for frame in prompt.tokens) or not prompt.tokens:
-        raise InputError(f"{source.about['model']} ({source.about['type']}) reads no frames of known seconds",
-                         "word times need cross-attention to audio, as Whisper's")  # fmt: skip
-    if not tokens:
-        raise InputError(f"{source.about['model']} ({source.about['type']}) has no cross-attention to the audio",
-                         "word times need an encoder and a decoder, as Whisper has")  # fmt: skip
-    frame_seconds = float(prompt.tokens[-1].text[:-1]) / max(1, len(prompt.tokens) - 1)
-    # those of which more than half is audio
-    frames = min(len(prompt.tokens), max(1, ceil(prompt.seconds / frame_seconds - 0.5)))
-    rows = _rows(tokens)
+    rows, frames, frame_seconds = decoded_rows(source, prompt)
+    tokens = prompt.others["decoder"]
     chosen_by: Choice = "named" if selection is not None else "generation_config" if named else "found"
     chosen = selection or (Selection(pairs=named) if named else _found(source, prompt, rows, frames))
     places, weights = _weights(source, prompt, chosen, rows, frames)
@@ -210,40 +196,37 @@ def _weights(
 
 
 def _found(source: Aligning, prompt: Prompt, rows: Sequence[int], frames: int) -> Selection:
-    """The heads whose mean frame goes on with the rows, those with the largest correlation."""
-    motions: dict[tuple[int, int], Motion] = {}
-
-    def visit(call: Call) -> None:
-        if call.place.stream == "cross":
-            centres = _centres(call, rows, frames)
-            motions.update(
-                ((call.place.layer, head), motion(of_head, frames))
-                for head, of_head in zip(call.place.heads, centres, strict=True)
-            )
-
-    source.each([prompt], Selection(), visit)
-    if not motions:
-        raise InputError(f"{source.about['model']} ({source.about['type']}) has no cross-attention to the audio",
-                         "word times need an encoder and a decoder, as Whisper has")  # fmt: skip
-    best = sorted(motions, key=lambda pair: -motions[pair].correlation)
-    pairs = [pair for pair in best if motions[pair].correlation >= _FOLLOWS and motions[pair].travel >= _GOES]
-    if len(rows) < _FEW_ROWS or not pairs:
-        layer, head = best[0]
+    """The heads that follow the audio; InputError where none does."""
+    heads = searched_heads(source, prompt, rows, frames)
+    pairs = following(heads)
+    if len(rows) >= FEW_ROWS and pairs:
+        return Selection(pairs=pairs)
+    best = heads[0]
+    name = f"{best.place.layer}.{best.place.head}"
+    why = f"no head follows the audio: {name} does most, correlation {best.motion.correlation:.2f}"
+    if len(rows) < FEW_ROWS:
+        why = f"{len(rows)} rows are too few to find heads that follow the audio"
+    elif best.goes_on:
         why = (
-            f"{len(rows)} rows are too few to find heads that follow the audio"
-            if len(rows) < _FEW_ROWS
-            else f"no head follows the audio: {layer}.{head} does most, correlation {motions[best[0]].correlation:.2f}"
+            f"no head follows the audio: {name} goes on with correlation {best.motion.correlation:.2f}, and "
+            f"{best.reversed.correlation:.2f} when the audio is read from last to first"
         )
-        raise InputError(f"generation_config names no alignment_heads, and {why}", "name heads with --head, as -H 1.2")
-    return Selection(pairs=tuple(sorted(pairs[:_MOST])))
+    raise InputError(f"generation_config names no alignment_heads, and {why}", "name heads with --head, as -H 1.2")
 
 
-def _centres(call: Call, rows: Sequence[int], frames: int) -> np.ndarray:
-    """The mean frame `[h, rows]` of each row, band by band."""
-    centres, places = np.zeros((call.h, len(rows))), RowPlaces(rows, call.n)
-    for band in call.bands(rows=rows):
-        fit = places.of(band)
-        if fit is not None:
-            weights = to_numpy(band.weights[:, fit.inside, :]).astype(np.float64)[..., : max(0, frames - band.first)]
-            centres[band.heads, fit.kept] = mean_frames(weights) + band.first
-    return centres
+def decoded_rows(source: Source, prompt: Prompt) -> tuple[tuple[int, ...], int, float]:
+    """The rows of a decoder's words, the frames of audio, and the seconds of each.
+
+    Raises InputError for a prompt without frames of known seconds, and without words.
+    """
+    tokens, name = prompt.others.get("decoder", ()), f"{source.about['model']} ({source.about['type']})"
+    if prompt.seconds is None or not prompt.tokens or not all(_TIME.fullmatch(frame.text) for frame in prompt.tokens):
+        raise InputError(f"{name} reads no frames of known seconds",
+                         "word times need cross-attention to audio, as Whisper's")  # fmt: skip
+    if not tokens:
+        raise InputError(f"{name} has no cross-attention to the audio",
+                         "word times need an encoder and a decoder, as Whisper has")  # fmt: skip
+    frame_seconds = float(prompt.tokens[-1].text[:-1]) / max(1, len(prompt.tokens) - 1)
+    # those of which more than half is audio
+    frames = min(len(prompt.tokens), max(1, ceil(prompt.seconds / frame_seconds - 0.5)))
+    return _rows(tokens), frames, frame_seconds

@@ -1,0 +1,121 @@
+"""The heads of cross-attention that follow audio as the text goes on, held against the same audio in another order.
+
+A head follows the audio if its mean frame goes on with the rows, its rows are sharp, and both end when the audio's
+pieces are read from last to first: a head that goes on all the same reads places, not sound.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from attn_cli.arrays import to_numpy
+from attn_cli.call import Call
+from attn_cli.errors import InputError
+from attn_cli.fields import COUNT, FLAG, NUMBER, Field
+from attn_cli.kernel.bands.picked_rows import RowPlaces
+from attn_cli.model.intervention import HeadPlace
+from attn_cli.model.source import Aligning
+from attn_cli.prompt import Prompt
+from attn_cli.selection import Selection
+from attn_cli.summaries.answers.time_path import Motion, mean_frames, motion
+
+FEW_ROWS = 4  # of fewer rows any head may seem to follow
+PIECES = 8  # of the audio, which the control reads from last to first
+_FOLLOWS = 0.9  # the correlation from which a head is found to follow the audio
+_GOES = 0.25  # the share of the audio that it then goes over
+_SHARP = 0.2  # the share of the audio that a row may be spread over: its standard deviation; evenly over all is 0.29
+_ALIKE = 0.5  # the correlation in the control from which a head goes on whatever it hears
+_MOST = 10  # heads that are named
+
+
+@dataclass(frozen=True)
+class SearchedHead:
+    """A head of cross-attention, and how it goes through the audio.
+
+    motion    how its mean frame goes down the rows
+    spread    the standard deviation of a row's frames as a share of the audio, mean over rows
+    reversed  the motion while the audio's pieces are read from last to first
+    """
+
+    place: HeadPlace
+    motion: Motion
+    spread: float
+    reversed: Motion
+
+    @property
+    def goes_on(self) -> bool:
+        """True if it goes on with the rows, and is sharp."""
+        return self.motion.correlation >= _FOLLOWS and self.motion.travel >= _GOES and self.spread <= _SHARP
+
+    @property
+    def follows(self) -> bool:
+        """True if it does so by what it hears."""
+        return self.goes_on and self.reversed.correlation < _ALIKE
+
+
+HEAD_FIELDS = (
+    Field("layer", COUNT, "the model's own block number", "place.layer"),
+    Field("head", COUNT, "the model's own head number", "place.head"),
+    Field("correlation", NUMBER, "of the number of a row with the mean frame of its weights", "motion.correlation"),
+    Field("travel", NUMBER, "the share of the audio that the mean frames go over", "motion.travel"),
+    Field("spread", NUMBER, "the standard deviation of a row's frames as a share of the audio, mean over rows"),
+    Field("reversed_correlation", NUMBER,
+          f"the correlation while the audio's {PIECES} pieces are read from last to first", "reversed.correlation"),
+    Field("follows", FLAG, "true for an alignment head: it goes on, is sharp, and does not so in the reversed audio"),
+)  # fmt: skip
+
+
+def searched_heads(source: Aligning, prompt: Prompt, rows: Sequence[int], frames: int) -> list[SearchedHead]:
+    """All heads of cross-attention, those first that follow the audio, then by correlation.
+
+    rows    of the decoder, from the one that predicts the first word
+    frames  of the audio without the silence that a processor adds
+
+    Raises InputError for a model without cross-attention to the audio.
+    """
+    heard = _motions(source, prompt, rows, frames)
+    if not heard:
+        raise InputError(f"{source.about['model']} ({source.about['type']}) has no cross-attention to the audio",
+                         "word times need an encoder and a decoder, as Whisper has")  # fmt: skip
+    pieces = np.array_split(np.arange(frames), min(PIECES, frames))
+    order = [*np.concatenate(pieces[::-1]).tolist(), *range(frames, len(prompt.tokens))]
+    control = _motions(source, source.with_frames(prompt, order), rows, frames)
+    heads = [SearchedHead(place, *of_head, control[place][0]) for place, of_head in heard.items()]
+    return sorted(heads, key=lambda head: (not head.follows, -head.motion.correlation))
+
+
+def following(heads: Sequence[SearchedHead]) -> tuple[tuple[int, int], ...]:
+    """The (layer, head) of those that follow the audio, at most 10, in the form of `generation_config`."""
+    return tuple(sorted((head.place.layer, head.place.head) for head in heads if head.follows)[:_MOST])
+
+
+def _motions(
+    source: Aligning, prompt: Prompt, rows: Sequence[int], frames: int
+) -> dict[HeadPlace, tuple[Motion, float]]:
+    """The motion and the spread of every head of cross-attention."""
+    found: dict[HeadPlace, tuple[Motion, float]] = {}
+
+    def visit(call: Call) -> None:
+        if call.place.stream == "cross":
+            centres, squares = _moments(call, rows, frames)
+            spreads = np.sqrt(np.maximum(squares - centres**2, 0)).mean(axis=1) / frames
+            for head, of_head, spread in zip(call.place.heads, centres, spreads.tolist(), strict=True):
+                found[HeadPlace(call.place.layer, head, "cross")] = motion(of_head, frames), spread
+
+    source.each([prompt], Selection(), visit)
+    return found
+
+
+def _moments(call: Call, rows: Sequence[int], frames: int) -> tuple[np.ndarray, np.ndarray]:
+    """The mean frame and the mean of its square `[h, rows]` of each row, band by band."""
+    centres, squares, places = np.zeros((call.h, len(rows))), np.zeros((call.h, len(rows))), RowPlaces(rows, call.n)
+    for band in call.bands(rows=rows):
+        fit = places.of(band)
+        if fit is not None:
+            weights = to_numpy(band.weights[:, fit.inside, :]).astype(np.float64)[..., : max(0, frames - band.first)]
+            mean = mean_frames(weights)
+            centres[band.heads, fit.kept] = mean + band.first
+            at, total = np.arange(weights.shape[-1]) + band.first, weights.sum(axis=-1)
+            squares[band.heads, fit.kept] = (weights @ at**2) / np.where(total > 0, total, 1)
+    return centres, squares
