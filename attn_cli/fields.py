@@ -26,7 +26,7 @@ def or_none(schema: Schema) -> Schema:
 
 
 def each(item: Schema, meaning: str = "", count: int | None = None) -> Schema:
-    """A list of such values, each of this meaning, `count` of them if that is fixed."""
+    """The JSON Schema of a list of `item`, each with this meaning, `count` of them if that is fixed."""
     items = {**item, "description": meaning} if meaning else item
     return {"type": "array", "items": items} | ({} if count is None else {"minItems": count, "maxItems": count})
 
@@ -47,7 +47,7 @@ class Object:
         return or_none(schema) if self.nullable else schema
 
     def of(self, thing: object) -> dict[str, Any]:
-        """The object."""
+        """The JSON object made of a thing, by the fields' names."""
         return made(self.fields, thing)
 
 
@@ -75,7 +75,7 @@ class Rows:
         return each(object_schema(self.fields) | more, self.meaning, self.count)
 
     def of(self, things: Iterable[object]) -> list[dict[str, Any]]:
-        """The objects."""
+        """The JSON objects made of a sequence of things, one each."""
         return [made(self.fields, thing) for thing in things]
 
 

@@ -33,7 +33,7 @@ from attn_cli.views.view import View
 
 @dataclass(frozen=True)
 class WhyOptions:
-    """Options for explaining cells."""
+    """Options of `attn top` that explain scores: --why, --key, --against-key, --of."""
 
     why: Annotated[
         Literal["columns", "writers"] | None,

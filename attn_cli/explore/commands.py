@@ -14,7 +14,7 @@ from attn_cli.views.drawing.palette import SCALES
 
 @dataclass(frozen=True)
 class Command:
-    """One command.
+    """A command of the explorer: its words, its key, and what it does to a viewpoint.
 
     name     what the : line calls it
     keys     that mean it: characters, or Textual's names of keys that are none

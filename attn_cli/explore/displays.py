@@ -126,7 +126,7 @@ def in_words(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 
 
 def hidden(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """Without the keys that are sinks, and with them again."""
+    """The viewpoint with sinks hidden among the keys, or shown again if they were hidden."""
     if words not in ("", "sink"):
         raise InputError(f"can't hide {words!r}: sink")
     view = replace(view, hide_sinks=not view.hide_sinks)
@@ -146,7 +146,7 @@ def against(scene: Scene, view: Viewpoint, words: str) -> Outcome:
 
 
 def difference(scene: Scene, view: Viewpoint, words: str) -> Outcome:
-    """The other less this one, and back."""
+    """The viewpoint with the other text's weights minus this one's, or each by itself again."""
     if view.against is None:
         raise InputError("nothing is compared yet: c takes a text or a head")
     return replace(view, difference=not view.difference)

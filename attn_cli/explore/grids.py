@@ -46,11 +46,11 @@ class HeadGrid:
         self.keys: Sequence[Token] = layer.keys
 
     def cells(self, rows: slice, keys: slice, *, scores: bool = False) -> np.ndarray:
-        """The weights, or scores, of these queries and keys as recorded."""
+        """The recorded weights, or scores, of a head at some queries and keys `[queries, keys]`."""
         return self.layer.pooled(self.head, rows, keys, (1, 1), scores=scores)
 
     def pooled(self, rows: slice, keys: slice, block: tuple[int, int], *, scores: bool = False) -> np.ndarray:
-        """The largest weight, or score, of each block of these queries and keys as recorded."""
+        """The largest recorded weight, or score, in each block of queries and keys of a head."""
         return self.layer.pooled(self.head, rows, keys, block, scores=scores)
 
     def coarse(self) -> tuple[np.ndarray, tuple[int, int]] | None:
@@ -159,7 +159,7 @@ class Difference(_CellsGrid):
         self._partner = [_partners(rows, len(grid.queries)), _partners(columns, len(grid.keys))]
 
     def cells(self, rows: slice, keys: slice, *, scores: bool = False) -> np.ndarray:
-        """The other cells less these; NaN where one of the texts lacks the token, or the mask forbids it."""
+        """The other head's cells minus this one's; NaN where a text lacks the token or a mask forbids the cell."""
         cells = np.full((rows.stop - rows.start, keys.stop - keys.start), np.nan)
         i, j = (partner[span] for partner, span in zip(self._partner, (rows, keys), strict=True))
         here, there = (i >= 0).nonzero()[0], (j >= 0).nonzero()[0]

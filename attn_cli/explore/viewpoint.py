@@ -70,7 +70,7 @@ class Viewpoint:
 
     @property
     def partner(self) -> int:
-        """The other token of the cell."""
+        """The token at the other end of the cell: the key of a query, the query of a key."""
         return self.query if self.by_column else self.key
 
     def with_subject(self, place: int) -> "Viewpoint":

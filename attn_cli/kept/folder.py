@@ -83,7 +83,7 @@ class KeptFolder:
         self._let_go(name)
 
     def remove(self, name: str) -> None:
-        """Let one file go."""
+        """Delete one kept file; one that is gone already is no error."""
         with suppress(OSError):
             (self.path / name).unlink()
 

@@ -54,7 +54,7 @@ class UnpackedModels:
         self._let_go(_name(file))
 
     def remove(self, folder: Path) -> None:
-        """Let one model go."""
+        """Delete one unpacked model from disk."""
         shutil.rmtree(folder, ignore_errors=True)
 
     def models(self) -> list[KeptFile]:

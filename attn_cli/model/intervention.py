@@ -225,7 +225,7 @@ class Experiment(Protocol):
         """The likeliest tokens after the last row that chooses, with their probabilities; none without a target."""
 
     def passes(self, interventions: Sequence[Intervention]) -> float:
-        """The cost of these interventions, in baseline runs, about."""
+        """The cost of running these interventions, in multiples of the baseline run, about."""
 
     def run_mode_of(self, interventions: Sequence[Intervention]) -> RunMode:
         """The mode in which these can run: "cache" only if they change no row before those that run from the cache."""

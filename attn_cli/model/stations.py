@@ -53,7 +53,7 @@ class Station(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Its kind in words."""
+        """The name of the station's kind as screens say it, such as "q after rotary"."""
         return KINDS[self.kind]
 
     @property

@@ -104,14 +104,14 @@ class BadDocument(Exception):
 
 @dataclass(frozen=True)
 class RecordingDocument:
-    """A recording without its arrays, `content`, and these by name: those of layer 3 are 3.q, 3.k and so on."""
+    """The JSON `content` of a recording, and its arrays by name: those of layer 3 are 3.q, 3.k and so on."""
 
     content: dict[str, Any]
     arrays: dict[str, np.ndarray]
 
 
 def document_of(recording: RecordingContents) -> RecordingDocument:
-    """A recording as it is written; equal arrays of rules, such as one mask in all layers, are written once."""
+    """The JSON and the arrays of a recording; equal arrays, such as one mask of all layers, are stored once."""
     arrays: dict[str, np.ndarray] = {}
     names: dict[bytes, str] = {}
 

@@ -82,7 +82,7 @@ class BandReducer(Protocol):
     rows: Sequence[int] | None
 
     def start(self, call: Call) -> None:
-        """Allocate for `call`."""
+        """Allocate what bands of `call` are collected in."""
 
     def add(self, band: Band) -> None:
         """Take in a few rows; may be given rows that it did not ask for."""

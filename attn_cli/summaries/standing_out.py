@@ -56,7 +56,7 @@ class StandOut:
 
     @property
     def name(self) -> str:
-        """As the command line names it: layer and head, 18.6."""
+        """The head's name on a command line, layer and head: `18.6`."""
         return f"{self.layer}.{self.head}"
 
     @property

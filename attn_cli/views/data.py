@@ -116,7 +116,7 @@ def arrays_of(report: Report) -> dict[str, np.ndarray]:
 
 
 def to_npy(report: Report) -> bytes:
-    """The attention output alone, as it is."""
+    """The attention output of `attn compute` as an .npy file."""
     if not isinstance(report.answer, Computation):
         raise InputError("npy holds one array, for attn compute", "use npz")
     buffer = io.BytesIO()

@@ -74,7 +74,7 @@ class View:
         self.is_first = True
 
     def show(self, report: "Report") -> None:
-        """Show or keep `report`."""
+        """Write the report, or keep it until `close`."""
         raise NotImplementedError
 
     def records(self, command: str) -> bool:
@@ -86,7 +86,7 @@ class View:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Write what was kept."""
+        """Write what was kept of all reports; nothing by default."""
 
     def write_text(self, text: str) -> None:
         """Write the text of a report, after an empty line if it is not the first."""

@@ -82,7 +82,7 @@ class Work:
     subtract_maximum: bool
 
     def band(self, weights: Array, scores: Array | None, output: Array) -> Band:
-        """The band of these rows, keys and heads with the computed arrays."""
+        """A `Band` of rows, keys and heads that holds the computed arrays."""
         return Band(self.start, self.stop, self.span.first, self.span.last, weights, scores, output, self.heads)
 
 

@@ -6,7 +6,7 @@ _INT, _FLOAT, _POINTER = ctypes.c_int64, ctypes.c_float, ctypes.c_void_p
 
 
 class AttentionStruct(ctypes.Structure):
-    """Attention in fused.c."""
+    """The C struct `Attention` of fused.c: the arguments of one walk."""
 
     _fields_ = [
         *((name, _INT) for name in ("h", "g", "n", "m", "d", "e")),
@@ -51,7 +51,7 @@ class AttentionStruct(ctypes.Structure):
 
 
 class TextSumStruct(ctypes.Structure):
-    """TextSum in text_sums.h."""
+    """The C struct `TextSum` of text_sums.h: one sum over the rows of texts."""
 
     _fields_ = [
         ("columns", _INT),
@@ -65,7 +65,7 @@ class TextSumStruct(ctypes.Structure):
 
 
 class TextSumsStruct(ctypes.Structure):
-    """TextSums in text_sums.h."""
+    """The C struct `TextSums` of text_sums.h: all sums that are made together."""
 
     _fields_ = [
         *((name, _INT) for name in ("h", "texts", "n", "count")),
@@ -75,7 +75,7 @@ class TextSumsStruct(ctypes.Structure):
 
 
 class StrongestStruct(ctypes.Structure):
-    """Strongest in strongest.h."""
+    """The C struct `Strongest` of strongest.h: the strongest cells of heads, by kind."""
 
     _fields_ = [
         *((name, _INT) for name in ("h", "texts", "n", "kinds", "most")),

@@ -30,7 +30,7 @@ class Alibi:
     offset: int = 0
 
     def cells(self, start: int, stop: int, first: int, last: int) -> Array:
-        """Minus slope times distance."""
+        """The bias of each cell: minus the head's slope times the distance of query and key."""
         xp = namespace(self.slopes)
         i = indices(start, stop, self.slopes)[:, None] + self.offset
         j = indices(first, last, self.slopes)[None, :]

@@ -15,11 +15,11 @@ class Open(Mask):
     """Every query may attend to every key."""
 
     def allowed(self, i: Array, j: Array) -> Array:
-        """True everywhere."""
+        """True for every cell."""
         return (i == i) & (j == j)
 
     def interval(self, i: np.ndarray, m: int) -> Ends:
-        """All keys."""
+        """The interval of every query: all m keys."""
         return Ends(np.zeros_like(i), np.full_like(i, m))
 
     def __str__(self) -> str:
@@ -45,7 +45,7 @@ class Causal(Mask):
         return j <= i + self.offset
 
     def interval(self, i: np.ndarray, m: int) -> Ends:
-        """Up to the diagonal."""
+        """The interval of every query: the keys up to its own position."""
         return Ends(np.zeros_like(i), i + self.offset + 1)
 
     def __str__(self) -> str:
@@ -162,7 +162,7 @@ class Keys(Mask):
         return self.real[j[0, :]][None, :] & (i == i)
 
     def interval(self, i: np.ndarray, m: int) -> Ends | None:
-        """From the first real key to the last; None if not all keys between them are real."""
+        """The interval of every query: from the first real key to the last; None if a key between isn't real."""
         first, last, solid = self._ends()
         return Ends(np.full_like(i, first), np.full_like(i, last)) if solid else None
 
@@ -238,7 +238,7 @@ class Intersection(Mask):
         return reduce(lambda a, b: a & b, [mask.allowed(i, j) for mask in self.masks])
 
     def interval(self, i: np.ndarray, m: int) -> Ends | None:
-        """Where the intervals overlap."""
+        """The overlap of the masks' intervals for every query; None if a mask has none."""
         parts = [mask.interval(i, m) for mask in self.masks]
         known = [part for part in parts if part is not None]
         if len(known) < len(parts):
@@ -246,7 +246,7 @@ class Intersection(Mask):
         return Ends(np.maximum.reduce([part.first for part in known]), np.minimum.reduce([part.last for part in known]))
 
     def span(self, start: int, stop: int, m: int) -> Span:
-        """Where the spans overlap."""
+        """The overlap of the masks' spans for rows start:stop."""
         spans = [mask.span(start, stop, m) for mask in self.masks]
         first, last = max(s.first for s in spans), min(s.last for s in spans)
         last = max(first, last)

@@ -91,7 +91,7 @@ class LayerSizes:
         return self.projections + self.step_reads(tokens)
 
     def step_reads(self, tokens: int) -> int:
-        """Those of them that are scores and mixing.
+        """The operations of the next token's step that read the cache: scores and mixing.
 
         >>> LayerSizes(2, 1, 4, 4).step_reads(10), LayerSizes(2, 1, 4, 4, width=8).step(10)
         (160, 352)

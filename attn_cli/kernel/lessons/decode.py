@@ -52,7 +52,7 @@ class DecodingCache:
 
     @property
     def numbers(self) -> int:
-        """Numbers in the cache."""
+        """The count of numbers that the cache holds."""
         return sum(math.prod(array.shape[:-2]) * self.length * int(array.shape[-1]) for array in self.arrays)
 
 

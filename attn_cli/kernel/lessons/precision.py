@@ -7,7 +7,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Precision:
-    """One precision.
+    """A floating-point precision: its name, and how numbers round to it.
 
     name       as torch calls it
     digits     binary digits of a number, the leading one included

@@ -44,7 +44,7 @@ def packed_keys(of_texts: Sequence[np.ndarray], texts: Sequence[slice], n: int) 
 
 
 def apart(stats: RowStats, wanted: Sequence[Wanted], texts: Sequence[slice]) -> Iterator[RowStats]:
-    """The answer to each text's own request, of the answer to all of them together."""
+    """The row statistics of each text for its own request, taken from those of all packed texts."""
     for each, rows in zip(wanted, texts, strict=True):
         of_rows: dict[str, Any] = {name: getattr(stats, name)[:, rows] for name in each.moments}
         if each.key_sets:

@@ -205,7 +205,7 @@ class RowStats:
 
     @cached_property
     def in_numpy(self) -> "RowStats":
-        """The same, in NumPy."""
+        """These row statistics with all arrays in NumPy."""
         names = [x.name for x in fields(self) if x.name != "wanted"]
         return replace(self, **{name: _in_numpy(getattr(self, name)) for name in names})
 

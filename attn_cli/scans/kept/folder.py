@@ -195,7 +195,7 @@ class ScanFolder:
         return {int(file.stem) for file in self.work.glob("*.npz") if file.stem.isdecimal()}
 
     def write_shard(self, number: int, sums: SumArrays, content: str, about: Mapping[str, Any]) -> None:
-        """Keep the sums of one shard, and note it in the journal with what is said of it."""
+        """Write the sums of one shard to a file, and its counts to the journal."""
         self._save(self._shard_file(number), sums | {"content": np.frombuffer(content.encode(), np.uint8)})
         line = orjson.dumps({"shard": number, **about}) + b"\n"
         with (self.work / _JOURNAL).open("ab") as file:

@@ -37,7 +37,7 @@ class ScansTexts(Protocol):
         """Run the texts as one batch, with `visit` for the attention of each selected layer."""
 
     def labels(self, ids: Sequence[int]) -> list[str]:
-        """The names of tokens."""
+        """The text of each token id by itself."""
 
 
 class Scannable(ScansTexts, Protocol):

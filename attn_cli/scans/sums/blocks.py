@@ -29,13 +29,13 @@ class Blocks:
 
     @classmethod
     def of(cls, documents: np.ndarray, values: np.ndarray) -> "Blocks":
-        """Of `values` `[..., B]` of these documents `[B]`, in any order; NaN doesn't count."""
+        """The blocks of documents with numbers `values` `[..., B]`, in any order; NaN is left out."""
         values = np.moveaxis(values, -1, 0)
         known = ~np.isnan(values)
         return cls(0, documents, known.astype(np.uint32), np.where(known, values, 0.0)).coarser(0)
 
     def coarser(self, step: int) -> "Blocks":
-        """With blocks of at least 2**step documents, and no more than 256 of them."""
+        """The same sums in blocks of at least 2**step documents, and no more than 256 blocks."""
         last = int(self.number.max(initial=0)) >> max(0, step - self.step)
         step = max(step, self.step)
         while last >= MOST:

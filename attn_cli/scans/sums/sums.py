@@ -112,7 +112,7 @@ class ModuleHeads:
 
     @property
     def key(self) -> tuple[str, int, str, int]:
-        """Its stream and module, by which sums of one module are found."""
+        """The stream, layer, module path and call, by which sums of one module are found."""
         return self.stream, self.layer, self.name, self.call
 
 

@@ -98,7 +98,7 @@ class ArrowRows(ColumnRows):
             super().__init__(next(self.batches), label, fields)
 
     def skip(self, most: int) -> int:
-        """Pass over rows."""
+        """Pass over at most `most` rows without reading them; returns how many."""
         passed = 0
         while passed < most:
             batch = self._next()

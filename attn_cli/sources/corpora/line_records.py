@@ -25,7 +25,7 @@ class Lines:
         self._begins, self._damaged = True, False
 
     def skip(self, most: int) -> int:
-        """Pass over lines."""
+        """Pass over at most `most` lines without parsing them; returns how many."""
         for number in range(most):
             if self._line() is None:
                 return number

@@ -97,7 +97,7 @@ class VectorTable:
         return self.vectors.dtype
 
     def look_up(self, words: Iterable[str]) -> None:
-        """Nothing to do: all words are here."""
+        """Do nothing: a table in memory has all its words."""
 
     def word(self, row: int) -> str:
         """The word of a row."""

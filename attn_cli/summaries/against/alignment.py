@@ -24,7 +24,7 @@ class TokenAlignment:
     alone_second: np.ndarray
 
     def partners(self, places: np.ndarray) -> np.ndarray:
-        """The places in the second sequence of `places` in the first, all of them paired."""
+        """The positions in the second sequence that are paired with `places` of the first, which all have partners."""
         return self.second[np.searchsorted(self.first, places)]
 
     @property

@@ -61,7 +61,7 @@ CHANGE_MATRICES = Field("change_matrices", Rows(_MAPS, "the maps of one layer"))
 
 @dataclass(frozen=True, eq=False)
 class ChangeMatrix(Part):
-    """The other weights less these `[h, rows, columns]`.
+    """The change of each weight, the other run's minus this one's `[h, rows, columns]`.
 
     rows, other_rows  the paired queries
     keys, other_keys  the columns: keys of both, -1 where a key is alone in the other
@@ -95,7 +95,7 @@ class ChangeMatrix(Part):
         yield made(_MAPS, _Maps(summary, self))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`changes` `[h, rows, columns]`."""
+        """The change of each weight, `changes` `[h, rows, columns]`."""
         return {"changes": self.changes}
 
     def labels(self) -> dict[str, np.ndarray]:

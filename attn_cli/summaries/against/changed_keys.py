@@ -55,7 +55,7 @@ class ChangedKeys(Part):
 
     @property
     def changes(self) -> np.ndarray:
-        """The other weights less these `[h, r, k]`."""
+        """The change of each weight, the other run's minus this one's `[h, r, k]`."""
         return self.other_weights - self.weights
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:

@@ -50,13 +50,13 @@ class HeadChanges(Part):
     last_row: int | None
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per head."""
+        """One row per head: its mean change over paired rows, and that of the last row."""
         place = summary.place
         numbers = (place.heads, place.groups, self.changes.tolist(), self.last_changes.tolist())
         return (made(_ROW, _Row(place.layer, *of_head)) for of_head in zip(*numbers, strict=True))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`changes` and `last_changes` `[h]`."""
+        """The mean change of a row `changes` `[h]`, and that of the last row `last_changes` `[h]`."""
         return {"changes": self.changes, "last_changes": self.last_changes}
 
 

@@ -41,13 +41,13 @@ class KeptRows(Call):
 
     @property
     def shows_scores(self) -> bool:
-        """Weights alone are kept."""
+        """False: only weights are kept."""
         return False
 
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
-        """A band for each of `rows`, all of them kept ones; without scores."""
+        """A band of one row for each of `rows`, which must be among the kept ones; without scores."""
         for row in self.numbers if rows is None else rows:
             at = self.numbers.index(row)
             yield Band(row, row + 1, 0, self.m, self.weights[:, at : at + 1], None, np.empty((self.h, 1, 0)))

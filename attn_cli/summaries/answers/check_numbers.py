@@ -46,7 +46,7 @@ class Definition(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CheckedNumbers:
-    """One batch entry.
+    """The user's numbers of one batch entry, held against those of the definition.
 
     user        the user's "output" and "weights", those that there are
     precisions  theirs

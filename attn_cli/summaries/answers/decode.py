@@ -118,7 +118,7 @@ class Decoding(Part):
         return [_Cache(name, layer, tokens, self.itemsize) for name, layer in self.variants]
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per step."""
+        """One row per decoding step: what was read from the cache, and multiplied."""
         return (made(_STEP, step) for step in self.labelled(summary))
 
     def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
@@ -126,7 +126,7 @@ class Decoding(Part):
         yield made(_WALK, _Walk(self, summary))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`weights` and `output`."""
+        """The rows of `weights` `[h, n, m]` and of the `output` `[h, n, e]`."""
         return {"weights": self.weights, "output": self.output}
 
 

@@ -95,7 +95,7 @@ class Edges(Answer):
         return [_Row(self, rank, edge) for rank, edge in enumerate(self.edges)]
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One row per edge."""
+        """One row per edge: the head that writes, and the effect of its part on the head that reads."""
         lead = made(_HEAD, self)
         yield from ({**lead, **made(_EDGE, row)} for row in self.rows)
 

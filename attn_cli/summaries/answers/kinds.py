@@ -140,7 +140,7 @@ class KindMap(Answer):
         return [] if self.seed is not None else text_sinks(self.parts)
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One row per head."""
+        """One row per head: its kind, with weight, share and baseline of every kind."""
         streams = {summary.place.stream for summary in self.summaries}
         modules = [(summary.place.stream, summary.place.layer) for summary in self.summaries]
         lead = [STREAM] if len(streams) > 1 else []

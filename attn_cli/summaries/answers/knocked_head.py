@@ -26,7 +26,7 @@ from attn_cli.prompt import Token
 
 @dataclass(frozen=True)
 class KnockedHead:
-    """One head, ablated alone.
+    """The effect of ablating one head alone, with the keys that it reads most.
 
     kv_head  the key/value head that it reads
     outcome  what the run without it says

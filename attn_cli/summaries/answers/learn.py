@@ -62,7 +62,7 @@ class Learning(Answer):
 
     @property
     def steps(self) -> int:
-        """The number of steps."""
+        """The number of training steps."""
         return len(self.descent.losses) - 1
 
     @property

@@ -38,7 +38,7 @@ def record(
 
 
 def recorded(call: Call, budget: MemoryBudget | None = None) -> RecordedLayer:
-    """One attention call, kept; its queries and keys as long as `budget` has memory for them, None for any."""
+    """A recording of one attention call, with queries and keys while `budget` has memory for them; None: always."""
     part = reduce(call, Record() if budget is None else Record(budget)).part(Recorded)
     assert part is not None
     return part.layer

@@ -65,7 +65,7 @@ def recording_of(
 
 
 def about_arrays(model: str, dtype: str) -> dict[str, str | None]:
-    """What a recording of arrays says of where they come from."""
+    """The `source` of a report on a recording of arrays: its name `model`, and the dtype of the arrays."""
     return {"model": model, "type": "arrays", "revision": None, "dtype": dtype, "device": "cpu"}
 
 

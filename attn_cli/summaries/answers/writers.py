@@ -66,7 +66,7 @@ class WrittenCell:
 
     @property
     def weight(self) -> float:
-        """After the softmax."""
+        """The weight of the cell, after the softmax."""
         return float(self.row.weights[self.at])
 
     @property

@@ -31,7 +31,7 @@ class Compared:
 
     @property
     def worst(self) -> float:
-        """The largest of `over`."""
+        """The largest error over its noise, of all positions and heads; above 1 is wrong."""
         return float(self.over.max(initial=0.0))
 
     @property

@@ -50,7 +50,7 @@ _COMPILED = tuple((re.compile(pattern, re.IGNORECASE), kinds) for pattern, kinds
 
 
 class Hint(NamedTuple):
-    """What a name says.
+    """What an array's name says of its place: layer and station, None where it doesn't say.
 
     layer     its layer; None where it names none
     kinds     the stations that it can be, the likeliest first; none where it says nothing
@@ -81,7 +81,7 @@ class NameMap:
             self.of.append((re.compile(pattern), kind))
 
     def hint(self, name: str) -> Hint | None:
-        """What the user said of a name; None for nothing."""
+        """The layer and station that --map gives a name; None if it says nothing of it."""
         for pattern, kind in self.of:
             if match := pattern.fullmatch(name):
                 number = match.groupdict().get("layer")
@@ -90,7 +90,7 @@ class NameMap:
 
 
 def hint_of(name: str) -> Hint:
-    """What a name says of itself.
+    """The layer and station that a name says by itself, in the styles of Hugging Face and llama.cpp.
 
     >>> hint_of("model.layers.3.self_attn.q_proj")[:2], hint_of("Kcur-12")[:2], hint_of("arr_0")[:2]
     ((3, ('q_projected', 'q', 'q_rotated')), (12, ('k_rotated', 'k', 'k_projected')), (None, ()))

@@ -32,7 +32,7 @@ class Placed(NamedTuple):
     by: str
 
     def values(self) -> np.ndarray:
-        """Its numbers in the axes of the station."""
+        """The array's numbers with the axes of its station: `[positions, heads, width]` or `[positions, width]`."""
         return self.layout.read(self.array.read(), self.shape)
 
 

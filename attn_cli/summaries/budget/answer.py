@@ -36,7 +36,7 @@ class PricedUnit:
 
     @property
     def place(self) -> KeyHead:
-        """Its layer and number."""
+        """The layer and the key head of the unit."""
         return self.unit.place
 
     @property
@@ -71,13 +71,13 @@ class TextSizes:
 
     @classmethod
     def of(cls, text: ScoredText) -> "TextSizes":
-        """Those of a text that ran."""
+        """The sizes of a text that was run: its name, tokens, scored tokens and bits."""
         return cls(text.name, len(text.prompt.tokens), text.scored, text.bits)
 
 
 @dataclass(frozen=True)
 class CheckedPlan:
-    """What a plan loses on a text that was no part of the sample; `by_weight` the same of the plan by weight."""
+    """The loss of a plan on a text outside the sample; `by_weight`, that of the plan by attention weight."""
 
     text: TextSizes
     bits: float
@@ -152,7 +152,7 @@ class Budget(Answer):
         return NoiseFloor.FACTOR * self.noise
 
     def of(self, *taken: Taken) -> list[PricedUnit]:
-        """The priced units of these kinds."""
+        """The priced units of the given kinds: windows, top keys, keys, values."""
         return [priced for priced in self.units if priced.unit.taken in taken]
 
     @property

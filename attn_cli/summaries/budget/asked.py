@@ -13,7 +13,7 @@ _PERCENT = 100
 
 @dataclass(frozen=True)
 class Asked:
-    """What is priced.
+    """The parts of the cache that `attn budget` is asked to price.
 
     window   the last keys that a windowed head keeps; an eighth of the text, at most 256, where it is None
     first    the first keys that it keeps besides

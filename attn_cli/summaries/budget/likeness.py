@@ -16,7 +16,7 @@ _LEAST = 1e-3  # of the mean importance: units without an effect alone may have 
 
 
 class LikenessShape(NamedTuple):
-    """What is chosen by its likelihood, given what was measured.
+    """The settings of the loss model that are chosen by their likelihood, given the measured losses.
 
     sums   the part of saturated sums, beside the part 1 of shared units
     bends  how far slopes are off, as a part of their variance: much where losses bend between no window and a window

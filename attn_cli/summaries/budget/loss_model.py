@@ -46,7 +46,7 @@ class LossModel:
         self._weights = None
 
     def predict(self, sets: np.ndarray) -> np.ndarray:
-        """Bits a token that each of these sets loses; booleans `[S, n]`."""
+        """The predicted loss in bits a token of each set of units, booleans `[S, n]`: `[S]`."""
         sets = sets.astype(float)
         total = sets @ self.means
         if self._ran < _FEWEST:

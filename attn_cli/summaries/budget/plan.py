@@ -26,7 +26,7 @@ WITHIN, BESIDE = 0.15, 0.002
 
 @dataclass(frozen=True)
 class BudgetTarget:
-    """What a plan is made for: bits a token lost at most, or a cache of this share at most; one of them is None."""
+    """The limit of a plan: a loss in bits a token, or a share of the cache; the other is None."""
 
     bits: float | None
     cache: float | None

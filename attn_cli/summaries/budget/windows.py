@@ -18,7 +18,7 @@ class KeptKeys:
 
     @property
     def count(self) -> int:
-        """Their number, at most."""
+        """The largest number of keys that are kept."""
         return self.size + self.first
 
 
@@ -42,7 +42,7 @@ class FarWeights:
         self.of: dict[tuple[int, str], np.ndarray] = {}
 
     def visit(self, call: Call) -> None:
-        """Take in a call."""
+        """Note the mean weight of a call's scored rows on the keys that windows would cut off, by key head."""
         sums = np.zeros(call.h)
         rows = [token.index - 1 for token in call.queries if token.generated]
         for band in call.bands(rows=rows):

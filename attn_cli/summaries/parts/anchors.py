@@ -106,7 +106,7 @@ class Anchors(Answer):
 
     @property
     def order(self) -> list[Anchor]:
-        """Those that were masked, the ones that later sentences lose most without first."""
+        """The masked sentences, first those without which later sentences lose most."""
         return sorted((x for x in self.anchors if x.bits is not None), key=lambda anchor: (anchor.bits, anchor.number))
 
     @property
@@ -117,7 +117,7 @@ class Anchors(Answer):
         return sorted(found, key=lambda pair: pair[1])
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One row per sentence."""
+        """One row per sentence: what reads it, and what masking it changes."""
         return (made(_ANCHOR, anchor) for anchor in self.anchors)
 
     def arrays(self) -> dict[str, np.ndarray]:

@@ -134,7 +134,7 @@ class PartsRead(Answer):
         ]
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One row per part."""
+        """One row per part: the share that reads it, and the effect of masking it."""
         return (made(COLUMNS, row) for row in self.table_rows)
 
     def logit_of(self, read: ReadPart) -> float | None:

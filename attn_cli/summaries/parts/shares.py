@@ -46,7 +46,7 @@ class PartShares(Part):
                 }
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`share` `[h, S]`."""
+        """The share of each of S parts in what each head reads, `share` `[h, S]`."""
         return {"share": self.shares}
 
 

@@ -44,7 +44,7 @@ class TextPart:
 
     @property
     def start(self) -> int | None:
-        """Its first character; None where it stands for no text."""
+        """The first character of the part in the text; None where it stands for no text."""
         return self.spans[0][0] if self.spans else None
 
     @property
@@ -53,7 +53,7 @@ class TextPart:
         return self.spans[-1][1] if self.spans else None
 
     def text(self, whole: str) -> str:
-        """Its characters in the `whole` text, one span after the other."""
+        """The part's characters of the `whole` text, one span after the other."""
         return "".join(whole[start:end] for start, end in self.spans)
 
 

@@ -20,12 +20,12 @@ class Masked(Part):
     rows: np.ndarray
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per head."""
+        """One row per head: the number of its fully masked rows."""
         for head, count in zip(summary.place.heads, self.rows.tolist(), strict=True):
             yield {"layer": summary.place.layer, "head": head, "masked_rows": count}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`masked_rows` `[h]`."""
+        """The number of fully masked rows of each head, `masked_rows` `[h]`."""
         return {"masked_rows": self.rows}
 
 

@@ -226,7 +226,7 @@ class FullMatrix:
         self.kept_shares: np.ndarray | None = None if self.by == "weight" else np.zeros(shape, dtype=dtype)
 
     def add(self, band: Band) -> None:
-        """Copy the picked rows."""
+        """Copy the weights, scores and shares of the picked rows and keys of a band."""
         fit, columns = self.places.of(band), self.columns.fit(band.first, band.last)
         if fit is None or columns is None:
             return
@@ -243,7 +243,7 @@ class FullMatrix:
             _put(self.kept_shares, heads, fit.kept, columns.kept, to_numpy(shares))
 
     def result(self) -> Matrix:
-        """The matrix in NumPy."""
+        """The matrix of all bands, its arrays in NumPy."""
         rows = None if self.rows is None else tuple(self.rows)
         averaged = self.heads if self.mean_heads else 0
         weights, scores, shares = self.kept_weights, self.kept_scores, self.kept_shares

@@ -34,7 +34,7 @@ class Outputs(Part):
         yield {"layer": summary.place.layer, "batch": summary.place.text, "names": list(self.names)} | self.arrays()
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`output` `[h, n, e]`."""
+        """The attention output, `output` `[h, n, e]`."""
         return {"output": self.values}
 
 
@@ -53,12 +53,12 @@ class KeepOutput:
         self.joined, self.projection, self.value_up = joined, projection, value_up
 
     def start(self, call: Call) -> None:
-        """Allocate `[h, n, e]`."""
+        """Allocate the output `[h, n, e]`."""
         self.heads = call.place.heads
         self.kept = zeros((call.h, call.n, call.e), call.like)
 
     def add(self, band: Band) -> None:
-        """Copy the band's rows."""
+        """Copy the output of the band's rows."""
         self.kept[band.heads, band.start : band.stop, :] = band.output
 
     def result(self) -> Outputs:
@@ -88,7 +88,7 @@ class PassOutput:
         self.write = write
 
     def start(self, call: Call) -> None:
-        """Nothing to allocate."""
+        """Do nothing: no output is kept."""
 
     def add(self, band: Band) -> None:
         """Write the band's rows, head by head."""

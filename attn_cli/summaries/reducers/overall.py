@@ -118,7 +118,7 @@ class OverallKeys:
         self.received = ReceivedShares(rows, by=by, mean_heads=mean_heads)
 
     def wanted(self, call: Call) -> Wanted:
-        """The column sums."""
+        """The column sums of the weights, or of what else ranks the keys."""
         return self.received.wanted(call)
 
     def part(self, call: Call, stats: RowStats) -> Overall:

@@ -34,7 +34,7 @@ class HeadSinks(Part):
             }
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`reception`, `is_sink` `[h, m]`."""
+        """The mean weight on keys, `reception` `[h, m]`, and booleans `is_sink` `[h, m]`."""
         return {"reception": self.reception.mean, "is_sink": self.reception.is_sink}
 
 
@@ -46,7 +46,7 @@ class HeadSinksReducer:
         return Wanted(column_sums=(ColumnSums(), ColumnSums(_told_by(call).few_rows)))
 
     def part(self, call: Call, stats: RowStats) -> HeadSinks:
-        """The means, and which of them make a sink."""
+        """The mean weight on each key, and which keys are sinks of a head."""
         told_by = _told_by(call)
         return HeadSinks(
             told_by.reception(stats.column_sums[ColumnSums()], stats.column_sums[ColumnSums(told_by.few_rows)])

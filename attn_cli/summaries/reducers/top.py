@@ -155,7 +155,7 @@ class TopKeys:
         return self.rescale and self.ranking.by == "weight"
 
     def part(self, call: Call, stats: RowStats) -> Top:
-        """The ranked keys."""
+        """The ranked keys of the picked rows, with weights, scores and shares."""
         weights, scores, keys, shares, rest = (
             None if x is None else to_numpy(stats.of_rows(x, self.rows)) for x in stats.tops[self.ranking]
         )

@@ -178,7 +178,7 @@ class ExplainedKeys:
         return [int(place) for place in order]
 
     def result(self) -> Why:
-        """The explained cells."""
+        """The explained cells of all picked rows and heads."""
         cells = [cell for _, _, row in sorted(self.cells, key=lambda entry: entry[:2]) for cell in row]
         return Why(tuple(cells), columns_of(self.turning, int(self.call.q.shape[-1])), self.turning)
 

@@ -26,7 +26,7 @@ class ScannedPlace(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Its name on a command line, with the stream before it where a model has several, and the run after it."""
+        """The head's name on a command line, `18.6`; its stream before it and its call after it where it needs them."""
         name = f"{self.layer}.{self.head}" + (f"/{self.call}" if self.call else "")
         return name if self.stream == "self" else f"{self.stream} {name}"
 
@@ -46,7 +46,7 @@ PLACE = (
 
 
 class Estimate(NamedTuple):
-    """A number over documents.
+    """The distribution of a number over documents: mean, interval, quantiles.
 
     documents  how many have it
     mean, low, high  its mean, and the ends of the 95 % confidence interval of that

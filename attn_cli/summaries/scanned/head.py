@@ -187,7 +187,7 @@ class ScanHead(Answer):
     examples: tuple[ScanExample, ...]
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One row per example."""
+        """One row per example: query, key, weight and the text around them."""
         return (made(PLACE, self.head.place) | made(EXAMPLE, example) for example in self.examples)
 
     def arrays(self) -> dict[str, np.ndarray]:

@@ -23,7 +23,7 @@ from attn_cli.summaries.scanned.corpus import (
 
 @dataclass(frozen=True, eq=False)
 class ScannedHead:
-    """One head.
+    """A head of a scan: its place, its statistics over documents, and its kind.
 
     kind        what it is called, with its numbers; None where it is of no kind, or none was judged
     judged      whether kinds were judged
@@ -92,7 +92,7 @@ class ScanHeads(Answer):
     kind: str | None = None
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One row per head."""
+        """One row per head: its statistics over documents, and its kind."""
         return (head.record() for head in self.heads)
 
     def arrays(self) -> dict[str, np.ndarray]:

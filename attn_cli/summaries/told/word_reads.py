@@ -110,7 +110,7 @@ class UnitReadsReducer:
         self.sums = np.zeros((len(self.starts) - 1,) * 2, dtype=np.float32)
 
     def add(self, band: Band) -> None:
-        """Add the band's rows."""
+        """Add the weights of the band's rows, by the words of query and key."""
         keys, xp = slice(band.first, band.last), namespace(band.weights)
         lengths = band.weights if self.norms is None else band.weights * self.norms[..., keys]
         shares = np.zeros((band.stop - band.start, self.m), dtype=np.float32)

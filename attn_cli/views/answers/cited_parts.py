@@ -23,7 +23,7 @@ def verdict_lines(answer: PartsRead, width: int) -> Iterator[str]:
 
 
 def cited_lines(answer: PartsRead, width: int) -> Iterator[Text]:
-    """The answer's sentences with their marks, then what the marks mean, then what was read and not needed."""
+    """The answer's sentences with marks of their sources, what the marks mean, and the parts read but not needed."""
     citations = answer.citations
     marked = "".join(_marked(citation) for citation in citations)
     yield from (Text(line) for line in wrap(visible(marked.strip().replace("\n", " ")), width))

@@ -56,11 +56,11 @@ class PageView(View):
         self.reports: list[Report] = []
 
     def show(self, report: Report) -> None:
-        """Keep the report."""
+        """Keep the report until all are written as one page."""
         self.reports.append(report)
 
     def close(self) -> None:
-        """Write the page."""
+        """Write all reports as one page or image."""
         if self.format == "html":
             self.sink.write(to_html(self.reports))
             return

@@ -20,7 +20,7 @@ class RecordingFileView(View):
         return True
 
     def show_recorded(self, report: Report, recording: Recording) -> None:
-        """Write the recording."""
+        """Write the recording of the text to the file."""
         self.take_one("a recording holds one text", "record the lines one by one")
         for chunk in chunks(recording):
             self.sink.write(chunk)

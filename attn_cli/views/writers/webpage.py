@@ -18,7 +18,7 @@ class WebpageView(PageView):
     recording: Recording | None = None
 
     def records(self, command: str) -> bool:
-        """For an overview."""
+        """True for `attn inspect`, whose page is made of a recording."""
         return command == "inspect"
 
     def show_recorded(self, report: Report, recording: Recording) -> None:
@@ -29,7 +29,7 @@ class WebpageView(PageView):
         self.show(report)
 
     def close(self) -> None:
-        """Write the page."""
+        """Write the interactive page."""
         if self.recording is None:
             super().close()
         else:

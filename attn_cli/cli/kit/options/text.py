@@ -51,7 +51,7 @@ class TextOptions:
         return _messages_before(self.system, self.messages)
 
     def reading(self) -> Reading:
-        """Arguments for the source on input other than texts (images, audio, arrays), all of it checked."""
+        """Keyword arguments for `open_source` on input beside the text: images, audio, arrays, chat; all checked."""
         image, audio = self._media()
         ids = self._token_ids(image, audio)
         return {

@@ -71,7 +71,7 @@ class KeptRun:
 
 
 def kept_run(options: TextCommandOptions | ReadOptions, reading: Reading) -> KeptRun | None:
-    """The place of the kept run of these options; None for one that is not kept, or of no model."""
+    """Where the run that these options ask for is kept; None for a run that isn't kept, or of no model."""
     texts = reading.get("known_texts") or []
     runs = is_model(options.model) and opened.get() is None
     if not runs or options.lines or options.inputs is not None or (len(texts) != 1 and not options.without_text):

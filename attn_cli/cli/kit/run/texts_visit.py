@@ -66,7 +66,7 @@ class TextsVisit(PackedVisit):
         self._take(call, self._seen(call))
 
     def of_texts(self, packed: PackedCall) -> None:
-        """Take in all texts, from one walk where each is seen as it is."""
+        """Take in one layer of all texts: summaries from one walk, if every text is shown without changes."""
         seen = [self._seen(call) for call in packed.calls]
         summaries: Sequence[Summary | None] = [None] * len(seen)
         if all(each.reducers and each.call is call for each, call in zip(seen, packed.calls, strict=True)):

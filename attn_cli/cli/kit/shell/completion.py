@@ -36,7 +36,7 @@ def masks(incomplete: str) -> list[str]:
 
 
 def formats(incomplete: str) -> list[str]:
-    """The output formats."""
+    """The completions of an output format's name."""
     return [name for name in format_names() if name.startswith(incomplete)]
 
 
@@ -48,12 +48,12 @@ def dtypes(incomplete: str) -> list[str]:
 
 
 def devices(incomplete: str) -> list[str]:
-    """The kinds of devices."""
+    """The completions of --device: the kinds of devices that torch knows."""
     return [name for name in ("auto", "cpu", "cuda", "cuda:0", "mps") if name.startswith(incomplete)]
 
 
 def schemas(incomplete: str) -> list[str]:
-    """The names of schemas."""
+    """The completions of a schema's name."""
     from attn_cli.views.schemas import schema_names
 
     return [name for name in schema_names() if name.startswith(incomplete)]

@@ -57,12 +57,12 @@ class ModulePlaces:
 
     @cached_property
     def watched(self) -> dict[nn.Module, bool | None]:
-        """The modules that may attend in code of their own, as `modules_to_watch` finds them."""
+        """The modules that may compute attention in their own code, outside transformers' registry."""
         return modules_to_watch(self.model)
 
     @cached_property
     def in_registry(self) -> tuple[nn.Module, ...]:
-        """Those of `attention` whose code asks transformers' registry, and computes no softmax of its own."""
+        """The attention modules whose code uses transformers' registry, and computes no softmax of its own."""
         return tuple(module for module in self.attention if module not in self.watched)
 
     @cached_property

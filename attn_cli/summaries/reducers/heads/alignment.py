@@ -36,7 +36,7 @@ class Alignment:
 
     @classmethod
     def of(cls, call: Call) -> "Alignment":
-        """The alignment of `call`."""
+        """The alignment of a call's queries and keys: sizes, tokens, and whether it is causal."""
         offset = call.m - call.n
         same_tokens = call.place.stream != "cross"
         has_sink = call.rule.sink is not None

@@ -62,7 +62,7 @@ class Heads(Part):
         raise AttributeError(f"'Heads' has no statistic {name!r}")
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per head."""
+        """One row per head: every statistic by its name, and the count of masked rows."""
         place = summary.place
         columns = {name: values.tolist() for name, values in self.statistics.items()}
         columns["masked_rows"] = [int(count) for count in self.masked_rows]

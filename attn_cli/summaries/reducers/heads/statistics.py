@@ -51,7 +51,7 @@ class Distance(Statistic):
     moments: tuple[str, ...] = ("distance",)
 
     def exists(self, alignment: Alignment) -> bool:
-        """Not in cross-attention."""
+        """False in cross-attention, whose queries and keys are different tokens."""
         return alignment.same_tokens
 
     def finish(self, rows: HeadRows) -> Array:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Kind(NamedTuple):
-    """One kind of head.
+    """A kind of attention head, defined by the keys that it attends to, its targets.
 
     letter    in a grid of heads
     name      in Python and machine output: `<name>_weight`, `<name>_baseline`

@@ -53,7 +53,7 @@ class RowFactors:
 
     @cached_property
     def baseline(self) -> np.ndarray:
-        """What uniform attention gives the targets, summed over rows `[K]`."""
+        """The weight that uniform attention gives the targets of each kind, summed over rows `[K]`."""
         return self.uniform.sum(axis=1)
 
     @property

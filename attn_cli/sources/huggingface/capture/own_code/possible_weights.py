@@ -37,7 +37,7 @@ class PossibleWeights(NamedTuple):
 
 
 class PossibleSoftmaxes:
-    """Those of which it isn't known yet whether they are attention, in the order in which they were computed."""
+    """The softmaxes of a pass that may be attention or not, in the order in which they were computed."""
 
     def __init__(self) -> None:
         self._waiting: list[PossibleWeights] = []
@@ -48,7 +48,7 @@ class PossibleSoftmaxes:
         self._waiting.append(possible)
 
     def taken_by(self, args: tuple[Any, ...]) -> list[PossibleWeights]:
-        """Those whose results are among the arguments of a product; they wait no longer."""
+        """The waiting softmaxes whose results a product multiplies; they are removed."""
         multiplied = [x for x in self._waiting if x.is_in(args)]
         if multiplied:
             self._waiting = [x for x in self._waiting if not x.is_in(args)]
@@ -70,7 +70,7 @@ class PossibleSoftmaxes:
         return count
 
     def sums_inside(self, module: nn.Module) -> list[PossibleWeights]:
-        """Those of a module or of parts of it whose results with values met no queries; they wait no longer."""
+        """The waiting softmaxes of a module whose sums over values met no queries; they are removed."""
         if not self._summed:
             return []
         parts = set(module.modules())
@@ -79,7 +79,7 @@ class PossibleSoftmaxes:
         return inside
 
     def inside(self, module: nn.Module) -> list[PossibleWeights]:
-        """Those of a module or of parts of it; they wait no longer."""
+        """The waiting softmaxes of a module or its parts; they are removed."""
         if not self._waiting:
             return []
         parts = set(module.modules())

@@ -12,7 +12,7 @@ Called = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 
 @contextmanager
 def all_replaced(functions: Sequence[FunctionType], called: Called) -> Iterator[None]:
-    """Context manager: a call of one of these functions goes to `called`."""
+    """Context manager: calls of these functions, under any name that modules imported them by, go to `called`."""
     with ExitStack() as stack:
         for function in functions:
             stack.enter_context(_replaced(function, called))
