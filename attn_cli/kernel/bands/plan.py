@@ -5,9 +5,9 @@ pass the plan that takes it. A new way to compute a band is one more executor, a
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -52,20 +52,8 @@ class Plan:
         return runs(self.rows, self.height)
 
 
-class Planner(Protocol):
-    """A function that plans the walk of a call, in the signature of `plan_of`: executor, height and width of bands."""
-
-    def __call__(
-        self,
-        q: Array,
-        k: Array,
-        rule: Rule,
-        *,
-        rows: Sequence[int] | None = None,
-        want_scores: bool = False,
-        in_parts: bool = False,
-    ) -> Plan:
-        """The plan of a call."""
+Planner = Callable[..., Plan]
+"""A function that plans the walk of a call, in the signature of `plan_of`."""
 
 
 def plan_of(
