@@ -67,6 +67,7 @@ class Prompt:
     files      file names of an image or audio read with the text, by kind: image, audio
     generated  what the model generated after the text, which is among the tokens; None where it generated nothing
     picture    the image that was read; None where there is none
+    template   the tokens that the template of a chat put around its messages, ascending; none of other texts
     seconds    how long the audio is, without the silence that a processor adds; None where there is none
     """
 
@@ -78,6 +79,7 @@ class Prompt:
     generated: Generated | None = None
     picture: ReadPicture | None = field(default=None, repr=False, compare=False)
     seconds: float | None = None
+    template: tuple[int, ...] = ()
 
     def ending_with_answer(self, start: int, end: int) -> "Prompt":
         """The prompt up to the character `end`, whose characters from `start` on are its given answer."""

@@ -8,6 +8,7 @@ from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.model import LoadOptions
 from attn_cli.cli.kit.options.output import OutputOptions
 from attn_cli.cli.kit.run.texts import Texts
+from attn_cli.cli.kit.shell.commands import KERNEL_CHECK
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.status_line import StatusLine
@@ -76,9 +77,11 @@ def bisect(
     if recorder is not None:
         return _print_recorder(recorder)
     if dump is None:
-        raise InputError("no dump", "name its file or folder; --recorder ENGINE prints how to save one")
+        raise InputError("no dump", "name its file or folder; --recorder ENGINE prints how to save one    "
+                         f"a kernel's output alone: {KERNEL_CHECK}")  # fmt: skip
     if not is_model(model):
-        raise InputError("bisect needs the model that the dump is held against", "name it with --model")
+        raise InputError("bisect needs the model that the dump is held against",
+                         f"name it with --model    a kernel's output alone: {KERNEL_CHECK}")  # fmt: skip
     names = NameMap(tuple(map_ or ()))
     found = open_dump(dump)
     given = text is not None or file is not None

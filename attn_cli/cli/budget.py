@@ -14,7 +14,7 @@ from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.model.source import Predicting, Source
-from attn_cli.summaries.budget.asked import DEFAULT_BITS, Asked
+from attn_cli.summaries.budget.asked import DEFAULT_BITS, Asked, target_of
 from attn_cli.summaries.budget.engines import engine_files
 from attn_cli.summaries.budget.pricing import begin_pricing
 from attn_cli.summaries.report import Report
@@ -59,6 +59,10 @@ def budget(
         typer.Option("--memory", metavar="PERCENT", min=0.0, max=float(_PERCENT),
                      help="Plan for a cache of so many percent instead."),
     ] = None,
+    heads: Annotated[
+        str | None,
+        typer.Option("--heads", metavar="SHARE", help="Plan a window for this share of the key heads: 1/3 or 33%."),
+    ] = None,
     no_plan: Annotated[bool, typer.Option("--no-plan", help="Price alone, and make no plan.")] = False,
     also: Annotated[
         list[str] | None,
@@ -83,15 +87,16 @@ def budget(
     \b
     Examples:
       attn budget --file sample.txt -m gpt2
+      attn budget --file sample.txt -m gpt2 --heads 1/3   a window for a third
       attn budget --file a.txt -m gpt2 --target 0.02 --check b.txt --engines plan/
       attn budget --file sample.txt -m ./my-model --kv q8_0/q4_0 --json
     """
     _check(options)
-    if no_plan and (target, memory, check, engines) != (None, None, None, None):
+    if no_plan and any(each is not None for each in (target, memory, heads, check, engines)):
         raise InputError("--no-plan and an option of plans at once", "leave out --no-plan")
     asked = Asked.of(
-        window=window, first=first, scored=scored, top_keys=top_keys, kv=kv, target=target, memory=memory,
-        plan=not no_plan,
+        window=window, first=first, scored=scored, top_keys=top_keys, kv=kv,
+        target=None if no_plan else target_of(target, memory, heads),
     )  # fmt: skip
     if engines is not None:
         check_folder(engines, force=options.force)

@@ -11,8 +11,6 @@ from attn_cli.cli.kit.options.hiding import HidingOptions
 from attn_cli.cli.kit.options.ranking import change_ranking, ranking_of
 from attn_cli.cli.kit.options.text_command import KeptRunOptions, TextCommandOptions
 from attn_cli.cli.kit.run.against import AgainstCommand, AgainstOptions
-from attn_cli.cli.kit.run.by_logit import run_by_logit
-from attn_cli.cli.kit.run.over_checkpoints import run_over
 from attn_cli.cli.kit.run.plan import CommandPlan
 from attn_cli.cli.kit.run.text_run import run
 from attn_cli.cli.kit.shell.signature import takes_options
@@ -20,8 +18,6 @@ from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.model.source import Source
 from attn_cli.sources import is_recording
-from attn_cli.summaries.against.head_changes import head_changes
-from attn_cli.summaries.answers.kinds import CollectedKinds, KindMap, with_alignment, with_kinds
 from attn_cli.summaries.reducers.head_numbers import HeadNumbers
 from attn_cli.summaries.reducers.kinds.reducer import TextKinds
 from attn_cli.summaries.report import Report
@@ -77,10 +73,14 @@ def heads(
         others = {"--words": words, "--kinds": kinds, "--seed": seed is not None, "--against": against.any}
         ranking = ranking_of(sort or "entropy", top)
         assert ranking is not None
+        from attn_cli.cli.kit.run.over_checkpoints import run_over  # here: few runs follow checkpoints
+
         return run_over(
             options, replace(ranking, largest_first=not (sort or "").startswith("-")), others | hiding.given
         )
     if against.requested({"--kinds": kinds} | hiding.given):
+        from attn_cli.summaries.against.head_changes import head_changes  # here: few runs compare two texts
+
         comparison = AgainstCommand(
             "head_changes",
             lambda view, pair, rows: head_changes(pair),
@@ -89,6 +89,8 @@ def heads(
         )
         return against.run(options, comparison)
     if sort in ("logit", "-logit"):
+        from attn_cli.cli.kit.run.by_logit import run_by_logit  # here: few runs sort by it
+
         alone = {"--kinds": kinds, "--words": words} | hiding.given
         return run_by_logit(options, "--sort logit", "heads", top, alone, turned=sort == "-logit")
     ranking = ranking_of(sort, top)
@@ -115,6 +117,8 @@ def heads(
 
 def _kinds(options: KeptRunOptions, *, words: bool, seed: int | None) -> ExitCode:
     """Name the heads on each text; without one on random tokens."""
+    from attn_cli.summaries.answers.kinds import with_alignment, with_kinds  # here, as below: few runs do so
+
     without_text = (options.text, options.file, options.lines) == (None, None, False)
     if not without_text or options.without_text or is_recording(options.model):
         judged = TextKinds(seed or 0)
@@ -141,6 +145,8 @@ def _kinds(options: KeptRunOptions, *, words: bool, seed: int | None) -> ExitCod
 
 def _on_random_tokens(options: TextCommandOptions, view: View, source: Source, seed: int) -> None:
     """Judge the heads on random tokens written twice, and show it."""
+    from attn_cli.summaries.answers.kinds import CollectedKinds, KindMap
+
     prompts = source.repeated(seed)
     collected = CollectedKinds(prompts, seed, by_share=False)
     layers = len(source.planned_layers(options.selection))

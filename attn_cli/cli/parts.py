@@ -99,7 +99,7 @@ def parts(
 
     def report(source: Source, view: View, text: str, number: int | None) -> Report:
         text = documents.before(text)
-        messages = _messages(options, text)
+        messages = options.messages_with(text)
         prompt = source.read([text], options.pair)[0]
         notes: tuple[str, ...] = ()
         if token is None and options.generate is None:
@@ -157,12 +157,3 @@ def _key_logits(source: Source, prompt: Prompt, selection: Selection) -> np.ndar
         raise InputError("a table of word vectors has no logits", "choose a model with --model")
     total: np.ndarray = logit_keys(source, prompt, selection).values.sum(axis=0)
     return total
-
-
-def _messages(options: TextCommandOptions, text: str) -> list[tuple[str, str]] | None:
-    """The messages of a chat with the text as the last one; None for a text that is none."""
-    before = options.chat_before()
-    if before is None:
-        return None
-    messages = [(message["role"], message["content"]) for message in before]
-    return [*messages, ("user", text)] if text else messages

@@ -2,14 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from attn_cli.attention_call import AttentionCall
-from attn_cli.model.intervention import HeadPlace
 from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
+
+if TYPE_CHECKING:
+    from attn_cli.model.intervention import HeadPlace
 
 
 class Writer(NamedTuple):
@@ -70,7 +72,7 @@ class WrittenRow:
     The product of a query and a key is the contrast of a score before softcap and bias.
     """
 
-    place: HeadPlace
+    place: "HeadPlace"
     writers: tuple[Writer, ...]
     queries: np.ndarray
     keys: np.ndarray
@@ -112,5 +114,5 @@ class ReadsWriters(Protocol):
         Raises LoadError for attention that shows no queries and keys.
         """
 
-    def written_head(self, prompt: Prompt, place: HeadPlace, row: int) -> WrittenHead:
+    def written_head(self, prompt: Prompt, place: "HeadPlace", row: int) -> WrittenHead:
         """One head's query in `row`, its keys and its values, as sums over writers; LoadError where they aren't."""

@@ -1,16 +1,20 @@
 """Sources: texts in, attention calls out; those that take interventions, and those that know their layers."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from __future__ import annotations
 
-from attn_cli.call import Call, Look
-from attn_cli.model.alignment import AlignmentHeads
-from attn_cli.model.blocks import Block, BlockVectors
-from attn_cli.model.intervention import Experiment, LogitParts, Target
-from attn_cli.model.mixing import MixedLayer
-from attn_cli.model.stations import Reference
-from attn_cli.prompt import Prompt
-from attn_cli.selection import PlannedLayer, Selection
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+if TYPE_CHECKING:  # recordings open without what is known of a model
+    from collections.abc import Callable, Sequence
+
+    from attn_cli.call import Call, Look
+    from attn_cli.model.alignment import AlignmentHeads
+    from attn_cli.model.blocks import Block, BlockVectors
+    from attn_cli.model.intervention import Experiment, LogitParts, Target
+    from attn_cli.model.mixing import MixedLayer
+    from attn_cli.model.stations import Reference
+    from attn_cli.prompt import Prompt
+    from attn_cli.selection import PlannedLayer, Selection
 
 
 class Source(Protocol):

@@ -16,7 +16,7 @@ from attn_cli.summaries.answers.knock import Knock
 from attn_cli.summaries.answers.through import Through
 from attn_cli.summaries.budget import pricing as of_budget
 from attn_cli.summaries.budget.answer import Budget
-from attn_cli.summaries.budget.asked import Asked
+from attn_cli.summaries.budget.asked import Asked, target_of
 from attn_cli.summaries.parts import answer as of_parts
 from attn_cli.summaries.parts.answer import PartsRead
 from attn_cli.summaries.parts.text_parts import CUTS, TextPart, parts_of
@@ -125,7 +125,7 @@ def budget(
     text: str | Prompt, model: Model = DEFAULT_MODEL, *, also: Sequence[str | Prompt] = (),
     check: Sequence[str | Prompt] = (), window: int | None = None, first: int = 4, top_keys: int | None = None,
     kv: str | None = None, scored: int | None = None, target: float | None = None, memory: float | None = None,
-    plan: bool = True, layers: Numbers = None, **loading: Unpack[Opening],
+    heads: str | None = None, plan: bool = True, layers: Numbers = None, **loading: Unpack[Opening],
 ) -> Budget:  # fmt: skip
     """The price of a smaller KV cache in bits a token, and a plan that was run whole, as `attn budget`.
 
@@ -136,7 +136,8 @@ def budget(
     top_keys  price the keys of the highest scores alone, so many for each query head
     kv        formats that round keys and values: "q8_0", "q8_0/q4_0", "f16" for none
     scored    how many of the last tokens of each text are scored; None for an eighth
-    target    bits a token that a plan may lose; memory the cache that it may keep instead, in percent
+    target    bits a token that a plan may lose; memory the cache that it may keep instead, in percent; heads the share
+              of key heads that get a window, "1/3" or "33%"
 
     Raises InputError for a text that is too short, and for a model without a cache of tokens.
 
@@ -146,8 +147,8 @@ def budget(
     source = opened(text, model, loading, predicts=True)
     if not isinstance(source, Predicting):
         raise InputError("a cache is of a model, and this source runs none", "choose a model")
-    asked = Asked.of(window=window, first=first, scored=scored, top_keys=top_keys, kv=kv, target=target,
-                     memory=memory, plan=plan)  # fmt: skip
+    wanted = target_of(target, memory, heads) if plan else None
+    asked = Asked.of(window=window, first=first, scored=scored, top_keys=top_keys, kv=kv, target=wanted)
     texts, checks = ([_read(source, each) for each in group] for group in ((text, *also), check))
     return of_budget.budget(source, texts, asked, selection=selected(layers, None), checks=checks)
 

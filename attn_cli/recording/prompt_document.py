@@ -103,6 +103,8 @@ _PROMPT = (
           lambda placed: (picture := placed.prompt.picture) and [picture.height, picture.width], optional=True),
     Field("generated", Object(_GENERATED, nullable=True), "what the model generated after the text; null for nothing",
           "prompt.generated"),
+    Field("template", each(COUNT), "the tokens that the template of a chat put around its messages; missing where "
+          "there are none", lambda placed: list(placed.prompt.template) or None, optional=True),
 )  # fmt: skip
 PROMPT = object_schema(_PROMPT)
 
@@ -131,6 +133,7 @@ def prompt_of_document(
             _text(generated["text"]), int(generated["tokens"]), bool(generated["ended"]), _number(generated["start"])
         ),
         None if pixels is None else ReadPicture(pixels, *_size(size)),
+        template=tuple(int(token) for token in document.get("template", ())),
     )
 
 

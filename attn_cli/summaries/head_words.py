@@ -67,7 +67,7 @@ def sentence(out: StandOut) -> str:
     """
     name = _FOCUSED_WORDS if out.kind is None else out.kind.words
     few = "" if out.is_judged else f" on {out.rows} rows"
-    return f"{name}: {does(out.kind)}, weight {out.weight:.2f}{few}"
+    return f"{'' if out.is_judged else 'may be '}{name}: {does(out.kind)}, weight {out.weight:.2f}{few}"
 
 
 def work_of(summaries: Sequence[Summary]) -> HeadWork:

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -12,8 +12,10 @@ from attn_cli.fields import Field, Rows, made
 from attn_cli.prompt import Prompt
 from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reduce import Kind, Summary
-from attn_cli.summaries.told.story import Story
-from attn_cli.summaries.told.word_reads import Reads
+
+if TYPE_CHECKING:  # few reports tell of them
+    from attn_cli.summaries.told.story import Story
+    from attn_cli.summaries.told.word_reads import Reads
 
 
 class Answer(ABC, Displayed):
@@ -77,8 +79,8 @@ class Report(Displayed):
     scale: str = "linear"
     ranking: Ranking | None = None
     other: Mapping[str, Any] | None = None
-    story: Story | None = None
-    reads: Reads | None = None
+    story: "Story | None" = None
+    reads: "Reads | None" = None
 
     def __repr__(self) -> str:
         return f"Report of attn {self.command}: {len(self.prompts)} texts, {len(self.summaries)} layers"

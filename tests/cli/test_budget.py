@@ -32,13 +32,15 @@ def test_the_screen_begins_with_the_plan_and_maps_all_heads(llama: Path, width: 
     result = attn("budget", TEXT, "-m", llama, "--json").json["result"]
     text = " ".join(run.text.split())
     dearest = max(result["units"], key=lambda unit: unit["bits"])
-    assert f"dearest alone: {dearest['layer']}.{dearest['key_head']} ({dearest['bits']:.3f} bits a token)" in text
+    assert f"dearest alone: {dearest['layer']}.{dearest['key_head']} ({dearest['bits']:.3f} bits a token lost)" in text
     plan = result["plan"]
-    assert f"predicted {plan['predicted']:+.3f} ± {plan['error']:.3f} · run {plan['bits']:+.3f} bits a token" in text
+    lost = f"bits a token lost: {plan['bits']:+.3f} when run, predicted {plan['predicted']:+.3f} ± {plan['error']:.3f}"
+    assert lost in text
+    assert "took the work of " in text and "- a gain of 0.001 or more" in text
     assert f"cache {plan['cache']:.0%}" in text and f"all keys for {4 - plan['taken']}" in text
     assert "121 tokens, the last 16 scored" in text
     assert "not checked on a text of another kind" in text
-    assert width < 200 or "--engines plan" in run.lines[-1]
+    assert width < 200 or "--heads 1/3" in run.lines[-1]
 
 
 def test_data_has_every_key_head(llama: Path, tmp_path: Path) -> None:
@@ -105,6 +107,24 @@ def test_other_texts_and_files_for_engines(llama: Path, tmp_path: Path) -> None:
     assert "unseen: " in screen and "the plan on each text: " in screen and "3 texts, 363 tokens" in screen
 
 
+@pytest.mark.parametrize(("share", "taken"), [("1/4", 1), ("50%", 2), ("3/4", 3)])
+def test_a_plan_takes_the_share_of_key_heads_that_loses_least(llama: Path, share: str, taken: int) -> None:
+    run = attn("budget", TEXT, "-m", llama, "--window", "8", "--heads", share, "--json")
+    hold(run, "budget")
+    result = run.json["result"]
+    assert result["plan"]["taken"] == taken == sum(unit["in_plan"] for unit in result["units"])
+    assert result["plan"]["target_heads"] == taken / 4 and result["plan"]["is_within"]
+    if taken == 1:
+        least = min(result["units"], key=lambda unit: unit["bits"])
+        assert [unit["in_plan"] for unit in result["units"]] == [unit is least for unit in result["units"]]
+
+
+def test_a_plan_for_heads_is_followed_by_its_files_for_engines(llama: Path) -> None:
+    run = attn("budget", TEXT, "-m", llama, "--heads", "1/2", terminal=True, env={"COLUMNS": "200", "NO_COLOR": "1"})
+    assert "--heads 1/2 --engines plan" in run.lines[-1]
+    assert "for 2 key heads, all keys for 2" in run.text
+
+
 def test_layers_are_chosen(llama: Path) -> None:
     result = attn("budget", TEXT, "-m", llama, "-l", "1", "--no-plan", "--json").json["result"]
     assert {unit["layer"] for unit in result["units"]} == {1}
@@ -136,7 +156,12 @@ def test_latent_vectors_are_layers_and_a_plan_may_take_nothing(tmp_path: Path) -
         (("--kv", "q9"), "no cache format is called 'q9'"),
         (("--kv", "f16/f16"), "rounds nothing"),
         (("--target", "0.1", "--memory", "20"), "target and memory at once"),
+        (("--heads", "1/3", "--memory", "20"), "memory and heads at once"),
+        (("--heads", "9"), "heads is '9', no share of all"),
+        (("--heads", "4/3"), "heads is '4/3', no share of all"),
+        (("--heads", "1/3", "--kv", "q8_0"), "heads are planned for windows"),
         (("--no-plan", "--memory", "20"), "--no-plan and an option of plans"),
+        (("--no-plan", "--heads", "1/3"), "--no-plan and an option of plans"),
     ],
 )
 def test_wrong_use_is_one_line(llama: Path, options: tuple[str, ...], words: str) -> None:

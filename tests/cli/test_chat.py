@@ -149,6 +149,29 @@ def test_what_is_wrong_with_a_chat(model: Path, minilm_model: Path, tmp_path: Pa
     refused(attn("top", "hi", "-m", model, "--messages", tmp_path / "m.json"), 2, "no tools here")
 
 
+def test_what_the_template_takes_is_one_number(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "m.json").write_text(
+        '[{"role": "system", "content": "be brief"}, {"role": "user", "content": "hi there"}]'
+    )
+    chat = ("--messages", tmp_path / "m.json", "-m", model)
+    rows = attn("top", *chat, "-k", "40", "-t", "-1", "--json").json
+    contents = {"be", "brief", "hi", "there"}
+    template = [token["index"] for token in rows["input"]["tokens"] if token["text"].strip() not in contents]
+    assert 0 < len(template) < len(rows["input"]["tokens"])
+    top = rows["result"]["top"]
+    heads = len({(row["layer"], row["head"]) for row in top})
+    share = sum(row["weight"] for row in top if row["key"] in template) / heads
+    screen = attn("top", *chat, terminal=True, env={"NO_COLOR": "1"}).text
+    assert f"all {len(template)} tokens of the chat's template together: {share:.2f}" in screen
+    recorded = tmp_path / "chat.attn"
+    assert attn("inspect", *chat, "-o", recorded).code == 0
+    assert f"together: {share:.2f}" in attn("top", "-m", recorded, terminal=True, env={"NO_COLOR": "1"}).text
+    received = attn("inspect", *chat, "--json").json["result"]["received"]
+    of_all = sum(row["received_share"] for row in received if row["key"] in template) / heads
+    overview = attn("inspect", "-m", recorded, terminal=True, env={"NO_COLOR": "1"}).text
+    assert f"{of_all:.0%} of all attention rests on the {len(template)} tokens of the chat's template" in overview
+
+
 @pytest.fixture
 def minilm_model() -> Path:
     from tests.sources.huggingface.conftest import folder_of

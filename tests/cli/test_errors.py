@@ -83,6 +83,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["--", "-1 river"], USAGE, ['try: attn inspect -- "-1 river" ']),
         (["-"], USAGE, ["try: attn inspect - "]),
         (["word " * 999], USAGE, ["word word…"]),
+        (["bisect", "mine.npy", "--expect", "x.npy"], USAGE, ["No such option: --expect", "attn compute --q q.npy"]),
+        (["bisect", "mine.npy"], USAGE, ["bisect needs the model", "--expect mine.npy"]),
         (["-m", "gpt2", "river"], USAGE, ["No such option: -m", "options go after the command"]),
         (["help", "tpo"], USAGE, ["no command 'tpo'", "try: attn top --help"]),
         (["schema", "nothing"], USAGE, ["no schema is named 'nothing'", "inspect", "matrix"]),

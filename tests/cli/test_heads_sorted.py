@@ -40,6 +40,17 @@ def test_tables_and_screens_have_the_same_order() -> None:
     assert [int(line.split()[1]) for line in screen[5:8]] == order
 
 
+@pytest.mark.usefixtures("loads_once")
+def test_heads_on_the_first_token_read_little_where_its_value_is_short() -> None:
+    sorted_by_first = attn("heads", TEXT, "-m", SMOL, "--sort", "first", "-k", "5", terminal=True, env=SCREEN)
+    said = " ".join(sorted_by_first.text.split())
+    kinds = attn("heads", TEXT, "-m", SMOL, "--kinds", "--json").json["result"]["sinks"]
+    (first,) = (sink for sink in kinds if sink["key"] == 0)
+    assert first["value_norm"] < 0.5
+    assert "the first 5 heads give the first token" in said
+    assert "a sink, whose value is short (0." in said and "so they read little there" in said
+
+
 def test_the_sorted_column_stays_on_a_narrow_screen_and_where_it_says_nothing() -> None:
     narrow = attn("heads", TEXT, "--sort", "next", env={"COLUMNS": "40"}).text
     (header,) = (line for line in narrow.splitlines() if line.startswith("layer"))

@@ -19,6 +19,19 @@ SENTENCES = "He sat down. The bank was wet. Rain fell on it."
 PIECES = "the unaffable hedgehog was overjoyed"
 
 
+def means_by_value(text: str, model: Path) -> dict[str, dict[int, dict[int, float]]]:
+    """The share of each key in what each row reads, and the mean weight on it, means over layers."""
+    rows = attn("top", text, "-m", model, "--by", "value", "--mean", "-k", "40", "--json").json["result"]["top"]
+    layers = {row["layer"] for row in rows}
+    found: dict[str, dict[int, dict[int, float]]] = {
+        x: defaultdict(lambda: defaultdict(float)) for x in ("share", "weight")
+    }
+    for row in rows:
+        found["share"][row["query"]][row["key"]] += row["value_share"] / len(layers)
+        found["weight"][row["query"]][row["key"]] += row["weight"] / len(layers)
+    return found
+
+
 def read_by_value(text: str, *more: str) -> dict[int, dict[int, float]]:
     """What each token reads of each, the mean over layers: of attn top, whose layers come one by one."""
     rows = attn("top", text, *more, "--by", "value", "--mean", "-k", "40", "--json").json["result"]["top"]
@@ -45,6 +58,29 @@ def test_words_read_what_top_says_by_value(model: tuple[str, ...]) -> None:
         tokens = run.json["input"]["tokens"]
         others = [own[at] for at, token in enumerate(tokens) if at != word["query"] and token["text"] not in sinks]
         assert shares == pytest.approx(sorted(others, reverse=True)[:3], abs=1e-5)
+
+
+@pytest.mark.usefixtures("loads_once")
+def test_the_vector_of_a_text_reads_the_mean_of_all_rows_or_that_of_cls() -> None:
+    run = attn("inspect", RIVER, "-m", MINILM, "--json").json
+    expected, tokens = means_by_value(RIVER, MINILM), run["input"]["tokens"]
+    mean, cls = run["result"]["vector_reads"]
+    assert (mean["row"], cls["row"]) == (None, 0)
+    for vector, rows in ((mean, range(len(tokens))), (cls, [0])):
+        for read in (*vector["sources"], *vector["special"]):
+            for number in ("share", "weight"):
+                whole = sum(expected[number][row][read["key"]] for row in rows) / len(rows)
+                assert read[number] == pytest.approx(whole, abs=1e-5)
+        assert [read["key_word"] for read in vector["special"]] == ["[CLS]", "[SEP]"]
+        shares = [read["share"] for read in vector["sources"]]
+        assert shares == sorted(shares, reverse=True)
+    bank = next(word for word in run["result"]["reads"] if word["query_word"] == "bank")
+    river = bank["sources"][0]
+    assert river["weight"] == pytest.approx(expected["weight"][bank["query"]][river["key"]], abs=1e-5)
+    screen = attn("inspect", RIVER, "-m", MINILM, terminal=True, env=SCREEN).text
+    assert f"5 river {river['share']:.2f}/{river['weight']:.2f}" in screen
+    special = "  ".join(f"{x['key_word']} {x['share']:.2f}/{x['weight']:.2f}" for x in cls["special"])
+    assert "the vector of the whole text reads" in screen and special in screen
 
 
 @pytest.mark.usefixtures("loads_once")
@@ -81,17 +117,17 @@ def test_a_long_text_is_told_by_its_sentences(monkeypatch: pytest.MonkeyPatch) -
             whole = sum(expected[row][key] for row in rows for key in spans[source["key"]]) / len(rows)
             assert source["share"] == pytest.approx(whole, abs=1e-5)
     screen = attn("inspect", SENTENCES, "-m", MINILM, terminal=True, env=SCREEN).text
-    assert re.search(r"of other sentences, sentence \d reads sentence \d most clearly \(0\.\d\d of all", screen)
-    assert re.search(r"^  sentence 2 +itself 0\.\d\d  sentence \d 0\.\d\d .*The bank", screen, re.MULTILINE)
+    assert re.search(r"of other sentences, sentence \d reads sentence \d most clearly: 0\.\d\d of all", screen)
+    assert re.search(r"^  sentence 2 +itself [\d./]+  sentence \d 0\.\d\d/0\.\d\d .*The bank", screen, re.MULTILINE)
 
 
 @pytest.mark.usefixtures("loads_once")
 def test_the_screen_of_an_encoder_begins_with_what_words_read() -> None:
     run = attn("inspect", RIVER, "-m", MINILM, terminal=True, env=SCREEN)
-    said = 'of other words, "bank" reads "river" most clearly (0.2'
+    said = 'of other words, "bank" reads "river" most clearly: 0.2'
     start = next(at for at in range(len(run.lines)) if said in " ".join(run.lines[at : at + 2]))
     assert start < 6
-    assert re.search(r"^  6 bank +itself 0\.\d\d  5 river 0\.2\d", run.text, re.MULTILINE)
+    assert re.search(r"^  6 bank +itself 0\.\d\d/0\.\d\d  5 river 0\.2\d/0\.\d\d", run.text, re.MULTILINE)
     assert run.lines[-1].startswith("next: attn inspect")
     words = run.lines[-1].split(" -t ")
     assert words[1] == "6"

@@ -1,16 +1,12 @@
 """A .gguf file is unpacked once: later commands load the copy, which is equal, bounded, private, never relied on."""
 
 import os
-import warnings
 from contextlib import nullcontext
 from pathlib import Path
 
 import gguf
 import numpy as np
-import peft
 import pytest
-import torch
-import transformers
 
 from attn_cli.sources.huggingface.load import checkpoint
 from tests.program import attn
@@ -66,47 +62,6 @@ def not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("a .gguf file is read")
 
     monkeypatch.setattr(checkpoint, "_fast_gguf", lambda origin: refuse() if origin.gguf else nullcontext())
-
-
-@pytest.fixture
-def adapter(packed: Path, tmp_path: Path) -> Path:
-    """A LoRA of the packed model's queries, with weights drawn at random."""
-    torch.manual_seed(0)
-    base = transformers.AutoModelForCausalLM.from_pretrained(packed.parent, gguf_file=packed.name)
-    config = peft.LoraConfig(r=4, target_modules=["q_proj"], init_lora_weights=False)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # peft looks for a config.json beside the file
-        peft.get_peft_model(base, config).save_pretrained(tmp_path / "lora")
-    return tmp_path / "lora"
-
-
-@torch.no_grad()
-def test_an_adapter_of_a_file_gives_the_weights_that_peft_gives(packed: Path, adapter: Path, tmp_path: Path) -> None:
-    run = attn("matrix", TEXT, "-m", packed, "--adapter", adapter, "-q", "-o", tmp_path / "w.npz")
-    assert run.code == 0, run.errors
-    place = {"pretrained_model_name_or_path": packed.parent, "gguf_file": packed.name}
-    base = transformers.AutoModelForCausalLM.from_pretrained(**place, attn_implementation="eager")
-    ids = transformers.AutoTokenizer.from_pretrained(**place)(TEXT, return_tensors="pt")
-    plain = base(**ids, output_attentions=True).attentions[0][0]
-    adapted = peft.PeftModel.from_pretrained(base, adapter)(**ids, output_attentions=True).attentions[0][0]
-    found = np.load(tmp_path / "w.npz")["weights"][0]
-    np.testing.assert_allclose(found, adapted, atol=1e-5)
-    assert np.abs(found - plain.numpy()).max() > 0.01
-
-
-@pytest.mark.parametrize("first", ["adapted", "plain"])
-def test_the_copy_of_a_file_is_never_that_of_its_adapter(
-    first: str, packed: Path, adapter: Path, cache: dict[str, str]
-) -> None:
-    """Whichever is asked for first, and however often: the numbers are those of a run that keeps nothing."""
-    asked = {"plain": ("heads", TEXT, "-m", packed), "adapted": ("heads", TEXT, "-m", packed, "--adapter", adapter)}
-    alone = {name: attn(*words, "--json").json["result"] for name, words in asked.items()}
-    assert alone["plain"] != alone["adapted"]
-    for name in (first, *asked, *asked):
-        run = attn(*asked[name], "--json", env=cache)
-        assert run.code == 0, run.errors
-        assert run.json["result"] == alone[name], name
-    assert len(copies(cache)) == 1  # of the file alone
 
 
 def test_a_second_command_loads_the_copy(packed: Path, cache: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:

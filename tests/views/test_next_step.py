@@ -162,7 +162,7 @@ def test_after_the_overview_comes_what_it_began_with(model: str) -> None:
     text = "the river bank was flooded and the bank of the city lent money"
     size = {"COLUMNS": "300", "LINES": "300", "NO_COLOR": "1"}
     lines = attn("inspect", text, "-m", model, terminal=True, env=size).lines
-    about = (re.match(r"(?:no head stands out; )?head (\d+\.\d+) ", line) for line in lines)
+    about = (re.search(r"(?:^|   )(?:no head stands out; )?head (\d+\.\d+) ", line) for line in lines)
     head = next(found[1] for found in about if found)
     # what each word reads comes first, and so does the word that reads most of another
     assert lines[-1].startswith(f'next: attn inspect "{text}"')

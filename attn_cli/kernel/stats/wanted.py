@@ -87,7 +87,7 @@ def block_sizes(size: int, step: int) -> np.ndarray:
     return np.minimum(starts + step, size) - starts
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Wanted:
     """A request for statistics of the n rows of a call with m keys; `|` asks for both.
 
@@ -163,7 +163,7 @@ class RankedKeys(NamedTuple):
     totals: Array | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class RowStats:
     """The answer to `wanted`, over h heads and the R wanted rows; None where something wasn't asked for.
 

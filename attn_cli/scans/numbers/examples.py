@@ -81,7 +81,7 @@ class Examples:
         return Examples(**{name: np.take_along_axis(x, order, axis=-1) for name, x in vars(self).items()})
 
     def least(self) -> np.ndarray:
-        """The smallest weight with which another example would be among the kept ones `[h, kinds]`."""
+        """The weight that another example needs to be among them `[h, kinds]`."""
         return self.weight[..., -1]
 
     def with_excerpts(self, excerpts: np.ndarray) -> "Examples":

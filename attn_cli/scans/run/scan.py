@@ -76,7 +76,7 @@ def scan(
 
 
 def run_scan(opens: OpenSource, corpus: Corpus, output: str, options: ScanOptions, running: Running) -> dict[str, Any]:
-    """Scan a corpus with the model that `opens` opens, in this process or in every worker of Ray."""
+    """As `scan`, of a model that `opens` opens: here, or in every worker of Ray."""
 
     def run(model: ScannedModel, labels: Callable[[list[int]], list[str]], compute: Compute) -> dict[str, Any]:
         manifest = manifest_of(model, _numbers(options), corpus.fingerprint())

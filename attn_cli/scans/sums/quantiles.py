@@ -32,7 +32,7 @@ class Quantiles:
         return cls([], [values])
 
     def settled(self) -> "Quantiles":
-        """The same quantiles, with all numbers so far merged into the digests."""
+        """The same quantiles, with the numbers that wait put into the digests."""
         if not self.pending:
             return self
         values = np.concatenate(self.pending, axis=1)

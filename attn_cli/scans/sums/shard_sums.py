@@ -133,7 +133,7 @@ class ExcerptMaker:
         self._made: dict[tuple[int, ...], Excerpt] = {}
 
     def filled(self, examples: Examples) -> Examples:
-        """The examples with excerpts of the text around them; those that have one keep it."""
+        """The examples with the text around them; those that have it keep it."""
         excerpts = examples.excerpt.copy()
         without = np.array([excerpt is None for excerpt in excerpts.flat]).reshape(excerpts.shape)
         some = (examples.weight > 0) & without

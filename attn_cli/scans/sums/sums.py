@@ -203,7 +203,7 @@ def _no_moments(*shape: int) -> Moments:
 
 
 class OtherHeadsError(Exception):
-    """Raised where sums of one module, to be added up, are of different heads."""
+    """Raised for sums of a module whose heads are others in other sums of it."""
 
 
 @dataclass

@@ -158,7 +158,7 @@ def attention_name(config: PreTrainedConfig) -> str | None:
 
 
 def set_attention_name(config: PreTrainedConfig, name: str | None) -> None:
-    """Set the attention implementation that a configuration names."""
+    """Change that name."""
     config._attn_implementation = name
 
 

@@ -119,7 +119,7 @@ class ModelSource(ModelPasses):
     def written_rows(
         self, prompt: Prompt, selection: Selection, choose: Callable[[AttentionCall], Sequence[RowChoice]]
     ) -> list[WrittenRow]:
-        """The queries and chosen keys of rows as sums over writers, as `attn_cli.model.score_writers.ReadsWriters`."""
+        """As for `attn_cli.model.score_writers.ReadsWriters`."""
         self._check_layers(selection)
         return [
             row
@@ -129,7 +129,7 @@ class ModelSource(ModelPasses):
         ]
 
     def written_head(self, prompt: Prompt, place: HeadPlace, row: int) -> WrittenHead:
-        """A head's query in `row`, its keys and values as sums over writers, as `score_writers.ReadsWriters`."""
+        """As for `attn_cli.model.score_writers.ReadsWriters`."""
         selection = Selection(pairs=((place.layer, place.head),))
         self._check_layers(selection)
         modules = [x for x in self.places if (x.layer, x.stream) == (place.layer, place.stream)]

@@ -153,7 +153,7 @@ class Comparison(Answer):
                     }
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Cosines `[layers]`, vectors `before` and `after` `[layers, 2, d]`, and weights of each text `[layers, m]`."""
+        """`layers`, cosines `[layers]`, `before` and `after` `[layers, 2, d]`, `weights1` `[layers, m]` and so on."""
         blocks = self.blocks
         arrays = {
             "layers": np.array([block.layer for block in blocks]),
@@ -172,7 +172,7 @@ class Comparison(Answer):
 
 
 def comparison_of(first: Journey, second: Journey) -> Comparison:
-    """The comparison of two journeys of a word through the same blocks of one source."""
+    """Both journeys, which went through the same blocks of the same source, side by side."""
     blocks = []
     for one, other in zip(first.steps, second.steps, strict=True):
         contexts = _context(first, one), _context(second, other)

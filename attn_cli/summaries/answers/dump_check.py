@@ -76,7 +76,7 @@ class DumpCheck:
     _precision: str = ""
 
     def add(self, call: AttentionCall, operands: DumpedOperands, rule: Rule) -> None:
-        """Compare one layer of the dump with the model's call of it; the rule is in NumPy."""
+        """Hold a layer of the dump against the model's call of it, whose rule is given in NumPy."""
         layer = call.place.layer
         given = call_given(operands, layer, rule, call.keys)
         if not self._rows:

@@ -1,5 +1,6 @@
 """A budget as it is asked for: windows, top keys, formats, and the target of a plan."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from attn_cli.errors import InputError
@@ -42,34 +43,67 @@ class Asked:
         scored: int | None = None,
         top_keys: int | None = None,
         kv: str | None = None,
-        target: float | None = None,
-        memory: float | None = None,
-        plan: bool = True,
+        target: BudgetTarget | None = None,
     ) -> "Asked":
         """By the words of people: windows are priced unless top keys or formats are, or with `window` beside these.
 
         kv      "q8_0" for keys and values, "q8_0/q4_0" for each; "f16" rounds nothing; None for no formats
-        target  bits a token that a plan may lose
-        memory  the cache that it may keep instead, in percent
+        target  as `target_of` makes it
 
-        Raises InputError for a format that isn't known, for two targets, and for numbers out of range.
+        Raises InputError for a format that isn't known, for a plan of heads without windows, and for numbers out of
+        range.
         """
-        least = {"window": (window, 1), "first": (first, 0), "scored": (scored, 1), "top_keys": (top_keys, 1),
-                 "target": (target, 0), "memory": (memory, 0)}  # fmt: skip
-        for name, (number, smallest) in least.items():
-            if number is not None and number < smallest:
-                raise InputError(f"{name} is {number}", f"give {smallest} or more")
-        if target is not None and memory is not None:
-            raise InputError("target and memory at once", "a plan is for bits or for a cache; leave out one of them")
+        _check_least({"window": (window, 1), "first": (first, 0), "scored": (scored, 1), "top_keys": (top_keys, 1)})
+        windows = window is not None or (top_keys is None and kv is None)
+        if target is not None and target.heads is not None and (not windows or kv is not None):
+            raise InputError("heads are planned for windows", "leave out --kv and --top-keys")
         keys, values = _formats(kv)
-        wanted = BudgetTarget(DEFAULT_BITS if target is None else target, None)
-        if memory is not None:
-            wanted = BudgetTarget(None, memory / _PERCENT)
-        return cls(
-            window, first, scored, top_keys, keys, values,
-            windows=window is not None or (top_keys is None and kv is None),
-            target=wanted if plan else None,
-        )  # fmt: skip
+        return cls(window, first, scored, top_keys, keys, values, windows=windows, target=target)
+
+
+def target_of(target: float | None = None, memory: float | None = None, heads: str | None = None) -> BudgetTarget:
+    """What a plan is made for, by the words of people; 0.01 bits a token where they say none.
+
+    target  bits a token that it may lose
+    memory  the cache that it may keep instead, in percent
+    heads   a window for this share of the key heads instead: "1/3" or "33%"
+
+    Raises InputError for two of them, and for numbers out of range.
+    """
+    given = {
+        name: value for name, value in (("target", target), ("memory", memory), ("heads", heads)) if value is not None
+    }
+    if len(given) > 1:
+        raise InputError(f"{' and '.join(given)} at once", "a plan is for one of them; leave out the others")
+    _check_least({"target": (target, 0), "memory": (memory, 0)})
+    if heads is not None:
+        return BudgetTarget(None, None, _share(heads))
+    if memory is not None:
+        return BudgetTarget(None, memory / _PERCENT)
+    return BudgetTarget(DEFAULT_BITS if target is None else target, None)
+
+
+def _check_least(numbers: Mapping[str, tuple[float | None, int]]) -> None:
+    """InputError for a number under its least."""
+    for name, (number, smallest) in numbers.items():
+        if number is not None and number < smallest:
+            raise InputError(f"{name} is {number}", f"give {smallest} or more")
+
+
+def _share(words: str) -> float:
+    """The share that is written as a fraction or in percent; InputError for none of 0 to 1.
+
+    >>> _share("1/4"), _share("25%")
+    (0.25, 0.25)
+    """
+    top, _, bottom = words.removesuffix("%").partition("/")
+    try:
+        share = float(top) / (_PERCENT if words.endswith("%") else float(bottom))
+    except (ValueError, ZeroDivisionError):
+        share = -1.0
+    if not 0 < share <= 1:
+        raise InputError(f"heads is {words!r}, no share of all", "give one such as 1/3 or 33%")
+    return share
 
 
 def _formats(kv: str | None) -> tuple[str, str]:

@@ -59,6 +59,7 @@ _BY_WEIGHT = (
 _PLAN = (
     Field("target_bits", NUMBER, "bits a token that it may lose; null for a plan of a cache's size", "target.bits"),
     Field("target_cache", SHARE, "the share of the cache that it may leave; null for a plan of bits", "target.cache"),
+    Field("target_heads", SHARE, "the share of key heads that get a window; null for other plans", "target.heads"),
     Field("is_within", FLAG, "true if the run was within the target"),
     Field("taken", COUNT, "how many units it takes away", lambda priced: int(priced.plan.taken.sum())),
     Field("cache", SHARE, "the cache that is left, as a share of all keys in 16 bits", "plan.cache"),

@@ -26,10 +26,14 @@ WITHIN, BESIDE = 0.15, 0.002
 
 @dataclass(frozen=True)
 class BudgetTarget:
-    """The limit of a plan: a loss in bits a token, or a share of the cache; the other is None."""
+    """The limit of a plan: a loss in bits a token, or a share of the cache; the others are None.
+
+    heads  in place of a limit a window for this share of the key heads, those with which least is lost
+    """
 
     bits: float | None
     cache: float | None
+    heads: float | None = None
 
 
 @dataclass(frozen=True)
@@ -120,7 +124,7 @@ class CachePlanner:
     def plan(self, target: BudgetTarget) -> CachePlan:
         """The smallest cache found that a run whole shows to be within the target, else the nearest to it.
 
-        A target of memory has one plan; it is run, and chosen anew where the prediction was wrong.
+        A target of memory or of heads has one plan; it is run, and chosen anew where the prediction was wrong.
         """
         tried: list[CachePlan] = []
         for _ in range(ROUNDS):
@@ -165,6 +169,7 @@ class CachePlanner:
     def _chosen(self, target: BudgetTarget) -> np.ndarray:
         """The largest of a row of sets, each with units added that by prediction lose least for what they save."""
         n = len(self.units)
+        wanted = n if target.heads is None else max(1, round(target.heads * n))
         taken, best = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
         several = max(1, n // _STEPS)
         while not taken.all():
@@ -174,8 +179,13 @@ class CachePlanner:
             now = float(self.model.predict(taken[None])[0])
             cost = (self.model.predict(more) - now) / np.maximum(self._saved[left], 1e-9)
             taken = taken.copy()
+            several = min(several, wanted - int(taken.sum()))
             taken[left[np.argsort(cost, kind="stable")[:several]]] = True
-            if target.cache is not None:
+            if target.heads is not None:
+                best = taken
+                if taken.sum() == wanted:
+                    break
+            elif target.cache is not None:
                 best = taken
                 if self.cache(taken) <= target.cache:
                     break

@@ -52,7 +52,7 @@ class SentenceReads(Part):
     clear: np.ndarray
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per head: `clear`, how far what its sentences read stands out from shuffled reads."""
+        """One row per head: what it reads of earlier sentences."""
         for at, head in enumerate(summary.place.heads):
             yield {"layer": summary.place.layer, "head": head, "clear": float(self.clear[at])}
 

@@ -103,6 +103,16 @@ def message_spans(text: str, messages: Iterable[tuple[str, str]]) -> list[PartSp
     return spans
 
 
+def template_tokens(prompt: Prompt, messages: Iterable[tuple[str, str]]) -> tuple[int, ...]:
+    """The tokens that a chat's template put around its messages, ascending; none where it changed what they say."""
+    try:
+        spans = message_spans(prompt.text, messages)
+    except InputError:
+        return ()
+    parts = named_parts(prompt, spans, "template")
+    return tuple(token for part in parts if part.kind == "other" for token in part.tokens)
+
+
 def rows_of_last(prompt: Prompt, parts: Sequence[TextPart]) -> tuple[int, ...]:
     """The rows of the last part that was given, such as a question, and of all that was given after it.
 

@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -75,23 +75,27 @@ class UnitReads(Part):
 
     It is the length of weight times value, heads side by side; of the weights where no values are known. Of the tokens
     of a word those that are read are added up, of those that read the mean is taken.
+
+    weights  the same of the weights alone, the mean of the heads `[u, u]`
     """
 
     name: ClassVar[str] = "unit_reads"
     together: ClassVar[bool] = True
 
     shares: np.ndarray
+    weights: np.ndarray
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per (reading, read)."""
         labels = units_of(summary.keys).labels
-        for query, row in zip(labels, self.shares.tolist(), strict=True):
-            for key, share in zip(labels, row, strict=True):
-                yield {"layer": summary.place.layer, "query": query.index, "key": key.index, "share": share}
+        for query, row, weights in zip(labels, self.shares.tolist(), self.weights.tolist(), strict=True):
+            for key, share, weight in zip(labels, row, weights, strict=True):
+                place = {"layer": summary.place.layer, "query": query.index, "key": key.index}
+                yield {**place, "share": share, "weight": weight}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`read_share` with an axis of one head in front."""
-        return {"read_share": self.shares[None]}
+        """`read_share` and `read_weight`, each with an axis of one head in front."""
+        return {"read_share": self.shares[None], "read_weight": self.weights[None]}
 
 
 class UnitReadsReducer:
@@ -107,32 +111,57 @@ class UnitReadsReducer:
         self.norms = None if norms is None else from_numpy(norms, call.like)[:, None]
         self.starts, self.m = units_of(call.keys).starts, call.m
         self.unit = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))  # of each token
-        self.sums = np.zeros((len(self.starts) - 1,) * 2, dtype=np.float32)
+        self.sums, self.weights = (np.zeros((len(self.starts) - 1,) * 2, dtype=np.float32) for _ in range(2))
 
     def add(self, band: Band) -> None:
         """Add the weights of the band's rows, by the words of query and key."""
         keys, xp = slice(band.first, band.last), namespace(band.weights)
         lengths = band.weights if self.norms is None else band.weights * self.norms[..., keys]
-        shares = np.zeros((band.stop - band.start, self.m), dtype=np.float32)
-        shares[:, keys] = to_numpy(row_shares(xp.sqrt((lengths * lengths).sum(0)[None]))[0])
-        np.add.at(self.sums, self.unit[band.start : band.stop], np.add.reduceat(shares, self.starts[:-1], axis=1))
+        read = row_shares(xp.sqrt((lengths * lengths).sum(0)[None]))[0]
+        for sums, numbers in ((self.sums, read), (self.weights, xp.mean(band.weights, axis=0))):
+            rows = np.zeros((band.stop - band.start, self.m), dtype=np.float32)
+            rows[:, keys] = to_numpy(numbers)
+            np.add.at(sums, self.unit[band.start : band.stop], np.add.reduceat(rows, self.starts[:-1], axis=1))
 
     def result(self) -> UnitReads:
-        """The shares of what each word reads, of all calls."""
-        return UnitReads(self.sums / np.diff(self.starts)[:, None])
+        """What each word reads of each, of all calls."""
+        tokens = np.diff(self.starts)[:, None]
+        return UnitReads(self.sums / tokens, self.weights / tokens)
+
+
+class ReadUnit(NamedTuple):
+    """A word, or a sentence, that is read, its share in what is read there, and the mean weight on it."""
+
+    word: Token
+    share: float
+    weight: float
 
 
 @dataclass(frozen=True)
 class WordReads:
     """A word, or a sentence, and what it reads.
 
-    own      the share of the word itself
-    sources  the words past itself and sinks of which it reads most, with their shares, largest first
+    own      what it reads of itself
+    sources  the words past itself and sinks of which it reads most, largest share first
     """
 
     word: Token
-    own: float
-    sources: tuple[tuple[Token, float], ...]
+    own: ReadUnit
+    sources: tuple[ReadUnit, ...]
+
+
+@dataclass(frozen=True)
+class VectorReads:
+    """What the vector of a whole text is read from: the mean of all rows, or the row of the first special token.
+
+    of       that token; None for the mean
+    sources  the words of which it reads most, largest share first
+    marks    what it reads of special tokens
+    """
+
+    of: Token | None
+    sources: tuple[ReadUnit, ...]
+    marks: tuple[ReadUnit, ...]
 
 
 @dataclass(frozen=True)
@@ -140,35 +169,52 @@ class Reads:
     """The words of a text with what each reads, a mean over layers; special tokens are left out.
 
     words  in the order of the text; each `Token` has the number of its first token
-    most_read  the word that the others read most, past sinks, with the mean of their shares; None of a single word
-    sinks  the words that are no source, with the mean share that others read of them
+    sinks  the words that are no source, with the means of what others read of them
     by_sentence  whether they are sentences
+    most_read  the word that the others read most, past sinks, with the means; None of a single word
+    vectors  what the vector of the text is read from, as a mean of rows and as the row of its first special token;
+        none of a text without special tokens
     """
 
     stream: str
     layers: int
+    heads: int
     words: tuple[WordReads, ...]
-    sinks: tuple[tuple[Token, float], ...]
+    sinks: tuple[ReadUnit, ...]
     by_sentence: bool = False
-    most_read: tuple[Token, float] | None = None
+    most_read: ReadUnit | None = None
+    vectors: tuple[VectorReads, ...] = ()
 
 
-_SOURCE = (
-    Field("key", COUNT, value=lambda pair: pair[0].index),
-    Field("key_word", TEXT, value=lambda pair: pair[0].text),
-    Field("share", FINITE, value=lambda pair: pair[1]),
+_KEY = (
+    Field("key", COUNT, value=lambda read: read.word.index),
+    Field("key_word", TEXT, value=lambda read: read.word.text),
+    Field("share", FINITE),
+    Field("weight", FINITE, "the mean weight on it"),
 )
 READS = Field(
     "reads",
     Rows((
         Field("query", COUNT, "the index of the word's first token", lambda each: each.word.index),
         Field("query_word", TEXT, value=lambda each: each.word.text),
-        Field("own", FINITE, "the share of the word itself"),
-        Field("sources", Rows(_SOURCE), "the words past itself and sinks of which it reads most"),
+        Field("own", FINITE, "the share of the word itself", lambda each: each.own.share),
+        Field("own_weight", FINITE, "the mean weight on itself", lambda each: each.own.weight),
+        Field("sources", Rows(_KEY), "the words past itself and sinks of which it reads most"),
     )),
     "what every word reads, as shares of the length of weight times value, all heads of a layer together, mean over "
     "layers; of models without a causal mask, for one text; of more than 512 tokens sentences in place of words",
     lambda report: None if report.reads is None else report.reads.words, optional=True,
+)  # fmt: skip
+VECTORS = Field(
+    "vector_reads",
+    Rows((
+        Field("row", {"type": ["integer", "null"], "minimum": 0}, "the token whose row it is; null for the mean of "
+              "all rows", lambda each: None if each.of is None else each.of.index),
+        Field("sources", Rows(_KEY), "the words of which it reads most"),
+        Field("special", Rows(_KEY), "what it reads of special tokens", "marks"),
+    )),
+    "what the vector of the whole text reads, measured as reads",
+    lambda report: None if report.reads is None else report.reads.vectors, optional=True,
 )  # fmt: skip
 
 
@@ -180,21 +226,31 @@ def reads_of(prompt: Prompt, summaries: Sequence[Summary], sinks: Sequence[int])
     seen = [(summary, part) for summary in summaries if (part := summary.part(UnitReads)) is not None]
     if not seen:
         return None
-    shares = np.stack([part.shares for _, part in seen]).mean(axis=0, dtype=np.float64)
+    shares, weights = (np.stack(each).mean(axis=0, dtype=np.float64)
+                       for each in zip(*((part.shares, part.weights) for _, part in seen), strict=True))  # fmt: skip
     labels, starts = units_of(prompt.tokens)
-    special = set(special_places(labels).tolist())
+
+    def read(rows: Sequence[int] | np.ndarray, key: int, counts: np.ndarray | None = None) -> ReadUnit:
+        share, weight = (float(np.average(each[rows, key], weights=counts)) for each in (shares, weights))
+        return ReadUnit(labels[key], share, weight)
+
+    special = special_places(labels).tolist()
     by_sentence = len(prompt.tokens) > MOST_WORDED
-    resting = special | {int(np.searchsorted(starts, key, side="right")) - 1 for key in sinks if not by_sentence}
-    told = []
-    for at, label in enumerate(labels):
-        if at in special:
-            continue
-        order = [key for key in np.argsort(-shares[at], kind="stable").tolist() if key != at and key not in resting]
-        sources = tuple((labels[key], float(shares[at, key])) for key in order[:_SOURCES] if shares[at, key] > 0)
-        told.append(WordReads(label, float(shares[at, at]), sources))
+    resting = {*special, *(int(np.searchsorted(starts, key, side="right")) - 1 for key in sinks if not by_sentence)}
     rows = [at for at in range(len(labels)) if at not in special]
-    parked = tuple((labels[key], float(shares[rows, key].mean())) for key in sorted(resting)) if rows else ()
-    by_others = [(labels[key], float(shares[[at for at in rows if at != key], key].mean()))
-                 for key in rows if key not in resting and len(rows) > 1]  # fmt: skip
-    most_read = max(by_others, key=lambda pair: pair[1], default=None)
-    return Reads(seen[0][0].place.stream, len(seen), tuple(told), parked, by_sentence, most_read)
+    told = []
+    for at in rows:
+        order = [key for key in np.argsort(-shares[at], kind="stable").tolist() if key != at and key not in resting]
+        sources = tuple(read([at], key) for key in order[:_SOURCES] if shares[at, key] > 0)
+        told.append(WordReads(labels[at], read([at], at), sources))
+    parked = tuple(read(rows, key) for key in sorted(resting)) if rows else ()
+    by_others = [read([at for at in rows if at != key], key) for key in rows if key not in resting and len(rows) > 1]
+    vectors = []
+    for own in (None, *special[:1]) if special and rows else ():
+        every, tokens = (range(len(labels)), np.diff(starts)) if own is None else ([own], None)
+        found = sorted((read(every, key, tokens) for key in rows if key not in resting), key=lambda each: -each.share)
+        marks = tuple(read(every, key, tokens) for key in special)
+        vectors.append(VectorReads(None if own is None else labels[own], tuple(found[:_SOURCES]), marks))
+    return Reads(seen[0][0].place.stream, len(seen), sum(len(summary.place.heads) for summary, _ in seen), tuple(told),
+                 parked, by_sentence, max(by_others, key=lambda each: each.share, default=None),
+                 tuple(vectors))  # fmt: skip

@@ -91,7 +91,8 @@ def _place(one: Compared) -> str:
 
 
 def _numbers(one: Compared) -> str:
-    return f"error {_short(one.error)}" + (f", noise {_short(one.noise)}" if isfinite(one.error) else "")
+    rounding = f", where rounding moves them by {_short(one.noise)}" if isfinite(one.error) else ""
+    return f"off by {_short(one.error)} of their size{rounding}"
 
 
 def _short(number: float) -> str:
@@ -116,13 +117,16 @@ def _cause(answer: Bisected) -> Iterator[list[str]]:
     if cause is None:
         return
     if not cause.mistakes:
-        near = [f"  nearest: {_words(one.mistakes)} (leaves {_short(one.error)})" for one in cause.nearest]
+        near = [
+            f"  nearest: {_words(one.mistakes)} (with it they are off by {_short(one.error)} of their size)"
+            for one in cause.nearest
+        ]
         yield ["cause unknown: no usual mistake gives these numbers", *near]
         return
     left = answer.still_wrong
     if left is None:
         worst = max(cause.after, key=lambda one: one.worst)
-        then = f"with it every array is within the noise: the largest error left is {_short(worst.error)}"
+        then = f"with it every array is within the noise: the farthest off by {_short(worst.error)} of its size"
     else:
         then = f"with it, still wrong: {_finding(left)}"
     one, *others = (f"{_alone(made)}: {made.planted.words}" for made in cause.mistakes)

@@ -36,7 +36,7 @@ def draw(budget: Budget, report: Report, screen: Screen) -> Iterator[Text | str]
         if units:
             yield Text("\n".join(wrap(_heading(budget, taken), screen.width)))
             yield from _map(budget, units, screen)
-    legend = [". less than 0.001", "digit: thousandths", "# 0.010 and more", "+ gains 0.001 or more"]
+    legend = [". less than 0.001", "digit: thousandths", "# 0.010 and more", "- a gain of 0.001 or more"]
     legend += ["underlined or (): the plan keeps it whole"] if budget.plan is not None else []
     yield packed_text(legend, screen, DIM)
     if budget.rounded:
@@ -47,13 +47,17 @@ def draw(budget: Budget, report: Report, screen: Screen) -> Iterator[Text | str]
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the plan as engines read it; with --no-plan the plan."""
+    """The next command: a plan for a third of the key heads; of such a plan its files for engines; of none a plan."""
     assert isinstance(report.answer, Budget)
-    own = invocation.words({"window", "first", "top_keys", "kv", "scored", "target", "memory", "also", "check"})
+    own = invocation.words(
+        {"window", "first", "top_keys", "kv", "scored", "target", "memory", "heads", "also", "check"}
+    )
     if report.answer.plan is None:
         return on_same_input("budget", report, invocation, *own) if invocation.has("no_plan") else None
     if invocation.has("engines"):
         return None
+    if _has_windows_alone(report.answer) and not any(map(invocation.has, ("target", "memory", "heads"))):
+        return on_same_input("budget", report, invocation, *own, "--heads", "1/3")
     return on_same_input("budget", report, invocation, *own, "--engines", "plan")
 
 
@@ -68,7 +72,7 @@ def _findings(budget: Budget) -> Iterator[str]:
         yield f"nothing is dear by itself: {rest}"
         return
     named = [
-        f"{_label(unit)} ({unit.bits:.3f}{'' if at else ' bits a token'})" for at, unit in enumerate(dear[:_NAMED])
+        f"{_label(unit)} ({unit.bits:.3f}{'' if at else ' bits a token lost'})" for at, unit in enumerate(dear[:_NAMED])
     ]
     yield f"dearest alone: {', '.join(named)}; {rest}"
 
@@ -90,7 +94,7 @@ def _verdict(budget: Budget, priced: PricedPlan) -> str:
             layers = ranges(sorted({unit.place.layer for unit in kept}))
             name = budget.keys if taken == "keys" else budget.values
             words.append(f"{name} {taken}" + (f" but for layers {layers}" if kept else " of all layers"))
-    losses = f"predicted {plan.predicted:+.3f} ± {plan.error:.3f} · run {plan.bits:+.3f} bits a token"
+    losses = f"bits a token lost: {plan.bits:+.3f} when run, predicted {plan.predicted:+.3f} ± {plan.error:.3f}"
     said = f"{'; '.join(words)}: cache {plan.cache:.0%} · {losses}"
     if not priced.is_within:
         said = f"no plan within the target was found; the nearest is {said}"
@@ -106,8 +110,8 @@ def _run(budget: Budget) -> Iterator[str]:
     else:
         tokens, scored = (sum(numbers) for numbers in zip(*((x.tokens, x.scored) for x in texts), strict=True))
         yield f"{len(texts)} texts, {counted(tokens, 'token')}, {scored:,} scored"
-    yield f"{budget.bits:.3f} bits a token"
-    yield f"{budget.passes:.1f} baseline runs"
+    yield f"{budget.bits:.3f} bits a token with the whole cache"
+    yield f"took the work of {budget.passes:.1f} runs of the text"
 
 
 def _heading(budget: Budget, taken: Taken) -> str:
@@ -154,7 +158,7 @@ def _cell(bits: float) -> tuple[str, Style]:
     thousandths = int(bits / _STEP)
     if thousandths >= 10:
         return "#", BOLD
-    return (str(thousandths), PLAIN) if thousandths > 0 else ("+" if thousandths < 0 else ".", DIM)
+    return (str(thousandths), PLAIN) if thousandths > 0 else ("-" if thousandths < 0 else ".", DIM)
 
 
 def _rounded(budget: Budget) -> Iterator[str]:
@@ -168,17 +172,17 @@ def _plan_lines(priced: PricedPlan, screen: Screen) -> Iterator[str]:
     """Where the sum was wrong, the plan by weight, the spread over texts, and other texts."""
     plan = priced.plan
     if abs(plan.summed - plan.bits) > _FAR * abs(plan.bits) + 2 * _STEP:
-        yield f"single losses sum to {plan.summed:+.3f}: they do not add up"
+        yield f"the losses alone sum to {plan.summed:+.3f}: they do not add up"
     if priced.by_weight is not None and plan.taken.any():
         yield (f"by attention weight alone, a cache of {priced.by_weight.cache:.0%} loses "
                f"{priced.by_weight.bits:+.3f} bits a token")  # fmt: skip
     if len(priced.by_text) > 1:
         spread = f"{min(priced.by_text):+.3f} to {max(priced.by_text):+.3f}"
-        yield f"the plan on each text: {spread} bits a token"
+        yield f"the plan on each text: {spread} bits a token lost"
     for checked in priced.checked:
         name = fit_path(visible(checked.text.name), screen.width // 3) if checked.text.name else "the other text"
         weight = "" if checked.by_weight is None else f", by weight {checked.by_weight:+.3f}"
-        yield f"on {name}, unseen: {checked.bits:+.3f} of {checked.text.bits:.3f} bits a token{weight}"
+        yield f"on {name}, unseen: {checked.bits:+.3f} lost of {checked.text.bits:.3f} bits a token{weight}"
     if not priced.checked:
         yield "not checked on a text of another kind: --check FILE"
 
@@ -187,9 +191,17 @@ def _closing(budget: Budget) -> Iterator[str]:
     """The captions below."""
     yield f"noise of an untouched copy: {budget.noise:.6f} bits a token"
     yield "rows before the scored ones read their whole cache"
+    if budget.plan is not None and _has_windows_alone(budget):
+        yield "--heads 1/3 plans a window for the third of the key heads with which least is lost"
+        yield "--engines FOLDER writes the plan as engines read it"
     if budget.no_cache_reason:
         how = "whole passes" if budget.run_mode == "whole" else "passes that skip the blocks below"
         yield f"run in {how}: {visible(budget.no_cache_reason)}"
+
+
+def _has_windows_alone(budget: Budget) -> bool:
+    """True if what is planned are windows of key heads."""
+    return all(unit.unit.taken == "window" for unit in budget.units)
 
 
 def _label(unit: PricedUnit) -> str:

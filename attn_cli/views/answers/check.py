@@ -76,7 +76,11 @@ def _verdict(parts: list[Check], checks: list[HeadCheck], screen: Screen) -> Ite
     words += [f"checked as {precisions}", f"largest error {largest:.3g}",
               f"up to {worst.worst_relative:.2g} times a number's size", *([where] if right else [])]  # fmt: skip
     errors = [part.cause_error for part in parts if part.cause_error is not None]
-    words += [f"{max(errors):.2g} is left with that mistake made"] if errors else []
+    words += (
+        [f"with that mistake made on purpose, yours are off by {max(errors):.2g} times a number's size"]
+        if errors
+        else []
+    )
     yield packed_text(words, screen, DIM)
     widest = max((part.widest for part in parts if part.widest is not None), default=None)
     if widest is not None:

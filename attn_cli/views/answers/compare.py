@@ -1,6 +1,7 @@
 """One word in two contexts: a table of the blocks, or for a single block the pulls of tokens as bars."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 from rich.cells import cell_len
@@ -63,7 +64,7 @@ def _sentence(comparison: Comparison) -> str:
 
 
 def _most_pulling(comparison: Comparison, number: int) -> str | None:
-    """`river pulled it most in 1 (0.43)`, by the mean over blocks, special tokens aside; None where little does."""
+    """`river pulled it most in 1 (0.43, weight 0.21)`, means over blocks, no special tokens; None where little does."""
     journey = comparison.journeys[number]
     mean = np.mean([_strengths(block.contexts[number]) for block in comparison.blocks], axis=0)
     others = [at for at, token in enumerate(journey.prompt.tokens) if at not in journey.rows and not token.special]
@@ -72,8 +73,10 @@ def _most_pulling(comparison: Comparison, number: int) -> str | None:
         return None
     word = visible(journey.prompt.tokens[best].text)
     pulled = comparison.blocks[0].contexts[number].pulls is not None
-    said = f"{word} pulled it most" if pulled else f"it attends to {word} most"
-    return f"{said} in {number + 1} ({mean[best]:.2f})"
+    if not pulled:
+        return f"it attends to {word} most in {number + 1} ({mean[best]:.2f})"
+    weight = float(np.mean([block.contexts[number].weights[best] for block in comparison.blocks]))
+    return f"{word} pulled it most in {number + 1} ({mean[best]:.2f}, weight {weight:.2f})"
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
@@ -81,9 +84,10 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     return on_given_texts("plane", [invocation.value("first"), invocation.value("second")], invocation)
 
 
+_WEIGHT = 14  # columns of a weight beside a bar
 _LEAST_PULL, _LEAST_SHOWN = 0.05, 0.005
 _PULL = ("pull: the part of the word's attention output that a token adds,", "measured along that output;",
-         "all parts sum to 1; below 0: against it")  # fmt: skip
+         "all parts sum to 1; below 0: against it;", "weight: the mean over heads")  # fmt: skip
 _NO_PULL = ("weights, not pulls:", "this model's values can't be seen")
 
 
@@ -95,8 +99,9 @@ def _one_block(comparison: Comparison, block: ComparedBlock, screen: Screen) -> 
         else f"{first_word} in 1 and {second_word} in 2"
     )
     yield packed_text([f"cosine between {both}", f"before and after attention in layer {block.layer}"], screen, BOLD)
-    yield _bar("before", block.cosine_before, screen)
-    yield _bar("after", block.cosine_after, screen)
+    narrow = replace(screen, width=screen.width - _WEIGHT)
+    yield _bar("before", block.cosine_before, narrow)
+    yield _bar("after", block.cosine_after, narrow)
     for number, (journey, context) in enumerate(zip(comparison.journeys, block.contexts, strict=True), 1):
         yield ""
         heading = [
@@ -106,13 +111,16 @@ def _one_block(comparison: Comparison, block: ComparedBlock, screen: Screen) -> 
         ]
         yield packed_text(heading, screen, BOLD)
         for key in np.flatnonzero(context.weights).tolist():
-            yield _bar(token_label(journey.prompt.tokens[key]), float(_strengths(context)[key]), screen)
+            line = _bar(token_label(journey.prompt.tokens[key]), float(_strengths(context)[key]), narrow)
+            if context.pulls is not None:
+                line.append(" " * max(1, narrow.width - line.cell_len) + f"  weight {context.weights[key]:.3f}", DIM)
+            yield line
     yield ""
 
 
 def _block_table(comparison: Comparison, screen: Screen) -> Iterator[RenderableType]:
     """A line per block: both cosines, and for each context the strongest pulls of other tokens."""
-    yield packed_text(["cosine between the word in 1 and in 2", "then the strongest pulls"], screen, BOLD)
+    yield packed_text(["cosine between the word in 1 and in 2", "then the strongest pulls (pull/weight)"], screen, BOLD)
     lead = "layer  before   after"
     columns = screen.width - len(lead)
     beside = columns >= 2 * _NARROWEST
@@ -140,13 +148,16 @@ _NARROWEST = 24
 
 
 def _strongest(journey: Journey, context: Context, width: int, depth: str) -> Text:
-    """`river 0.31  [CLS] 0.20`, as many as fit, padded to the width."""
+    """`river 0.31/0.15  [CLS] 0.20`, pulls and weights, as many as fit, padded to the width."""
     strengths = _strengths(context)
     text = Text()
     for key in np.argsort(-strengths, kind="stable").tolist():
         if strengths[key] < _LEAST_SHOWN:
             break
         piece = f"{fit(journey.prompt.tokens[key].text, 12).rstrip()} {strengths[key]:.2f}"
+        weight = "" if context.pulls is None else f"/{context.weights[key]:.2f}"
+        if text.cell_len + cell_len(piece + weight) <= width:
+            piece += weight
         if text.cell_len + cell_len(piece) > width:
             break
         text.append(piece, background(float(strengths[key]), Ramp(0.0, 1.0), depth)).append("  ")

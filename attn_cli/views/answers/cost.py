@@ -13,8 +13,8 @@ from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
 from attn_cli.views.invocation import Invocation
 
 _WIDTH = 73  # columns of the wide table
-_WIDE = ("KV cache alternatives", "cache", "scores + mixing", "next token")
-_NARROW = ("keys", "cache", "q kᵀ, wv", "next")
+_WIDE = ("KV cache alternatives", "cache", "whole text", "next token")
+_NARROW = ("keys", "cache", "text", "next")
 
 
 def draw(cost: Cost, report: Report, screen: Screen) -> Iterator[Text | str]:
@@ -61,8 +61,10 @@ def draw(cost: Cost, report: Report, screen: Screen) -> Iterator[Text | str]:
     )
     legend = [
         *(["< as given"] if wide else []),
-        "next token: operations on one more",
+        f"{'whole text' if wide else 'text'}: operations of scores and mixing",
+        f"{'next token' if wide else 'next'}: all operations on one more",
         "mixing: weights times values",
+        *([_latents(cost)] if any(variant.layer.rank for variant in cost.variants) else []),
         "a multiplication and an addition: 2 operations",
         *([units] if units else []),
     ]
@@ -76,6 +78,14 @@ def draw(cost: Cost, report: Report, screen: Screen) -> Iterator[Text | str]:
     heads, rows = cost.band
     of_heads = f"{heads} {'head' if heads == 1 else 'heads'}"
     yield packed_text([f"attn itself holds {rows} rows of {of_heads} at a time", binary_bytes(cost.band_bytes)], screen)
+
+
+def _latents(cost: Cost) -> str:
+    """`latent, 256 + 32: 256 numbers a token that keys and values of all heads are made of, 32 of a shared key`."""
+    layer = next(variant.layer for variant in cost.variants if variant.layer.rank)
+    shared = f", {layer.shared} of a key part that all share" if layer.shared else ""
+    sizes = f"{layer.rank}" + (f" + {layer.shared}" if layer.shared else "")
+    return f"latent, {sizes}: {layer.rank} numbers a token, of which the keys and values of all heads are made{shared}"
 
 
 def _next_token(cost: Cost, screen: Screen) -> Iterator[Text]:

@@ -28,7 +28,7 @@ def draw(part: DecidingRows, summary: Summary, report: Report, screen: Screen) -
     for stream in report.streams:
         seen = [(x, own) for x, own in report.parts_of(DecidingRows) if x.place.stream == stream]
         if seen:
-            yield from _of_stream(seen, stream if len(report.streams) > 1 else "", screen)
+            yield from _of_stream(seen, stream if len(report.streams) > 1 else "", report, screen)
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
@@ -40,7 +40,7 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     return on_same_input("matrix", report, invocation, "-H", heads[0][1])
 
 
-def _of_stream(seen: Seen, stream: str, screen: Screen) -> Iterator[Text]:
+def _of_stream(seen: Seen, stream: str, report: Report, screen: Screen) -> Iterator[Text]:
     (first, part), heads = seen[0], sum(len(own.keys) for _, own in seen)
     rows, n = part.rows, len(first.queries)
     of = stream + " · " if stream else ""
@@ -57,6 +57,9 @@ def _of_stream(seen: Seen, stream: str, screen: Screen) -> Iterator[Text]:
     yield from (key_bar(first.keys[key], float(weight[key]), most, screen) for key in order[:_MOST_KEYS])
     if rest:
         yield packed_text(["left out (sinks)", *rest[:4]], screen, DIM, "  ")
+    if template := template_of(report, first):
+        yield packed_text([f"all {len(template)} tokens of the chat's template together: {weight[template].sum():.2f}"],
+                          screen, DIM)  # fmt: skip
     named = _heads(seen, sinks)
     yield Text()
     if named:
@@ -68,6 +71,12 @@ def _of_stream(seen: Seen, stream: str, screen: Screen) -> Iterator[Text]:
         yield Text(f"no head gives a token {_LEAST_WEIGHT} that is no sink")
     yield from (_line(name, keys, screen) for _, name, keys in named[:_MOST_HEADS])
     yield packed_text(["-t picks another row, -H a head; -f csv has every row of every head"], screen, DIM)
+
+
+def template_of(report: Report, summary: Summary) -> list[int]:
+    """The places among a call's keys of the tokens that a chat's template added; none of other texts."""
+    prompt = report.prompts[0]
+    return list(prompt.template) if summary.keys == prompt.tokens else []
 
 
 def _heads(seen: Seen, sinks: set[int]) -> list[tuple[float, str, list[tuple[str, float]]]]:

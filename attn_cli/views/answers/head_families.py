@@ -72,7 +72,8 @@ def head_lines(out: StandOut | None, summary: Summary, at: int, reason: str, scr
     yield Text("\n".join(packed([said], screen.width)), BOLD)
     found = [f"{token_label(x.query)} gives {token_label(x.key)} {x.weight:.2f}" for x in readings(summary, at)]
     if found:
-        yield packed_text(found, screen)
+        given = [f"{found[0]} of its weight (its strongest key that is no sink)", *found[1:]]
+        yield packed_text(given, screen)
 
 
 def _line(family: CountedKind, screen: Screen) -> Text:
@@ -87,7 +88,8 @@ def _line(family: CountedKind, screen: Screen) -> Text:
     words = of_several(family.does, len(family.heads))
     if family.kind is FIRST:
         (_, most), (_, least) = family.heads[0], family.heads[-1]
-        words += " in most rows"
+        fit = "fits" if len(family.heads) == 1 else "fit"
+        words = words.replace(f" ({FIRST.words})", f" and {fit} no other kind ({FIRST.words})")
         words += f", weight {most:.2f}" if len(family.heads) == 1 else f", weight {least:.2f} to {most:.2f}"
     return _named(len(family.heads), words, named, screen, more)
 
@@ -122,6 +124,13 @@ def _named(count: int, words: str, heads: Sequence[tuple[str, float]], screen: S
     return line
 
 
+def number_captions(summaries: Sequence[Summary]) -> list[str]:
+    """The meaning of the numbers behind heads, as far as they are there."""
+    kinds = {family.kind for family in families(summaries)} - {None}
+    captions = ["number after a head: mean weight on what its kind looks at"] if kinds - {UNIFORM, FIRST} else []
+    return captions + (["of uniform: entropy as a share of the largest"] if UNIFORM in kinds else [])
+
+
 def _of_few_rows(summaries: Sequence[Summary], found: Sequence[CountedKind], screen: Screen) -> Iterator[Text]:
     """Heads that would be of a kind that finds content, were there rows enough to judge it."""
     few = [out for out in standing_out(summaries) if not out.is_judged]
@@ -149,7 +158,7 @@ def _sinks(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
     sinks = text_sinks(kind_parts(summaries))[:_MOST_SINKS]
     for at, sink in enumerate(sinks):
         words = f"{sink.weight:.0%} {'' if at else 'of all attention '}rests on {token_label(sink.token)}, "
-        words += f"a {'hub' if sink.is_hub else 'sink'} of {counted(round(heads * sink.heads), 'head')}"
+        words += f"a {'hub' if sink.is_hub else 'sink'} of {counted(round(heads * sink.heads), 'head')} of any kind"
         if sink.value is not None and sink.value < SHORT_VALUE:
             words += f"; its value is short ({sink.value:.2f} of the median), so little is read there"
         yield Text("\n".join(packed([words], screen.width)))
@@ -159,7 +168,6 @@ def _sinks(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
         rows = f" over rows that see {FEW_KEYS} keys or more" if leaves_out else ""
         least = f"{MOST_OF_A_KEY:g} and over {TIMES_UNIFORM} times uniform"
         captions.append(f"sink of a head: its mean weight{rows} is over {least}")
-    captions += [f"kinds: {LEAST_ROWS} rows or more, of {LEAST_KEYS} keys or more"] if leaves_out else []
-    if any(family.kind is UNIFORM for family in families(summaries)):
-        captions.append("uniform: entropy as a share of the largest")
+    captions += number_captions(summaries)
+    captions += [f"a kind takes {LEAST_ROWS} rows or more, of {LEAST_KEYS} keys or more"] if leaves_out else []
     yield from (Text(line, DIM) for line in wrap(" · ".join(captions), screen.width))

@@ -30,7 +30,7 @@ def draw(report: Report, screen: Screen) -> Iterator[Text]:
     yield Text()
     yield from _outstanding(report, screen)
     yield Text()
-    yield from _histograms(head_rows(report.summaries), screen)
+    yield from _histograms(head_rows(report.summaries), report.unit, screen)
     yield packed_text(["--all lists every head", "--sort induction -k 8 the 8 largest by a number"], screen, DIM)
 
 
@@ -60,16 +60,18 @@ def _outstanding(report: Report, screen: Screen) -> Iterator[Text]:
         yield Text("\n".join(wrap(line.plain, screen.width, subsequent_indent=" " * 8))) if wide else line
 
 
-def _histograms(rows: Sequence[HeadRow], screen: Screen) -> Iterator[Text]:
+def _histograms(rows: Sequence[HeadRow], unit: str, screen: Screen) -> Iterator[Text]:
     """`entropy (bits)  0.01 ▂█▅ 2.9 least 18.8`: where the heads lie between the least and the largest number."""
     blocks = f" {HEIGHTS}"
     width = max(len(statistic.heading) for statistic in STATISTICS)
     yield packed_text(["how many heads have which value, least to largest", "means over all rows"], screen, BOLD)
+    captions = []
     for statistic in STATISTICS:
         values = np.array([row.heads.statistics[statistic.name][row.at] for row in rows], dtype=np.float64)
         known = np.isfinite(values)
         if not known.any() or statistic.says_nothing(values):
             continue
+        captions.append(statistic.caption)
         low, high = float(values[known].min()), float(values[known].max())
         counts, _ = np.histogram(values[known], bins=_BINS, range=(low, high if high > low else low + 1))
         marks = "".join(blocks[int(np.ceil(8 * count / counts.max()))] for count in counts)
@@ -77,3 +79,4 @@ def _histograms(rows: Sequence[HeadRow], screen: Screen) -> Iterator[Text]:
         line = f"  {statistic.heading:<{width}} {low:7.2f} {marks} {high:<7.2f}"
         name = f"{'most' if statistic.largest_first else 'least'} {head_name(rows[best].summary, rows[best].at)}"
         yield Text(line.rstrip() if cell_len(line) + len(name) + 1 > screen.width else f"{line} {name}")
+    yield from (Text(line, DIM) for line in wrap(", ".join(captions).format(unit=unit), screen.width))

@@ -1,6 +1,6 @@
 """Per-head statistics as a table: a line per head, a column per statistic."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from textwrap import wrap
 from typing import NamedTuple
 
@@ -9,12 +9,14 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from attn_cli.summaries.median import median
 from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.heads.head_statistics import Heads
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.report import Report
+from attn_cli.summaries.sinks import SHORT_VALUE
 from attn_cli.text import counted
 from attn_cli.views.answers.kinds import any_judged, kind_parts, too_few
 from attn_cli.views.drawing.cells import packed, packed_text
@@ -27,7 +29,9 @@ from attn_cli.views.same_input import matrix_of_head
 _MANY_HEADS = 24  # an overview with more heads shows only this many of the sharpest
 _SHARPEST = 8
 _TOP = 15  # heads at the top of an order of which is told what they do
+_FEWEST = 3  # heads at the top, of which a sentence is said
 _MOSTLY, _NEARLY_ALL = 0.5, 0.8  # of a head's weight on one place, and of the heads that have it
+_NOT_IN_OVERVIEW = frozenset({"max_score"})
 _PLACES = {"first_weight": "the first token", "previous_weight": "the token before", "self_weight": "their own token"}
 
 
@@ -55,11 +59,13 @@ def draw(heads: Heads, summary: Summary, report: Report, screen: Screen) -> Iter
     yield ""
     if ranking is not None:
         ordered = _ranked(rows, ranking)
-        if said := _finding(ordered, ranking):
+        if said := _finding(ordered, len(rows), ranking):
             yield Text("\n".join(packed([said], screen.width)), BOLD)
         yield Text(_ranking_title(rows, ranking), BOLD)
         rows = ordered
-    yield from heads_table(rows, screen, unit=report.unit, kept=ranking.column if ranking else "")
+    left_out = _NOT_IN_OVERVIEW if report.command == "inspect" else frozenset[str]()
+    kept = ranking.column if ranking else ""
+    yield from heads_table(rows, screen, unit=report.unit, kept=kept, left_out=left_out)
     yield from note
 
 
@@ -91,13 +97,13 @@ def _ranked(rows: Sequence[HeadRow], ranking: Ranking) -> list[HeadRow]:
     return ranking.of(rows, lambda row: float(row.heads.statistics[ranking.column][row.at]))
 
 
-def _finding(ordered: Sequence[HeadRow], ranking: Ranking) -> str:
+def _finding(ordered: Sequence[HeadRow], heads: int, ranking: Ranking) -> str:
     """The work of the heads at the top of an order: `the first 15 heads give the first token 0.97 of their weight ...`.
 
     "" for few heads, and where no half of their weight lies on one place.
     """
     top = [row for row in ordered if not np.isnan(row.heads.statistics[ranking.column][row.at])][:_TOP]
-    if len(top) < _TOP or len(ordered) < _MANY_HEADS:
+    if len(top) < _FEWEST or heads < _MANY_HEADS:
         return ""
     for column, place in _PLACES.items():
         weights = np.array([row.heads.statistics[column][row.at] for row in top])
@@ -105,8 +111,17 @@ def _finding(ordered: Sequence[HeadRow], ranking: Ranking) -> str:
         if resting.sum() >= _NEARLY_ALL * len(top):
             who = f"the first {len(top)}" if resting.all() else f"{resting.sum()} of the first {len(top)}"
             said = f"{who} heads give {place} {weights[resting].min():.2f} of their weight or more (mean over rows)"
-            return f"{said}: they read little else" if column == "first_weight" else said
+            return said + (_of_first(top) if column == "first_weight" else "")
     return ""
+
+
+def _of_first(top: Sequence[HeadRow]) -> str:
+    """`: a sink, whose value is short (0.25 of the median), so they read little there`, where that is so."""
+    values = [row.heads.first_value for row in top if row.heads.first_value is not None]
+    length = float(median(np.array(values))) if values else 1.0
+    if length >= SHORT_VALUE:
+        return ": they read little else"
+    return f": a sink, whose value is short ({length:.2f} of the median), so they read little there or elsewhere"
 
 
 def _ranking_title(rows: Sequence[HeadRow], ranking: Ranking) -> str:
@@ -151,18 +166,23 @@ def sharpest(rows: Sequence[HeadRow], count: int) -> list[HeadRow]:
     return sorted(rows, key=order)[:count]
 
 
-def heads_table(rows: Sequence[HeadRow], screen: Screen, unit: str = "token", kept: str = "") -> Iterator[Table | Text]:
+def heads_table(
+    rows: Sequence[HeadRow], screen: Screen, unit: str = "token", kept: str = "",
+    left_out: Collection[str] = (),
+) -> Iterator[Table | Text]:  # fmt: skip
     """One line per head, and what its columns mean; columns without information or room are left out.
 
-    unit  what a query and a key are: a token, or a word
-    kept  the name of a statistic whose column stays in any case
+    unit      what a query and a key are: a token, or a word
+    kept      the name of a statistic whose column stays in any case
+    left_out  names of statistics that have no column
     """
     grouped = any(row.summary.place.heads != row.summary.place.groups for row in rows)
     streams = {row.summary.place.stream for row in rows} != {"self"}
     lead = [*(["stream"] if streams else []), "layer", "head", *(["kv"] if grouped else [])]
     values = {statistic: np.array([row.heads.statistics[statistic.name][row.at] for row in rows])
               for statistic in STATISTICS}  # fmt: skip
-    columns = [each for each in STATISTICS if each.name == kept or not each.says_nothing(values[each])]
+    columns = [each for each in STATISTICS
+               if each.name not in left_out and (each.name == kept or not each.says_nothing(values[each]))]  # fmt: skip
     rest = [None if heads.rest is None else float(heads.rest[at]) for _, heads, at in rows]
     lead += ["left"] if any(each is not None for each in rest) else []
     missing = []
@@ -184,8 +204,9 @@ def heads_table(rows: Sequence[HeadRow], screen: Screen, unit: str = "token", ke
             cells.append(Text("-" if np.isnan(value) else f"{value:.{column.digits}f}", style))
         table.add_row(*cells)
     yield table
-    legend = "left: weight on keys that are not hidden · " if "left" in lead else ""
+    legend = "kv: the key/value head that it reads · " if grouped else ""
+    legend += "left: weight on keys that are not hidden · " if "left" in lead else ""
     if missing:
-        yield packed_text([f"no room for: {', '.join(reversed(missing))}"], screen, DIM)
+        yield packed_text([f"columns beyond this width: {', '.join(reversed(missing))}", "--json has all"], screen, DIM)
     means = legend + "means over queries: " + ", ".join(column.caption for column in columns).format(unit=unit)
     yield Text("\n".join(wrap(means, screen.width, break_on_hyphens=False)), DIM)

@@ -15,7 +15,7 @@ from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import standing_out
 from attn_cli.summaries.told.head_families import families
 from attn_cli.text import counted
-from attn_cli.views.answers.head_families import family_lines, of_several
+from attn_cli.views.answers.head_families import family_lines, number_captions, of_several
 from attn_cli.views.answers.kinds import draw_kinds, kind_parts, sink_lines
 from attn_cli.views.drawing.cells import packed, packed_text
 from attn_cli.views.drawing.screen import Screen
@@ -63,6 +63,8 @@ def _families(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
     if said := _sentence(summaries):
         yield Text("\n".join(packed([said], screen.width)), BOLD)
     yield from family_lines(summaries, screen)
+    if captions := number_captions(summaries):
+        yield packed_text(captions, screen, DIM)
     yield Text()
     yield Text("map: a row a layer, a column a head", BOLD)
 

@@ -80,7 +80,9 @@ def _verdict(knock: Knock) -> str | None:
         said += f"; {' and '.join(held)} hold{'s' * (len(held) == 1)} it back"
     if needed and (hidden := knock.hidden) is not None:
         effect = _number(knock, hidden.bits)
-        said += f"; hiding {token_label(hidden.token)} there, which {_label(needed[0])} reads most: {effect} bits"
+        where = f"row {knock.rows[0]}" if len(knock.rows) == 1 else "these rows"
+        said += (f"; {token_label(hidden.token)}, which {_label(needed[0])} reads most, masked for all heads in "
+                 f"{where}: {effect} bits")  # fmt: skip
     return said
 
 
@@ -181,7 +183,7 @@ def _closing(knock: Knock, screen: Screen) -> Iterator[tuple[str, Style]]:
     yield f"{counted(count, 'head')} change{'s' * (count == 1)} it {moves} · {floor}", DIM
     if any(head.direct is not None for head in knock.heads) and knock.target is not None:
         word = next_word(knock.target.tokens[0])
-        direct = f"direct, in logits: what the head itself adds to the logit of {word} over the mean token's"
+        direct = f"direct, in logits: what the head's output itself adds to that of {word}, less the vocabulary's mean"
         yield f"bits: change of log2 p({word}) · {direct}", DIM
     if knock.no_direct_reason:
         yield f"no direct contributions: {visible(knock.no_direct_reason)}", DIM

@@ -47,6 +47,8 @@ def draw(layers: Layers, report: Report, screen: Screen) -> Iterator[Text | Tabl
     yield table
     for line in _notes(layers.rows):
         yield Text("\n".join(wrap(line, screen.width)), DIM)
+    if "kv" in columns:
+        yield Text("kv: key/value heads", DIM)
     if "way" in columns:
         yield packed_text(
             [
@@ -58,7 +60,7 @@ def draw(layers: Layers, report: Report, screen: Screen) -> Iterator[Text | Tabl
         )
     hidden = [_HEADINGS[name] for name in _GIVEN_UP if name not in columns and any(row[name] for row in cells)]
     if hidden:
-        line = f"no room for: {', '.join(hidden)} · --json has all"
+        line = f"columns beyond this width: {', '.join(hidden)} · --json has all"
         yield Text("\n".join(wrap(line, screen.width)), DIM)
 
 

@@ -2,17 +2,17 @@
 
 from collections.abc import Iterator
 
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
+from rich.text import Text
 
 from attn_cli.summaries.reducers.heads.head_statistics import Heads
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.reducers.matrix import Matrix
-from attn_cli.summaries.reducers.received import Received
+from attn_cli.summaries.reducers.received import Received, mean_received
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import standing_out
 from attn_cli.summaries.told.deciding_rows import DecidingRows
 from attn_cli.views.answers import (
-    draw_parts,
     drawer,
     head_families,
     head_overview,
@@ -23,11 +23,13 @@ from attn_cli.views.answers import (
     token_reading,
     word_reads,
 )
+from attn_cli.views.answers.deciding_rows import template_of
 from attn_cli.views.answers.heads import is_abridged
-from attn_cli.views.drawing.cells import packed_text
+from attn_cli.views.drawing.cells import packed, packed_text
 from attn_cli.views.drawing.image import received_maps
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import DIM
+from attn_cli.views.drawing.two_columns import TwoColumns, two_screens
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import on_same_input
 
@@ -42,24 +44,54 @@ def draw(report: Report, screen: Screen) -> Iterator[RenderableType]:
     if _is_of_token(report):
         yield from token_reading.draw(report, screen)
         return
-    if report.story is not None:
-        yield from story.draw(report.story, screen)
-    if report.reads is not None:
-        yield from word_reads.draw(report.reads, screen)
-    if _has_rows(report):
-        yield from token_reading.draw_row(report, screen)
-    if not report.runs_model or next(report.parts_of(HeadKinds), None) is None:
-        yield from draw_parts(report, screen)
+    columns = None if _is_of_image(report) else two_screens(screen)
+    if columns is None:
+        yield from (drawn for _, drawn in _sections(report, screen, screen))
         return
-    yield from head_families.draw(report.summaries, screen)
+    sections = [(is_matrix, drawn) for is_matrix, drawn in _sections(report, *columns)]
+    matrix = [drawn for is_matrix, drawn in sections if is_matrix]
+    findings = [drawn for is_matrix, drawn in sections if not is_matrix]
+    yield TwoColumns(findings, matrix) if findings and matrix else Group(*findings, *matrix)
+
+
+def _sections(report: Report, screen: Screen, of_matrix: Screen) -> Iterator[tuple[bool, RenderableType]]:
+    """Everything to draw, each with whether it belongs to the matrix, which is drawn for a screen of its own."""
+    if report.story is not None:
+        yield from ((False, line) for line in story.draw(report.story, screen))
+    if report.reads is not None:
+        of_table = report.source["type"] == "table"
+        yield from ((False, line) for line in word_reads.draw(report.reads, screen, of_table=of_table))
+    if _has_rows(report):
+        yield from ((False, line) for line in token_reading.draw_row(report, screen))
     together, alone = parted(report)
+    judges = report.runs_model and next(report.parts_of(HeadKinds), None) is not None
+    if judges:
+        yield from ((False, line) for line in head_families.draw(report.summaries, screen))
+        yield from ((False, line) for line in _template(report, screen))
     for part, summary in (*together, *alone):
-        if isinstance(part, DecidingRows):
+        if isinstance(part, Matrix):
+            yield from ((True, drawn) for drawn in drawer(part.name)(part, summary, report, of_matrix))
+        elif judges and isinstance(part, DecidingRows | HeadKinds):
             continue
-        if isinstance(part, Received) and (report.story or report.reads or _has_rows(report)):
-            yield from received_maps(report.summaries, screen, report.scale)
-        elif not isinstance(part, HeadKinds) and not (isinstance(part, Heads) and is_abridged(report)):
-            yield from drawer(part.name)(part, summary, report, screen)
+        elif judges and isinstance(part, Received) and (report.story or report.reads or _has_rows(report)):
+            yield from ((False, drawn) for drawn in received_maps(report.summaries, screen, report.scale))
+        elif not (judges and isinstance(part, Heads) and is_abridged(report)):
+            yield from ((False, drawn) for drawn in drawer(part.name)(part, summary, report, screen))
+
+
+def _is_of_image(report: Report) -> bool:
+    """True if the model read an image, whose maps take the whole width."""
+    return any(token.row is not None for summary in report.summaries for token in summary.keys)
+
+
+def _template(report: Report, screen: Screen) -> Iterator[Text]:
+    """The part of all attention that rests on the tokens of a chat's template; nothing for other texts."""
+    own = [(summary, part) for summary, part in report.parts_of(Received) if template_of(report, summary)]
+    if own:
+        tokens = template_of(report, own[0][0])
+        share = mean_received([part for _, part in own])[tokens].sum()
+        said = f"{share:.0%} of all attention rests on the {len(tokens)} tokens of the chat's template together"
+        yield Text("\n".join(packed([said], screen.width)))
 
 
 def _chosen_matrix(report: Report, screen: Screen) -> Iterator[RenderableType]:

@@ -101,7 +101,7 @@ def _names(plane: Plane) -> list[str]:
 def _unlabelled(missing: Sequence[str], width: int) -> list[Text]:
     labels = [fit(word, _LONGEST_LABEL).rstrip() for word in missing[:_NAMED]]
     more = [f"and {len(missing) - _NAMED} more"] if len(missing) > _NAMED else []
-    lines = packed(["no room for", *labels, *more], width, " ") if missing else []
+    lines = packed(["without a name in the drawing, for lack of room:", *labels, *more], width, " ") if missing else []
     return [Text(line, DIM) for line in lines]
 
 

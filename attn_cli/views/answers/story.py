@@ -56,7 +56,7 @@ def draw(story: Story, screen: Screen) -> Iterator[Text]:
             place = story.heads[0].place
             example = f"{place.layer}.{place.head}: layer {place.layer}, head {place.head}"
             by_head = f", or a head ({example}) set to 0"
-            gives = "; gives: its largest weight"
+            gives = "; gives: its largest weight on a token that is no sink"
             by = "that gradients rank highest" if story.estimated else "that read them most"
             tried += f" and the {counted(len(story.heads), 'head')} {by}"
         legend = f"bits: change of log2 p({changed}) with the {noun} masked{by_head}, in {_rows(story)}{gives}; {tried}"

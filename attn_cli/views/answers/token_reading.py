@@ -15,6 +15,7 @@ from attn_cli.summaries.told.head_families import work_in_words
 from attn_cli.summaries.told.read_keys import read_shares, resting_keys
 from attn_cli.text import counted, visible
 from attn_cli.views.answers import story
+from attn_cli.views.answers.deciding_rows import template_of
 from attn_cli.views.drawing.bars import bar, bar_style, bar_width
 from attn_cli.views.drawing.cells import fit, packed, packed_text
 from attn_cli.views.drawing.labels import head_name, text_with_mark, token_label
@@ -69,7 +70,11 @@ def draw_row(report: Report, screen: Screen) -> Iterator[Text]:
     yield from read_text(report.prompts[0].text, first.keys, shown, rows, screen)
     yield Text()
     yield from _bars(first.keys, past[:_MOST_KEYS], shares, weight, screen)
-    yield packed_text(_captions(first.keys, sinks, rows, shares, weight, heads), screen, DIM)
+    captions = _captions(first.keys, sinks, rows, shares, weight, heads)
+    if template := template_of(report, first):
+        together = f"{shares[template].sum():.2f}, weight {weight[template].sum():.2f}"
+        captions.append(f"all {len(template)} tokens of the chat's template together: {together}")
+    yield packed_text(captions, screen, DIM)
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:

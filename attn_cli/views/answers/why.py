@@ -53,11 +53,13 @@ def _sentence(cell: ExplainedCell, summary: Summary) -> str:
     (first, high), (second, low) = sorted(parts.items(), key=lambda part: -part[1])
     if high <= 0:
         return f"{said}though both count against it: {first}, {second}"
-    return f"{said}for {first}, {'less for' if low > 0 else 'in spite of'} {second}, against the mean key"
+    return f"{said}for {first}, {'less for' if low > 0 else 'in spite of'} {second}, both against the mean key"
 
 
 def _over_next(cells: Sequence[ExplainedCell], summary: Summary) -> str:
-    """`over 0 When, the key of the next largest weight: content +0.39, position +1.13`; "" of one key."""
+    """`ahead of 0 When, the next in weight, for where it is (position +1.13), less for what it is (content +0.39)`;
+    "" of one key.
+    """
     first, *others = sorted(cells, key=lambda cell: -cell.weight)
     second = next((cell for cell in others if cell.query == first.query), None)
     if second is None or None in (first.content, first.position, second.content, second.position):
@@ -66,7 +68,9 @@ def _over_next(cells: Sequence[ExplainedCell], summary: Summary) -> str:
     assert first.position is not None and second.position is not None
     content, position = first.content - second.content, first.position - second.position
     key = token_label(summary.keys[second.key])
-    return f"over {key}, the key of the next largest weight: content {content:+.2f}, position {position:+.2f}"
+    parts = {f"what it is (content {content:+.2f})": content, f"where it is (position {position:+.2f})": position}
+    (high, _), (low, least) = sorted(parts.items(), key=lambda part: -part[1])
+    return f"ahead of {key}, the next in weight, for {high}, {'less for' if least > 0 else 'in spite of'} {low}"
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:

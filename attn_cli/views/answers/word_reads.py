@@ -6,7 +6,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from attn_cli.prompt import Token
-from attn_cli.summaries.told.word_reads import Reads, WordReads
+from attn_cli.summaries.told.word_reads import Reads, ReadUnit, WordReads
 from attn_cli.text import counted, visible
 from attn_cli.views.drawing.cells import fit, packed, packed_text
 from attn_cli.views.drawing.labels import token_label
@@ -16,11 +16,17 @@ from attn_cli.views.drawing.styles import BOLD, DIM
 _LEAST = 0.05  # of what a word reads that is told
 _MOST_WORDS = 8
 _NAME = 16  # columns of a word at most
+_SPECIAL = 3  # tokens that are told beside what a vector reads
+_SENTENCE = 20  # columns of its text, behind what it reads
+_WIDE = 60  # columns from which a name stands before what is read
 _FEW_WORDS = 3  # of fewer nothing is said of which is read most by all others
 
 
-def draw(reads: Reads, screen: Screen) -> Iterator[Text]:
-    """The word that singles out another; then all words of a short text, of a longer one those that take most."""
+def draw(reads: Reads, screen: Screen, *, of_table: bool = False) -> Iterator[Text]:
+    """The word that singles out another; then all words of a short text, of a longer one those that take most.
+
+    of_table  whether heads are slices of word vectors, which the captions say
+    """
     taking = strongest(reads)
     yield Text()
     yield Text("\n".join(packed([_sentence(reads)], screen.width)), BOLD)
@@ -32,44 +38,50 @@ def draw(reads: Reads, screen: Screen) -> Iterator[Text]:
     yield from (_line(word, width, reads, screen) for word in told)
     if rest := len(taking) - len(told):
         yield Text(f"  and {rest} {_noun(reads, rest)} that take less of a single one", DIM)
-    yield packed_text(_captions(reads), screen, DIM)
+    yield from _vectors(reads, screen)
+    yield packed_text(_captions(reads, of_table=of_table), screen, DIM)
 
 
 def strongest(reads: Reads) -> list[WordReads]:
     """The words that read enough of another to be told, those that read most of one first."""
-    found = [word for word in reads.words if word.sources and word.sources[0][1] >= _LEAST]
-    return sorted(found, key=lambda word: -word.sources[0][1])
+    found = [word for word in reads.words if word.sources and word.sources[0].share >= _LEAST]
+    return sorted(found, key=lambda word: -word.sources[0].share)
 
 
 def clearest(reads: Reads) -> list[WordReads]:
     """The words that read enough of another to be told, first that whose strongest is farthest above its second."""
-    return sorted(strongest(reads), key=lambda word: -(word.sources[0][1] - _second(word)))
+    return sorted(strongest(reads), key=lambda word: -(word.sources[0].share - _second(word)))
 
 
 def _second(word: WordReads) -> float:
     """The share of the word that is read most but one."""
-    return word.sources[1][1] if len(word.sources) > 1 else 0.0
+    return word.sources[1].share if len(word.sources) > 1 else 0.0
 
 
 def _sentence(reads: Reads) -> str:
-    """`of other words, "bank" reads "river" most clearly (0.28 of all that it reads, the next word 0.11)`, and which
-    word the others read most; or that none reads one.
+    """`of other words, "bank" reads "river" most clearly: 0.28 of all that it reads (mean weight 0.11), then "sat"
+    0.11`, and which word the others read most; or that none reads one.
     """
     taking = clearest(reads)
     if not taking:
-        most = max((word.sources[0][1] for word in reads.words if word.sources), default=0.0)
+        most = max((word.sources[0].share for word in reads.words if word.sources), default=0.0)
         return f"no {_noun(reads)} reads {_LEAST} of another: the most is {most:.3f}"
     first, *others = taking[:2]
-    key, share = first.sources[0]
-    said = f"of other {_noun(reads, 2)}, {_quoted(first.word, reads)} reads {_quoted(key, reads)} most clearly"
-    said += f" ({share:.2f} of all that it reads, the next {_noun(reads)} {_second(first):.2f})"
+    said = f"of other {_noun(reads, 2)}, {_quoted(first.word, reads)} reads "
+    said += f"{_quoted(first.sources[0].word, reads)} most clearly: {first.sources[0].share:.2f} of all that it reads "
+    said += f"(mean weight {first.sources[0].weight:.2f})" + _then(first, reads)
     for word in others:
-        key, share = word.sources[0]
-        said += f", {_quoted(word.word, reads)} reads {_quoted(key, reads)} ({share:.2f}, next {_second(word):.2f})"
+        key = word.sources[0]
+        said += f"; {_quoted(word.word, reads)} reads {_quoted(key.word, reads)} {key.share:.2f}" + _then(word, reads)
     if reads.most_read is not None and len(reads.words) >= _FEW_WORDS:
-        key, share = reads.most_read
-        said += f"; the others read {_quoted(key, reads)} most (mean {share:.2f})"
+        key = reads.most_read
+        said += f"; the others read {_quoted(key.word, reads)} most (mean {key.share:.2f})"
     return said
+
+
+def _then(word: WordReads, reads: Reads) -> str:
+    """`, then "sat" 0.11`: the second of what a word reads."""
+    return f", then {_quoted(word.sources[1].word, reads)} {_second(word):.2f}" if len(word.sources) > 1 else ""
 
 
 def _noun(reads: Reads, count: int = 1) -> str:
@@ -87,9 +99,14 @@ def _name(word: Token, reads: Reads) -> str:
 
 
 def _quoted(word: Token, reads: Reads) -> str:
-    """A word in quotation marks, for a sentence in which it could pass for one of the sentence's own; a patch as is."""
+    """A word in quotation marks, for a sentence in which it could pass for one of the sentence's own; a patch as is.
+
+    One that comes up several times has its number.
+    """
     name = _name(word, reads)
-    return name if reads.by_sentence or word.special or word.row is not None else f'"{name}"'
+    if reads.by_sentence or word.special or word.row is not None:
+        return name
+    return f'"{name}"' if sum(_name(each.word, reads) == name for each in reads.words) < 2 else token_label(word)
 
 
 def _label(word: Token, reads: Reads) -> str:
@@ -97,11 +114,13 @@ def _label(word: Token, reads: Reads) -> str:
 
 
 def _line(word: WordReads, width: int, reads: Reads, screen: Screen) -> Text:
-    """`  6 bank   itself 0.13  5 river 0.28  2 sat 0.11`; of a sentence its beginning, too."""
-    line = Text(f"  {fit(_label(word.word, reads), width)}  itself {word.own:.2f} ")
-    for key, share in word.sources:
-        piece = f" {fit(_label(key, reads), _NAME).rstrip()} {share:.2f} "
-        if share < _LEAST or cell_len(line.plain) + cell_len(piece) > screen.width:
+    """`  6 bank   itself 0.13/0.09  5 river 0.28/0.11`; of a sentence its beginning, too. Narrow without itself."""
+    line = Text(f"  {fit(_label(word.word, reads), width)} ")
+    line.append(f" itself {_numbers(word.own)} " if screen.width >= _WIDE else "")
+    room = screen.width - (_SENTENCE if reads.by_sentence else 0)
+    for source in word.sources:
+        piece = f" {_read(source, reads)} "
+        if source.share < _LEAST or cell_len(line.plain) + cell_len(piece) > room:
             break
         line.append(piece)
     if reads.by_sentence and (room := screen.width - cell_len(line.plain) - 1) > 0:
@@ -109,11 +128,37 @@ def _line(word: WordReads, width: int, reads: Reads, screen: Screen) -> Text:
     return line
 
 
-def _captions(reads: Reads) -> list[str]:
+def _numbers(read: ReadUnit) -> str:
+    """`0.28/0.11`: share and mean weight."""
+    return f"{read.share:.2f}/{read.weight:.2f}"
+
+
+def _read(read: ReadUnit, reads: Reads) -> str:
+    return f"{fit(_label(read.word, reads), _NAME).rstrip()} {_numbers(read)}"
+
+
+def _vectors(reads: Reads, screen: Screen) -> Iterator[Text]:
+    """`vector of the text, as mean of all rows  5 river 0.14/0.05`, and as the row of [CLS]: what each reads."""
+    if reads.vectors:
+        noun = "image" if _noun(reads) == "patch" else "text"
+        yield Text(f"the vector of the whole {noun} reads", BOLD)
+    names = ["as mean of all rows" if each.of is None else f"as row of {visible(each.of.text)}"
+             for each in reads.vectors]  # fmt: skip
+    width = max(map(len, names), default=0)
+    for name, vector in zip(names, reads.vectors, strict=True):
+        lead = f"  {name:{width}}  " if screen.width >= _WIDE else f"  {name}\n    "
+        marks = [f"{visible(mark.word.text)} {_numbers(mark)}" for mark in vector.marks[:_SPECIAL]]
+        pieces = [_read(source, reads) for source in vector.sources] + marks
+        indent = len(lead.rpartition("\n")[2])
+        lines = packed(pieces, screen.width - indent, "  ")
+        yield Text(lead + ("\n" + " " * indent).join(lines))
+
+
+def _captions(reads: Reads, *, of_table: bool) -> list[str]:
     """What the numbers are, and the sinks that are left out."""
-    captions = [f"share of what a {_noun(reads)} reads: weight times value norm, all heads of a layer together",
-                "matrices: weight alone"]  # fmt: skip
-    if reads.layers > 1:
-        captions.append(f"mean of {counted(reads.layers, 'layer')}")
-    sinks = ", ".join(f"{_name(token, reads)} {share:.2f}" for token, share in reads.sinks)
-    return [*captions, *([f"left out: {sinks}"] if sinks else [])]
+    over = f", mean of {counted(reads.layers, 'layer')}" if reads.layers > 1 else ""
+    share = f"share of what it reads, weight times value norm, the heads of a layer together{over}"
+    sliced = ", each a slice of the word vectors" if of_table and reads.heads > 1 else ""
+    captions = [f"share/weight: {share} / mean weight of {counted(reads.heads, 'head')}{sliced}"]
+    sinks = ", ".join(f"{_name(each.word, reads)} {_numbers(each)}" for each in reads.sinks)
+    return [*captions, *([f"left out, in the mean word: {sinks}"] if sinks else [])]

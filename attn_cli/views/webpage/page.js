@@ -207,6 +207,7 @@ function drawHeads() {
     draw.fillStyle = inkOn(colour);
     if (side >= 30 && value !== null) write(draw, value.toFixed(value < 10 ? 2 : 0), left + side / 2, top + side / 2, "center");
   }));
+  $("by").parentElement.dataset.by = $("by").selectedOptions[0].text; // what paper shows in place of a menu
   $("heads").setAttribute("aria-label", `All heads, ${$("by").selectedOptions[0].text}: rows are layers, columns heads`);
   choose(look.layer, look.head);
   const box = $("all"), y = edge + rows.indexOf(look.layer) * side;

@@ -52,6 +52,7 @@ class PageView(View):
     def __init__(self, sink: Sink, format: str, settings: ViewSettings) -> None:
         super().__init__(sink, format, settings)
         require(format)
+        self.chooses = format != "html" and settings.figure_width is None
         self.largest = largest_map(PAGE) if settings.figure_width is None else _LARGEST_OF_FIGURE
         self.reports: list[Report] = []
 

@@ -19,7 +19,7 @@ _FEW = 3  # more hidden keys than this are counted, and not named
 _WIDEST = 28  # letters of the names of hidden keys, with which the line said of them fits 80 columns
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class HidingOptions:
     """Options for what is left out of an answer.
 

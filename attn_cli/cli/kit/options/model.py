@@ -23,7 +23,7 @@ opened: ContextVar[Source | None] = ContextVar("opened", default=None)
 """The source that commands read, whatever their --model names; None for the one that it names."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class LookOptions:
     """Options for the model, its layers and its heads."""
 
@@ -33,7 +33,7 @@ class LookOptions:
     head: o.Head = "all"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class LoadOptions:
     """Options for loading and running a model."""
 

@@ -17,7 +17,7 @@ from attn_cli.views.view import DEFAULTS, View, ViewSettings
 _SILENT = 0.5  # seconds in which a drawing says nothing
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class OutputOptions:
     """Options for the output's file, format and colour, of every command, also those without a model."""
 

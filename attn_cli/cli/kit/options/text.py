@@ -13,7 +13,7 @@ ChatMessages = tuple[dict[str, str], ...]
 _HINT = 'it looks like [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "..."}]'
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class TextOptions:
     """Options for the input: a text, a file, an image, audio, or a message of a chat."""
 
@@ -49,6 +49,14 @@ class TextOptions:
         if self.pair is not None or self.inputs is not None:
             raise InputError("a chat and --pair or --inputs at once", "a chat is one text")
         return _messages_before(self.system, self.messages)
+
+    def messages_with(self, text: str) -> list[tuple[str, str]] | None:
+        """The role and content of all messages of a chat, `text` the last; None if the text is none of a chat."""
+        before = self.chat_before()
+        if before is None:
+            return None
+        messages = [(message["role"], message["content"]) for message in before]
+        return [*messages, ("user", text)] if text else messages
 
     def reading(self) -> Reading:
         """Keyword arguments for `open_source` on input beside the text: images, audio, arrays, chat; all checked."""

@@ -14,7 +14,7 @@ from attn_cli.selection_syntax import selection_of
 from attn_cli.sources import Reading, is_table
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class ModelCommandOptions(LoadOptions, OutputOptions, LookOptions):  # the fields of the last base come first
     """The options of every command on a model: layers and heads, output, loading."""
 
@@ -43,12 +43,12 @@ class ModelCommandOptions(LoadOptions, OutputOptions, LookOptions):  # the field
         return False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class ReadOptions(LoadOptions, LookOptions, TextOptions):  # the fields of the last base come first
     """The text, the model, its layers and heads, and how it is loaded."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class TextCommandOptions(ModelCommandOptions, TextOptions):
     """The options of every command on a text: those on a model, the text, and --verbose."""
 
@@ -73,7 +73,7 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
         return True
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class KeptRunOptions(TextCommandOptions):
     """The options of a command that answers from a run that is kept, unless it is told to run the model."""
 

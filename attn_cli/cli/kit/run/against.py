@@ -37,7 +37,7 @@ PairMeasure = Callable[[View, SideBySide, Sequence[int] | None], Part]
 _WORTH_A_NOTE = 2**27  # bytes of kept queries and keys
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class AgainstCommand:
     """The comparison that a command makes of two runs.
 
@@ -59,7 +59,7 @@ class AgainstCommand:
     memory: Callable[[View, Source, Prompt], object] | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class AgainstOptions:
     """Options for the other text or the other model."""
 

@@ -34,10 +34,7 @@ def run_anchors(options: TextCommandOptions, divided: TextCut, documents: Docume
         prompt = source.read([text], options.pair)[0]
         if not isinstance(source, Predicting) or not source.has_lm_head:
             raise InputError("--anchors needs a model that writes text", "an encoder continues none")
-        before = options.chat_before()
-        messages = None if before is None else [(x["role"], x["content"]) for x in before]
-        if messages is not None and text:
-            messages.append(("user", text))
+        messages = options.messages_with(text)
         if (messages is not None or asked.given is not None) and options.generate is None:
             prompt, _ = asked.continued(source, prompt, messages, quiet=options.quiet)
             messages = asked.before(messages)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.generated_tokens import counted_tokens
@@ -80,6 +80,10 @@ class TextReader:
 
     def _tokens(self, number: int, text: str) -> ReadText:
         prompt = self.source.read([text], self.options.pair)[0]
+        if (messages := self.options.messages_with(text)) is not None:
+            from attn_cli.summaries.parts.text_parts import template_tokens  # here: few texts are chats
+
+            prompt = replace(prompt, template=template_tokens(prompt, messages))
         streams = (prompt.tokens, *prompt.others.values())
         words = self.plan.words
         display = prompt_in_words(prompt) if words and any(map(has_words, streams)) else prompt

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attn_cli.call import Look
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
@@ -13,17 +13,17 @@ from attn_cli.cli.kit.run.texts_visit import TextResult, TextsVisit
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.errors import InputError, LoadError
-from attn_cli.model.intervention import Experiment
 from attn_cli.model.source import Predicting, Source
 from attn_cli.recording import Recording
 from attn_cli.sources.batches import batches_by_length
 from attn_cli.sources.kept_source import KeptSource
 from attn_cli.sources.memory import free_memory
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.told.kept_story import told_document, told_story
-from attn_cli.summaries.told.story import tell
 from attn_cli.text import decimal_bytes
 from attn_cli.views.view import View
+
+if TYPE_CHECKING:
+    from attn_cli.model.intervention import Experiment
 
 _KEPT = 0.5  # of the free memory, for the keys and values that an experiment keeps
 
@@ -66,6 +66,8 @@ class TextAnswers:
         Raises LoadError for a run that is kept and has another story than is to be told.
         """
         if isinstance(self.source, KeptSource) and self.plan.tells:
+            from attn_cli.summaries.told.kept_story import told_story  # here, as below: other commands tell none
+
             for result in results:
                 result.story = told_story(self.source.recording.told or {}, result.deciding)
         visit = TextsVisit(self.plan, results, progress, records=self.records, keeps=self.keeps)
@@ -78,9 +80,11 @@ class TextAnswers:
             self.source.each(prompts, self.options.selection, visit, rotations=rotations, projections=projections)
         for result in results if self.plan.tells else ():
             if experiment is not None:
+                from attn_cli.summaries.told.story import tell
+
                 result.story = tell(experiment, result.text.prompt, result.summaries)
 
-    def _experiment(self, results: Sequence[TextResult], visit: TextsVisit) -> Experiment | None:
+    def _experiment(self, results: Sequence[TextResult], visit: TextsVisit) -> "Experiment | None":
         """The run of a single text of which a story is told, with its keys and values kept to run rows again.
 
         None where no story is told, where keys and values take half of the free memory, which is noted, and where the
@@ -110,6 +114,8 @@ class TextAnswers:
         """The story that a kept run holds beside its attention; None where none is told, or could be this time."""
         if not (self.plan.tells and self.keeps) or (result.story is None and self._has_story(result)):
             return None
+        from attn_cli.summaries.told.kept_story import told_document
+
         return told_document(result.story, result.deciding)
 
     def _report(self, result: TextResult) -> Report:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from attn_cli.call import Call
 from attn_cli.cli.kit.options.hiding import HiddenNotes
@@ -20,8 +20,10 @@ from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.reduce import Reducer, Summary, reduce, reduce_texts
 from attn_cli.summaries.reducers.record import MemoryBudget, Record, Recorded, operand_bytes
 from attn_cli.summaries.told.deciding_rows import deciding_reducers
-from attn_cli.summaries.told.story import Story, deciding_rows
 from attn_cli.token_syntax import rows_of_stream
+
+if TYPE_CHECKING:
+    from attn_cli.summaries.told.story import Story
 
 
 @dataclass(eq=False)
@@ -32,11 +34,13 @@ class TextResult:
     hidden: HiddenNotes = field(default_factory=HiddenNotes)
     summaries: list[Summary] = field(default_factory=list)
     recorded: list[RecordedLayer] = field(default_factory=list)
-    story: Story | None = None
+    story: "Story | None" = None
 
     @cached_property
     def deciding(self) -> tuple[int, ...]:
         """The rows that are picked, else those that decide what comes next."""
+        from attn_cli.summaries.told.story import deciding_rows  # here: few commands tell of them
+
         return tuple(self.text.rows) if self.text.rows else deciding_rows(self.text.prompt)
 
     def forget(self) -> None:

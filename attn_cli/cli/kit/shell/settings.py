@@ -2,7 +2,6 @@
 
 import os
 import sys
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -119,6 +118,8 @@ def _read(path: Path, note: Note) -> Mapping[str, Any]:
             raise OSError("it is a pipe")  # which may be waited for without an end
         with path.open("rb") as file:
             content = file.read(_MOST_BYTES)
+        import tomllib  # here: without a file of settings nothing of it is needed
+
         return tomllib.loads(content.decode("utf-8"))
     except PermissionError as error:
         note(f"settings in {path} are left out: {reason(error)}")

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from attn_cli.cli.kit.shell.commands import COMMANDS, declared_command, suggestion
+from attn_cli.cli.kit.shell.commands import COMMANDS, KERNEL_CHECK, declared_command, suggestion
 from attn_cli.views.shell_words import beginning, command_words
 
 _KINDS = {
@@ -34,6 +34,7 @@ _GIVEN_UP = {"--backend": "outputs are the same with any"}
 _OF_COMPUTE = {"--causal": "--mask causal"} | {
     name: name for name in ("--mask", "--softcap", "--bias", "--sink", "--positions", "--fixed", "--alibi")
 }
+_OF_KERNELS = ("--expect", "--expect-weights", "--q", "--k", "--v")
 _OTHER_VALUES = {("--by", "through"): "attn top TEXT --by through"}  # values that another command takes
 _OF_MATRICES_BY = {"--query": "--q", "--key": "--k", "--value": "--v", "--queries": "--q", "--keys": "--k",
                    "--values": "--v"}  # fmt: skip
@@ -70,6 +71,8 @@ def _other_option(unknown: str, error: Any, words: Sequence[str], command: str) 
         return f"try: {other}    {more}"
     if unknown in _OF_COMPUTE and command != "attn compute":
         return f"a model's own rule is in use; {_OF_COMPUTE[unknown]} is of attn compute"
+    if unknown in _OF_KERNELS and command != "attn compute":
+        return f"is a kernel right? try: {KERNEL_CHECK}"
     if unknown in _OF_MAPS:
         return f"only inspect, matrix and compute draw maps in colour    {more}"
     if unknown in _OF_MODELS and command == "attn compute":

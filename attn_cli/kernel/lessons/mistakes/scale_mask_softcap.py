@@ -73,7 +73,9 @@ def _scales(problem: Problem) -> Iterator[_Change]:
     yield _Change("", "", scale)
     if scale != 1:
         yield _Change("scale-missing", f"the scale is missing: q kᵀ was not multiplied by {scale:.4g}", 1.0)
-        words = f"the scale was applied twice, or is 1/d instead of 1/sqrt(d): {scale * scale:.4g}"
+        words = (
+            f"the scale was applied twice, or is 1/d instead of 1/sqrt(d): {scale * scale:.4g} in place of {scale:.4g}"
+        )
         yield _Change("scale-twice", words, scale * scale)
         yield _Change("scale-inverted", f"q kᵀ was divided by {scale:.4g} instead of multiplied", 1 / scale)
     if abs(scale - d**-0.5) > 1e-9:

@@ -13,7 +13,7 @@ Products = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 class TextSize(NamedTuple):
-    """The number of real queries and keys of a text in a padded batch; padding comes after them."""
+    """How many queries and keys of a text are real; they come first, and padding after them."""
 
     queries: int
     keys: int

@@ -40,7 +40,7 @@ class PlacesOfTexts(NamedTuple):
     calls: tuple[int, ...]
 
     def at(self, index: int) -> Place:
-        """The `Place` of the call for text number `index` of the batch."""
+        """The place of the call on text number `index` of these."""
         return replace(self.place, text=self.texts[index], call=self.calls[index])
 
 
@@ -142,7 +142,7 @@ class BatchLabels:
         return self.labelled(place, batch, rows, keys)
 
     def labelled(self, place: Place, batch: int, rows: slice, keys: slice) -> UnpaddedText:
-        """The tokens that label some rows and keys of one element of a batch of `batch` elements."""
+        """The labels of these rows and keys of one element of a batch of `batch` elements."""
         query_side, key_side = self._sides(place.stream) if batch == self.size else (None, None)
         queries = self._tokens(query_side, place.text, rows.stop - rows.start)
         return UnpaddedText(rows, keys, queries, self._tokens(key_side, place.text, keys.stop - keys.start))

@@ -18,7 +18,7 @@ class BlockInputs:
         self._path, self._vectors = "", torch.empty(0)
 
     def watching(self, blocks: Mapping[nn.Module, str]) -> AbstractContextManager[None]:
-        """Context manager: keeps the input of each of `blocks`, given with their paths."""
+        """Context manager: keeps the inputs of these blocks, given with their paths."""
         return hooked(*block_hooks(blocks, self._enter))
 
     def lengths(self, path: str, text: int, size: tuple[int, int], keys: slice) -> np.ndarray | None:

@@ -36,7 +36,7 @@ class InterventionBatch:
         return len(self.interventions)
 
     def ablated(self, layer: int, stream: str, h: int, n: int) -> torch.Tensor | None:
-        """The heads and rows of a layer whose output is ablated: booleans `[S, h, n]`; None if no one's is."""
+        """The outputs of a layer that are ablated: booleans `[S, h, n]`; None for none of them."""
         ablated = torch.zeros((self.size, h, n), dtype=torch.bool)
         for at, intervention in enumerate(self.interventions):
             heads = [x.head for x in intervention.ablated if (x.layer, x.stream) == (layer, stream)]

@@ -55,7 +55,7 @@ class BlockCalls:
 
     @contextmanager
     def of(self, blocks: Sequence[nn.Module]) -> Iterator[None]:
-        """Context manager: counts the calls of the model's blocks; in the baseline it keeps their outputs."""
+        """Context manager: counts the calls of these blocks; the baseline keeps their `outputs`."""
         before = [(block, block.__dict__.get("forward")) for block in blocks]
         try:
             for block in blocks:

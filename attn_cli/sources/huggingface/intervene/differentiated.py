@@ -42,7 +42,7 @@ class GatedRows(DifferentiatedRows):
 
     @property
     def variables(self) -> list[torch.Tensor]:
-        """The gates of each layer's heads, tensors of ones that have derivatives."""
+        """The gates."""
         return list(self.gates.values())
 
     def output(self, at: AttentionLayer, past: CachedAttention, own: Products, allowed: torch.Tensor) -> torch.Tensor:
@@ -74,7 +74,7 @@ class PartlyWindowed(DifferentiatedRows):
         return [self.shares]
 
     def output(self, at: AttentionLayer, past: CachedAttention, own: Products, allowed: torch.Tensor) -> torch.Tensor:
-        """The output of a layer, mixed of that with and without windows by their shares."""
+        """The mixed output."""
         r, m = allowed.shape[-2:]
         masks = self.masks(at, r, m)
         window = None if masks is None else masks[0]

@@ -113,7 +113,7 @@ def output_in_bands(
     hidden: Sequence[Mask | None] | None,
     changed: Sequence[ChangedCache | None] | None = None,
 ) -> torch.Tensor:
-    """The output of many rows, variant by variant, with cells computed a few rows at a time.
+    """The same of many rows, variant by variant: their cells are computed a few rows at a time.
 
     changed  what each variant takes from the cache besides
     """

@@ -150,10 +150,8 @@ def _model(origin: Origin, config: PreTrainedConfig) -> tuple[PreTrainedModel, d
     can be loaded only as part of it, as can weights that torchao packed.
     """
     saved = saved_class(config)
-    # An adapter was trained on that class, whose module paths it names; a .gguf file is a whole model that writes.
-    trained = generating_class(config) if origin.gguf is not None else saved
-    if origin.adapters and trained is not None:
-        return _load_class(trained, origin, config)
+    if origin.adapters and saved is not None:  # it was trained on that class, whose module paths it names
+        return _load_class(saved, origin, config)
     try:
         model, report = _load_class(model_class(config), origin, config)
     except RuntimeError:

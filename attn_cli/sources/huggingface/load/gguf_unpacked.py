@@ -16,7 +16,7 @@ from attn_cli.sources.huggingface.load.origin import Origin
 def load_unpacked(
     origin: Origin, kept: UnpackedModels, load: Callable[[Origin], LoadedModel], *, generates: bool
 ) -> LoadedModel:
-    """The model of a .gguf file, loaded by `load` from its unpacked copy, which is made if there is none.
+    """As `load`, which is called with the place of the copy if there is one; else the file is read, and a copy made.
 
     generates  whether the language-model head is wanted; it is loaded, and kept, in any case
     """

@@ -24,7 +24,7 @@ class PatchGrid(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The number of patches in the grid."""
+        """The number of patches."""
         return self.rows * self.columns
 
     def in_squares(self, side: int) -> "PatchGrid":
@@ -56,7 +56,7 @@ class Patch(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The label of the patch, `r3,c5`; after its tile where row and column are within a tile."""
+        """Its label: `r3,c5`; with the tile before it where row and column are those within a tile."""
         return f"r{self.row},c{self.column}" if self.tile is None else f"t{self.tile},r{self.row},c{self.column}"
 
     def labelled(self, token: Token, places: Sequence[Placement | None] = ()) -> Token:

@@ -27,7 +27,7 @@ _RATES = range(1_000, 1_000_001)
 
 @dataclass(frozen=True, eq=False)
 class Audio:
-    """A recording of sound: one channel of samples, and how many a second.
+    """One channel of audio.
 
     samples  float32 `[n]`, between -1 and 1
     rate     in samples per second
@@ -40,7 +40,7 @@ class Audio:
 
     @property
     def seconds(self) -> float:
-        """The length of the sound in seconds."""
+        """How long it is."""
         return len(self.samples) / self.rate
 
     def at(self, rate: int) -> "Audio":

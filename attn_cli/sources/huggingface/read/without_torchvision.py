@@ -21,7 +21,7 @@ class NoVideo(FeatureExtractionMixin):  # type: ignore[misc]
 
     @classmethod
     def from_pretrained(cls, *_: Any, **__: Any) -> "NoVideo":
-        """The class itself: no video processor is loaded."""
+        """Itself: there is nothing to load."""
         return cls()
 
 

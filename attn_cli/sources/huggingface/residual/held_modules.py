@@ -24,7 +24,7 @@ class Constants:
     are_added: bool = False
 
     def add(self, gradient: torch.Tensor, constant: torch.Tensor) -> None:
-        """Add the product of a gradient and a constant to the sum."""
+        """Add a constant's part."""
         self.are_added = True
         self.total += float((gradient * constant).sum())
 

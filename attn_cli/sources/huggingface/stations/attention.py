@@ -44,7 +44,7 @@ class WrongAttention(Protocol):
     """Attention with a mistake in it; the products are those of one text `[h, n, d]`."""
 
     def products(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> Products | None:
-        """The queries, keys and values as the mistake makes them; None if it doesn't change them."""
+        """The products as the mistake makes them; None where it leaves them as they are."""
 
     def attended(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> Attended | None:
         """What is attended to in place of these products by this rule; None where that stays as it is."""

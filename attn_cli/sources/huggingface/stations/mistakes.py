@@ -49,7 +49,7 @@ class KernelMistake:
         self.config, self.planted, self.layers = config, planted, layers
 
     def products(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> Products | None:
-        """Queries and keys with other rotary positions; None for a mistake that leaves them as they are."""
+        """As `WrongAttention` says: queries and keys with other rotary positions."""
         mistake = self._made(layer, qkv, rule, turning) if self.planted.kind == "q_rotated" else None
         if mistake is None or mistake.operands is None:
             return None
@@ -57,7 +57,7 @@ class KernelMistake:
         return q, k, v
 
     def attended(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> Attended | None:
-        """The attention that the mistake makes of these products; None if it doesn't change that."""
+        """As `WrongAttention` says."""
         mistake = None if self.planted.kind == "q_rotated" else self._made(layer, qkv, rule, turning)
         if mistake is None or mistake.operands is None:
             return None
@@ -66,7 +66,7 @@ class KernelMistake:
         return Attended((_tensor(q, qkv[0]), _tensor(k, qkv[0]), _tensor(v, qkv[0])), wrong_rule, changed)
 
     def output(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> torch.Tensor | None:
-        """The wrong output, of a mistake that other products and another rule can't make; None for all others."""
+        """As `WrongAttention` says."""
         mistake = None if self.planted.kind == "q_rotated" else self._made(layer, qkv, rule, turning)
         if mistake is None or mistake.operands is not None:
             return None

@@ -14,11 +14,13 @@ from attn_cli.kernel.stats.packed import packed_keys
 from attn_cli.kernel.stats.wanted import Rows, RowStats, Wanted
 from attn_cli.packed_call import PackedCall
 from attn_cli.summaries.call_fields import HEAD, KV_HEAD, LAYER
+from attn_cli.summaries.median import median
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.heads.alignment import AlignedTexts, Alignment
 from attn_cli.summaries.reducers.heads.keys import Cell
 from attn_cli.summaries.reducers.heads.statistic import HeadRows, Statistic
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
+from attn_cli.summaries.told.value_norms import value_norms
 
 _ROW = (
     STREAM,
@@ -46,6 +48,8 @@ class Heads(Part):
     statistics   by the names in `STATISTICS`, which are attributes too: `heads.entropy_bits`; NaN where a call has none
     masked_rows  the number of rows that may attend to nothing, a plain count
     rest         the mean weight of a row on keys that are not hidden; None where nothing is hidden or rescaled
+    first_value  the length of the first key's value over the median of all keys', median over heads; None where values
+                 aren't known, and of several texts at once
     """
 
     name: ClassVar[str] = "heads"
@@ -54,6 +58,7 @@ class Heads(Part):
     statistics: Mapping[str, np.ndarray]
     masked_rows: np.ndarray
     rest: np.ndarray | None = None
+    first_value: float | None = None
 
     def __getattr__(self, name: str) -> np.ndarray:
         """The statistic of that name, `[h]`."""
@@ -159,7 +164,8 @@ class HeadStatistics:
 
     def part(self, call: Call, stats: RowStats) -> Heads:
         """The statistics of every head of the call."""
-        return HeadMeans.of([Alignment.of(call)]).taken(stats, self.rows, rescale=self.rescale)[0]
+        heads = HeadMeans.of([Alignment.of(call)]).taken(stats, self.rows, rescale=self.rescale)[0]
+        return replace(heads, first_value=_first_value(call))
 
     def wanted_of_texts(self, packed: PackedCall) -> Wanted:
         """The row statistics of packed texts that it needs."""
@@ -180,3 +186,12 @@ class HeadStatistics:
             return means, replace(wanted, key_sets=tuple(packed_keys(x, packed.texts, packed.n) for x in of_texts))
 
         return packed.keep((HeadMeans, packed.place.stream, packed.rule.sink is None), make)
+
+
+def _first_value(call: Call) -> float | None:
+    """The length of the first key's value over the median of all keys', median over heads; None without values."""
+    norms = value_norms(call)
+    if norms is None or not norms.size:
+        return None
+    middle = median(norms, axis=1)
+    return float(median(np.divide(norms[:, 0], middle, out=np.ones_like(middle), where=middle > 0)))

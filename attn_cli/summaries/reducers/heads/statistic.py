@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
+from typing import ClassVar
 
 import numpy as np
 
@@ -154,10 +155,12 @@ class Statistic(ABC):
     meaning  what the JSON Schema says
     minimum  of the JSON Schema, None for none
     nothing  a table without any other value leaves the column out; None: the column always stays
-    moments  of `RowStats`, which it is made of
+    moments  of `RowStats`, which it is made of, for all of a class
     cell     whose weight it is the mean of; None for none
     largest_first  whether heads with large values come first where a table is sorted by it
     """
+
+    moments: ClassVar[tuple[str, ...]] = ()
 
     name: str
     unit: str
@@ -167,7 +170,6 @@ class Statistic(ABC):
     meaning: str
     minimum: float | None = None
     nothing: float | None = None
-    moments: tuple[str, ...] = ()
     cell: Cell | None = None
     largest_first: bool = True
 

@@ -6,7 +6,6 @@ follow from it. A narrow screen leaves out the last ones first.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,11 +20,10 @@ RULES = 0.95  # of a row's weight
 _BITS_PER_NAT = float(1 / np.log(2))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
 class Entropy(Statistic):
     """The mean of -log2 w over a row's weights w; a learned sink counts as a key, and so do hidden keys together."""
 
-    moments: tuple[str, ...] = ("entropy_nats",)
+    moments = ("entropy_nats",)
 
     def finish(self, rows: HeadRows) -> Array:
         """The mean of the rows' entropies, in bits."""
@@ -44,11 +42,10 @@ def _times_log(values: Array) -> Array:
     return values * xp.log(xp.where(values > 0, values, 1.0))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
 class Distance(Statistic):
     """The mean of |i - j| over a row's weights."""
 
-    moments: tuple[str, ...] = ("distance",)
+    moments = ("distance",)
 
     def exists(self, alignment: Alignment) -> bool:
         """False in cross-attention, whose queries and keys are different tokens."""
@@ -59,7 +56,6 @@ class Distance(Statistic):
         return rows.mean(rows.distance)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
 class InductionWeight(CellWeight):
     """A mean over the queries whose token came up before, NaN where none did."""
 
@@ -94,7 +90,6 @@ def followers(tokens: Sequence[Token]) -> np.ndarray:
     return places
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
 class SinkWeight(Statistic):
     """The weight on a learned sink: 1 minus the sum of a row's weights."""
 
@@ -103,7 +98,6 @@ class SinkWeight(Statistic):
         return rows.mean(rows.sink)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
 class NextWeight(CellWeight):
     """The mean weight of queries on the next token; NaN if it is 0 for all queries and heads, as in causal models."""
 
@@ -113,11 +107,10 @@ class NextWeight(CellWeight):
         return rows.xp.where(rows.xp.any(rows.total(cells != 0), axis=0), rows.mean(cells), np.nan)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
 class MaxScore(Statistic):
     """The largest score of all rows, as the softmax gets it: scaled, capped, with its bias."""
 
-    moments: tuple[str, ...] = ("maximum",)
+    moments = ("maximum",)
 
     def exists(self, alignment: Alignment) -> bool:
         """Not of weights alone, nor with keys hidden, of which the largest is not told apart."""
@@ -129,11 +122,10 @@ class MaxScore(Statistic):
         return rows.xp.where(rows.live_rows > 0, largest, np.nan)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
 class Ruled(Statistic):
     """The share of rows in which one key has nearly all weight."""
 
-    moments: tuple[str, ...] = ("maximum", "logsumexp")
+    moments = ("maximum", "logsumexp")
 
     def exists(self, alignment: Alignment) -> bool:
         """Not with keys hidden, of which the largest is not told apart."""
@@ -221,7 +213,7 @@ STATISTICS: tuple[Statistic, ...] = (
         unit="score",
         heading="max score",
         digits=1,
-        caption="the largest score of all queries",
+        caption="max score: the largest before the softmax",
         meaning="largest score before the softmax, over all queries; null where weights alone are seen, or keys hidden",
         nothing=math.nan,
     ),
@@ -230,7 +222,7 @@ STATISTICS: tuple[Statistic, ...] = (
         unit="weight",
         heading="ruled",
         digits=2,
-        caption=f"share of queries with one key of {RULES} or more",
+        caption=f"ruled: share of queries that give one key {RULES} or more",
         meaning=f"share of queries whose largest weight is {RULES} or more; null where keys are hidden",
         minimum=0.0,
     ),

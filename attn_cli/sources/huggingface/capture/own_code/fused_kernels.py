@@ -33,12 +33,12 @@ class FusedKernels:
 
     @contextmanager
     def seen(self) -> Iterator[None]:
-        """Context manager: calls of the known fused kernels, under any name that modules imported, come here."""
+        """Context manager: their functions, under whatever names modules have imported them, come here."""
         with all_replaced(list(_functions()), self.called):
             yield
 
     def called(self, kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The result of a kernel's call: the output, computed here or by the kernel, and what else was asked for."""
+        """What a kernel returns: its output, or that of `attend`, and whatever else was asked for."""
         module = None if self._is_inside else self.running()
         if module is None:
             return kernel(*args, **kwargs)
