@@ -17,6 +17,7 @@ from attn_cli.cli.kit.shell.commands import COMMANDS, Commands, declare, first_p
 from attn_cli.cli.kit.shell.usage_errors import message_and_hint
 from attn_cli.cli.kit.stderr.lines import print_line
 from attn_cli.errors import AttnError, ExitCode, reason
+from attn_cli.ranks import rank
 from attn_cli.text import cut, shortened_words
 from attn_cli.views.sink import ReaderGone
 
@@ -87,6 +88,8 @@ def main() -> NoReturn:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     warnings.filterwarnings("ignore", category=RuntimeWarning)  # NumPy's, over numbers that the user allowed
+    if rank():  # the first of the processes that share a model speaks, and any of what it fails by
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
     if not debug:
         logging.lastResort = logging.NullHandler()  # of libraries that log: what they can't do is raised, too
     try:
@@ -102,6 +105,8 @@ def main() -> NoReturn:
 
 def _exit_code(error: Exception, debug: bool) -> int:
     """Print what went wrong in one line, and what to try in a second; return the exit code."""
+    if rank() and sys.__stderr__ is not None:
+        sys.stderr = sys.__stderr__
     if isinstance(error, ReaderGone | BrokenPipeError):
         return ExitCode.DONE
     if debug:

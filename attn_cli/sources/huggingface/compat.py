@@ -56,6 +56,7 @@ __all__ = [
     "hidden_from_function_modes",
     "is_newer_than_tested",
     "is_quantised",
+    "keep_tensor_parallel_place",
     "models_of",
     "prepare_padding_mask",
     "processor_parts",
@@ -63,6 +64,7 @@ __all__ = [
     "set_attention_name",
     "sliding_window_bidirectional_overlay",
     "sliding_window_overlay",
+    "tensor_parallel_arguments",
     "tensor_parallel_place",
     "tree_map",
     "wrapper_subclass",
@@ -225,6 +227,22 @@ def processor_parts() -> tuple[MutableMapping[str, Any], MutableMapping[str, Any
     loaders: MutableMapping[str, Any] = processing_utils.MODALITY_TO_AUTOPROCESSOR_MAPPING._MAPPING_NAMES
     kinds: MutableMapping[str, Any] = processing_utils.MODALITY_TO_BASE_CLASS_MAPPING
     return loaders, kinds
+
+
+def tensor_parallel_arguments() -> dict[str, Any]:
+    """Arguments of `from_pretrained` that share a model among the processes of torchrun, by the model's own plan."""
+    try:
+        from transformers.distributed import DistributedConfig
+    except ImportError:  # before 5.18
+        return {"tp_plan": "auto"}
+    return {"distributed_config": DistributedConfig(tp_plan="auto")}
+
+
+def keep_tensor_parallel_place(whole: nn.Module, part: nn.Module) -> None:
+    """Note in a part of a model what `tensor_parallel_place` reads of the whole."""
+    for name in ("_tp_size", "_device_mesh"):
+        if part is not whole and hasattr(whole, name):
+            setattr(part, name, getattr(whole, name))
 
 
 def tensor_parallel_place(model: nn.Module) -> tuple[int, int]:

@@ -68,16 +68,19 @@ class ModelSource(ModelPasses):
 
     def written(self, prompt: Prompt, most: int, *, one_sentence: bool = True) -> Prompt:
         """The prompt with what the model writes after it, as for `Predicting`."""
+        self._check_alone()
         return self.reader.continued(prompt, most, lambda free: TextGenerator(self.loaded, free, one_sentence))
 
     def answered(self, prompt: Prompt, answer: str) -> Prompt:
         """The prompt with `answer` after it, as for `Predicting`."""
+        self._check_alone()
         if self.reader.has_decoder:
             raise InputError("--answer is for models that continue their text", "give the answer as --decoder-text")
         return answered(self.loaded, prompt, answer)
 
     def experiment_bytes(self, tokens: int) -> int:
         """The bytes that an experiment on so many tokens keeps of its baseline, at most; 0 if unknown."""
+        self._check_alone()
         width = number_of(text_configuration(configuration_of(self.loaded.model)), "hidden_size") or 0
         # of every block its output, and at most as many numbers of keys and of values
         return 3 * width * len(self.places) * tokens * dtype_of_module(self.loaded.model).itemsize
@@ -96,6 +99,7 @@ class ModelSource(ModelPasses):
 
         The arguments are those of `attn_cli.model.source.Predicting.experiment`.
         """
+        self._check_alone()
         arguments = self.reader.arguments([prompt])
         if look is not None:
             self._check_layers(look.selection)
@@ -109,6 +113,7 @@ class ModelSource(ModelPasses):
 
         As for `attn_cli.model.source.Predicting`.
         """
+        self._check_alone()
         arguments = self._without_cache(self.reader.arguments([prompt]))
         tokens = len(prompt.others.get("decoder", prompt.tokens))
         pairs = [(row, token.id or 0) for row, token in zip(target.rows, target.tokens, strict=True)]
@@ -175,6 +180,7 @@ class ModelSource(ModelPasses):
 
     def mixed_layers(self, prompt: Prompt) -> list[MixedLayer]:
         """The layers of an encoder as attention, residual stream and norm; LoadError for other models."""
+        self._check_alone()
         arguments = self._without_cache(self.reader.arguments([prompt]))
         with self._translating_errors(arguments, unfit=isinstance(prompt, ArrayPrompt)):
             found, places = self._projected_places(arguments)
@@ -182,6 +188,7 @@ class ModelSource(ModelPasses):
 
     def reference(self) -> ModelReference:
         """The model's pass, station by station; InputError for one of an encoder and a decoder."""
+        self._check_alone()
 
         def arguments(ids: Sequence[int]) -> dict[str, Any]:
             return self._without_cache(self.reader.padded_batch([np.array(ids)]))

@@ -11,6 +11,7 @@ from attn_cli.cli.kit.run.sizes import bytes_of
 from attn_cli.errors import InputError, reason
 from attn_cli.kept.folder import DEFAULT_BYTES, KeptFolder, cache_folder
 from attn_cli.kept.unpacked import UnpackedModels
+from attn_cli.ranks import ranks
 from attn_cli.views.shell_words import command_words
 
 # The options that may be set, by their names in the file; the variable of `color_scale` is ATTN_COLOR_SCALE, and
@@ -82,7 +83,9 @@ def unpacked_models() -> UnpackedModels | None:
 
 
 def _cache() -> tuple[Path | None, int]:
-    """The cache's folder, and the bytes that runs may take in it, and models."""
+    """The cache's folder, and the bytes that runs may take in it, and models; none for processes that share a model."""
+    if ranks() > 1:
+        return None, 0
     given = settings()
     path = cache_folder(str(given["cache"].value) if "cache" in given else os.environ.get("ATTN_CACHE"))
     most = given.get("cache_size")

@@ -1,0 +1,86 @@
+"""The calls of a model that several processes share, each with the heads of all of them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import distributed
+
+from attn_cli.attention_call import AttentionCall
+from attn_cli.call import Call, Place
+from attn_cli.errors import AttnError, LoadError
+from attn_cli.kernel.definition.rule import Rule
+from attn_cli.prompt import Token
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """What one process has of a call: `q` `[h, n, d]`, `k` `[g, m, d]`, `v` `[g, m, e]` of its own heads."""
+
+    q: torch.Tensor
+    k: torch.Tensor
+    v: torch.Tensor
+    rule: Rule
+    place: Place
+    queries: tuple[Token, ...]
+    keys: tuple[Token, ...]
+
+    @property
+    def of(self) -> tuple[str, int, str, int, int]:
+        """The call that it is a part of."""
+        return self.place.stream, self.place.layer, self.place.name, self.place.call, self.place.text
+
+
+def each_gathered(run: Callable[[Callable[[Call], None]], None], visit: Callable[[Call], None]) -> None:
+    """Run a pass in every process, then show `visit` in each of them the calls with the heads of all.
+
+    run  the pass, which shows a function the calls with this process's heads
+
+    Raises the first error of any process in all of them, so that none waits for another that is gone. LoadError for
+    calls of which weights alone are seen, and for a bias of each head.
+    """
+    parts: list[_Part] = []
+    failure: AttnError | None = None
+
+    def keep(call: Call) -> None:
+        bias = call.rule.bias
+        if not isinstance(call, AttentionCall) or (bias is not None and getattr(bias, "ndim", 3) > 2):
+            raise LoadError(f"{call.place.name} can't be put together from several processes", "run it in one")
+        q, k, v = (torch.as_tensor(x).detach().clone() for x in (call.q, call.k, call.v))
+        parts.append(_Part(q, k, v, call.rule, call.place, call.queries, call.keys))
+
+    try:
+        run(keep)
+    except AttnError as error:
+        failure = error
+    told: list[Any] = [None] * distributed.get_world_size()
+    distributed.all_gather_object(told, (parts, failure))
+    for number, (_, failed) in enumerate(told):
+        if failed is not None:
+            raise type(failed)(f"rank {number}: {failed.message}", failed.hint)
+    for same in _by_call([part for of_rank, _ in told for part in of_rank]):
+        visit(_together(same))
+
+
+def _by_call(parts: Sequence[_Part]) -> list[list[_Part]]:
+    """The parts of each call, in the order in which they were seen; those of the same heads once."""
+    calls: dict[tuple[str, int, str, int, int], list[_Part]] = {}
+    for part in parts:
+        same = calls.setdefault(part.of, [])
+        if all(other.place.heads != part.place.heads for other in same):
+            same.append(part)
+    return sorted(calls.values(), key=lambda same: (same[0].place.text, same[0].place.layer, same[0].place.call))
+
+
+def _together(parts: Sequence[_Part]) -> AttentionCall:
+    """One call of the heads of all parts, by their numbers."""
+    parts = sorted(parts, key=lambda part: part.place.heads)
+    first = parts[0]
+    heads, groups = (
+        tuple(number for part in parts for number in getattr(part.place, name)) for name in ("heads", "groups")
+    )
+    sinks = [part.rule.sink for part in parts]
+    rule = first.rule if sinks[0] is None else replace(first.rule, sink=torch.cat([torch.as_tensor(x) for x in sinks]))
+    q, k, v = (torch.cat([getattr(part, name) for part in parts]) for name in ("q", "k", "v"))
+    return AttentionCall(q, k, v, rule, replace(first.place, heads=heads, groups=groups), first.queries, first.keys)
