@@ -57,6 +57,11 @@ class Station(NamedTuple):
         return KINDS[self.kind]
 
     @property
+    def made_at(self) -> "Station":
+        """The station at which its numbers are made: of the residual before a layer the end of the layer before."""
+        return Station(self.layer - 1, "residual") if self.kind == "residual_in" and self.layer > 0 else self
+
+    @property
     def is_of_layer(self) -> bool:
         """True for a station of one layer, False for one of the whole model."""
         return 0 <= self.layer < AFTER_LAYERS

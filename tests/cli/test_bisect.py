@@ -50,6 +50,20 @@ def test_missing_rope_scaling_is_named_and_nothing_else_is_wrong(model: Any, fol
     assert (result["explains_all"], result["still_wrong"]) == (True, None)
 
 
+@pytest.mark.parametrize(("mistake", "layers"), [("scale-missing", None), ("scale-missing@1", [1])])
+def test_hidden_states_alone_show_a_mistake_in_the_layer_before(
+    mistake: str, layers: list[int] | None, model: Any, folder: str, tmp_path: Path
+) -> None:
+    weights, settings = llama_port(model)
+    arrays = Port(weights, planted(settings, mistake)).run(IDS)
+    before = ["embed_tokens", "layers.0.l_out", "layers.1.l_out"]
+    hidden = {f"layers.{layer}.input": arrays[name] for layer, name in enumerate(before)}
+    result = found(dumped(tmp_path / "d.npz", hidden, IDS), folder)
+    assert (result["first"]["layer"], result["first"]["station"]) == (2 if layers else 1, "residual_in")
+    assert [(each["name"], each["layers"]) for each in result["mistakes"]] == [("scale-missing", layers)]
+    assert (result["explains_all"], result["still_wrong"]) == (True, None)
+
+
 def test_the_screen_names_place_and_cause(model: Any, folder: str, tmp_path: Path) -> None:
     weights, settings = llama_port(model)
     dump = dumped(tmp_path / "d.npz", Port(weights, planted(settings, "scale-missing@1")).run(IDS), IDS)

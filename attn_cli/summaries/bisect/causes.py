@@ -93,5 +93,6 @@ def _wrong_by_layer(judged: Sequence[Compared]) -> dict[int, int]:
     counts: dict[int, int] = {}
     for one in judged:
         if one.is_wrong:
-            counts[one.placed.at.layer] = counts.get(one.placed.at.layer, 0) + 1
+            layer = one.placed.at.made_at.layer
+            counts[layer] = counts.get(layer, 0) + 1
     return counts

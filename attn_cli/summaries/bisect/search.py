@@ -52,12 +52,12 @@ class Search:
     ) -> None:
         self.comparison, self.found, self.step = comparison, found, step
         first = next(one for one in judged if one.is_wrong)
-        at = first.placed.at
+        at = first.placed.at.made_at
         layers = [one.placed.at.layer for one in judged if one.placed.at.is_of_layer]
         self.layer = at.layer if at.is_of_layer else max(layers, default=0)
         self.where = (self.layer,) if self._is_cut_off() else None
-        self.judged = {one.placed.array.name: one for one in judged if one.placed.at.layer == at.layer}
-        self.first = [name for name, one in self.judged.items() if one.placed.at == at and one.is_wrong]
+        self.judged = {one.placed.array.name: one for one in judged if one.placed.at.made_at.layer == at.layer}
+        self.first = [name for name, one in self.judged.items() if one.placed.at.made_at == at and one.is_wrong]
         self.before = max((self.judged[name] for name in self.first), key=lambda one: one.worst)
         self.tokens = comparison.shortest(first)
         right = _right_kinds(self.judged.values())
@@ -147,7 +147,8 @@ class Search:
 def _right_kinds(judged: Iterable[Compared]) -> set[str]:
     """The kinds of stations that are right; of those that one mistake may change one by one, where all of them are."""
     judged = list(judged)
-    right = {one.placed.at.kind for one in judged} - {one.placed.at.kind for one in judged if one.is_wrong}
+    is_wrong = [(one.placed.at.made_at.kind, one.is_wrong) for one in judged]
+    right = {kind for kind, _ in is_wrong} - {kind for kind, wrong in is_wrong if wrong}
     for kinds in _TOGETHER:
         if not right.issuperset(kinds) and not (kinds[-1] == "v_projected" and "qkv_projected" in right):
             right -= set(kinds)
