@@ -6,13 +6,16 @@ from typing import Annotated, Literal
 import typer
 
 from attn_cli.cli.kit.options.output import OutputOptions
+from attn_cli.cli.kit.shell.invocation import current
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.kernel.lessons.cost import LayerSizes
 from attn_cli.sources.sizes import Sizes, read_sizes
 from attn_cli.summaries.answers.cost import cost_of
 from attn_cli.summaries.report import Report
+from attn_cli.views.shell_words import command_words
 
+_EXAMPLE = ("--heads", "32", "--kv-heads", "8", "--dim", "128", "--layers", "32")
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "float8": 1}
 
 
@@ -62,7 +65,7 @@ class SizeOptions:
         layer = replace(layer, width=self.width or layer.width, window=self.window or layer.window)
         count = self.layers or sizes.layers
         windowed = count if self.window is not None else min(sizes.windowed, count)
-        return Sizes(layer, count, windowed, sizes.dtype)
+        return Sizes(layer, count, windowed, sizes.dtype, sizes.longest)
 
     def _without_model(self) -> Sizes:
         if self.heads is None or (self.dim is None and self.width is None):
@@ -84,9 +87,14 @@ class SizeOptions:
 
 @takes_options
 def cost(
-    n: Annotated[int, typer.Option("--tokens", "-n", help="Set the length of the text.", min=1, metavar="N")],
-    size_options: SizeOptions,
     *,
+    n: Annotated[
+        int | None,
+        typer.Option(
+            "--tokens", "-n", help="Set the length of the text; default: the model's longest.", min=1, metavar="N"
+        ),
+    ] = None,
+    size_options: SizeOptions,
     batch: Annotated[int, typer.Option("--batch", help="Set the batch size.", min=1, metavar="B")] = 1,
     causal: Annotated[bool, typer.Option("--causal/--both-ways", help="Mask later keys, or see both ways.")] = True,
     dtype: Annotated[
@@ -106,16 +114,25 @@ def cost(
     \b
     Examples:
       attn cost -n 32000 --heads 32 --kv-heads 8 --dim 128 --layers 32
+      attn cost -m ./my-model
       attn cost -n 128000 -m ./my-model
       attn cost -n 8192 --heads 128 --dim 128 --latent 512 --rope-dim 64 --json
     """
     with output.view() as view:
+        if n is None and size_options.model is None:
+            raise _no_length("the length of the text is missing")
         sizes = size_options.sizes()
+        length = n or sizes.longest
+        if length is None:
+            raise _no_length(f"{size_options.model} doesn't say how long its texts may be")
         dtype_name = (
             (sizes.dtype or ("float16" if size_options.model is None else "float32")) if dtype == "auto" else dtype
         )
         itemsize = _BYTES.get(dtype_name, 2)
-        answer = cost_of(sizes.layer, sizes.layers, sizes.windowed, n, batch=batch, causal=causal, itemsize=itemsize)
+        answer = cost_of(
+            sizes.layer, sizes.layers, sizes.windowed, length, batch=batch, causal=causal, itemsize=itemsize,
+            is_longest=n is None,
+        )  # fmt: skip
         source = {
             "model": size_options.model or "what attention takes",
             "type": "cost",
@@ -125,3 +142,12 @@ def cost(
         }
         view.show(Report("cost", source, answer=answer))
     return ExitCode.DONE
+
+
+def _no_length(message: str) -> InputError:
+    """The error for a text without a length, with the command line that was given and a length in it."""
+    given = current.get()
+    words = given.words_without(()) if given is not None else []
+    return InputError(
+        message, f"try: {command_words(['cost', '-n', '32000', *(words or _EXAMPLE)])}    all options: attn cost --help"
+    )

@@ -105,11 +105,11 @@ def heads(
     merges = options.merges(words)
 
     def plan(view: View, source: Source) -> CommandPlan:
-        chooses = (
-            view.chooses and options.chooses_no_head and ranking is None and not (every or merges or options.lines)
-        )
-        chooses = chooses and source.about["type"] != "table" and not any(hiding.given.values())
-        numbers = HeadNumbers(TextKinds() if chooses else None, rescale=hiding.rescale)
+        judges = view.chooses and not (merges or options.lines or any(hiding.given.values()))
+        judges = judges and source.about["type"] != "table"
+        chooses = options.chooses_no_head and ranking is None and not every
+        judges = judges and (chooses or ranking is not None)
+        numbers = HeadNumbers(TextKinds() if judges else None, rescale=hiding.rescale)
         return CommandPlan(numbers, hiding=hiding, words=merges, ranking=ranking)
 
     return run(options, "heads", plan)

@@ -17,17 +17,22 @@ _NAMES = {
     "width": ("hidden_size", "n_embd", "d_model", "dim"),
     "d": ("head_dim", "d_kv"),
     "window": ("sliding_window",),
+    "longest": ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx"),
 }
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes of a model's attention: of one layer, the number of layers, those with a sliding window, the dtype."""
+    """The sizes of a model's attention: of one layer, the number of layers, those with a sliding window, the dtype.
+
+    longest  the tokens of the longest text that the model has positions for; None where it states none
+    """
 
     layer: LayerSizes
     layers: int
     windowed: int
     dtype: str | None
+    longest: int | None = None
 
 
 def read_sizes(model: str) -> Sizes:
@@ -66,7 +71,8 @@ def _sizes(config: dict[str, Any], numbers: dict[str, int]) -> Sizes:
         e = _number(config, ("v_head_dim",)) or d
     layer = LayerSizes(heads, kv_heads, d, e, numbers["width"], rank, shared, window or None)
     dtype = config.get("dtype", config.get("torch_dtype"))
-    return Sizes(layer, layers, windowed if window else 0, dtype if isinstance(dtype, str) else None)
+    named = dtype if isinstance(dtype, str) else None
+    return Sizes(layer, layers, windowed if window else 0, named, numbers["longest"] or None)
 
 
 def _number(config: dict[str, Any], names: tuple[str, ...]) -> int | None:

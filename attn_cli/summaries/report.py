@@ -114,9 +114,10 @@ class Report(Displayed):
 
     @property
     def is_overview(self) -> bool:
-        """True if parts of several kinds are shown together, each of them short."""
+        """True if parts of several kinds are shown together, each of them short, and no order was asked for."""
         return (
             self.answer is None
+            and self.ranking is None
             and self.batch is None
             and any(len({part.name for part in summary.parts}) > 1 for summary in self.summaries)
         )

@@ -49,6 +49,7 @@ def test_heads_on_the_first_token_read_little_where_its_value_is_short() -> None
     assert first["value_norm"] < 0.5
     assert "the first 5 heads give the first token" in said
     assert "a sink, whose value is short (0." in said and "so they read little there" in said
+    assert f"; {first['weight']:.0%} of all attention of 270 heads rests on it" in said
 
 
 def test_the_sorted_column_stays_on_a_narrow_screen_and_where_it_says_nothing() -> None:
@@ -99,4 +100,5 @@ def test_an_order_begins_with_what_its_first_heads_do() -> None:
     words = ("heads", "The river bank was steep and the bank was closed", "-m", SMOL, "--sort", "entropy")
     run = attn(*words, terminal=True, env=SCREEN | {"COLUMNS": "200"})
     first = [head["first_weight"] for head in attn(*words, "--json").json["result"]["heads"]][:15]
-    assert f"the first 15 heads give the first token {min(first):.2f} of their weight or more" in run.text
+    least = f"{min(first):.2f} of their weight or more"
+    assert f"the first 15 heads give the first token, 0 The, {least}" in " ".join(run.text.split())

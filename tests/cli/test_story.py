@@ -50,6 +50,14 @@ def test_the_screen_begins_with_the_story() -> None:
     brought = [line for line in lines[start:] if " gives " in line]
     assert any("gives 3 John" in line for line in brought)
     assert any("gives 14 Mary" in line for line in brought)
+    said = " ".join(" ".join(lines[start:]).split())
+    assert "none has its largest weight on 17 book, " in said  # a needed word that no line with "gives" names
+    told = said.split("bits: change")[0]
+    tried = re.search(r"the (\d+) words that are read most and the (\d+) heads [a-z ]+(; under 0.1 bits: [^;]+)?"
+                      r"(; not shown: [^;]+)? what its heads", said)  # fmt: skip
+    assert tried is not None
+    named = [*re.findall(r"\d+ \w+|head [\d.]+", f"{tried[3] or ''},{tried[4] or ''}".replace("under 0.1 bits", ""))]
+    assert len(re.findall(r"[+-]\d\.\d\d", told)) + len(named) == int(tried[1]) + int(tried[2])
     assert start < 8
 
 

@@ -75,6 +75,7 @@ class Cost(Answer):
     operations      by part: projections, scores, softmax (an exponential, an addition and a division a cell), mixing
     matrix_bytes    the size of one layer's weights, if held whole, in float32
     band_bytes      the size of the part of them that attn holds at a time: `band` = (heads, rows)
+    is_longest      whether n is the longest text of the model, for want of another length
     """
 
     name: ClassVar[str] = "cost"
@@ -93,6 +94,7 @@ class Cost(Answer):
     band: tuple[int, int]
     band_bytes: int
     variants: tuple[Variant, ...]
+    is_longest: bool = False
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The variants' names and numbers."""
@@ -104,11 +106,13 @@ class Cost(Answer):
 
 
 def cost_of(
-    layer: LayerSizes, layers: int, windowed: int, n: int, *, batch: int = 1, causal: bool = True, itemsize: int = 2
-) -> Cost:
+    layer: LayerSizes, layers: int, windowed: int, n: int, *, batch: int = 1, causal: bool = True, itemsize: int = 2,
+    is_longest: bool = False,
+) -> Cost:  # fmt: skip
     """The cost of `layers` such layers over `batch` texts of n tokens; the window, if any, holds in `windowed` of them.
 
-    itemsize  bytes of a kept number
+    itemsize    bytes of a kept number
+    is_longest  whether n is the longest text of the model
     """
     shares = ((layer, windowed), (replace(layer, window=None), layers - windowed))
     operations = dict.fromkeys(_OPERATIONS, 0)
@@ -126,6 +130,7 @@ def cost_of(
         band=(tile.heads, rows),
         band_bytes=tile.heads * rows * n * _SCORE_BYTES,
         variants=tuple(_variants(layer, layers, windowed, n, batch, causal, itemsize)),
+        is_longest=is_longest,
     )  # fmt: skip
 
 

@@ -100,7 +100,6 @@ class Why(Part):
         fastest = "" if self.rotation is None else "; 0 turns fastest"
         pairs += f" adds to the score against that mean, and what these add up to{fastest}"
         split = "\ncontent: at the mean rotation; position: what this distance adds to that"
-        split += "\nby position alone: if every key were the mean key"
         bars = "" if self.not_split else f": █ for it, ░ against it{split}"
         reason = f"\nnot split into content and position: {self.not_split}" if self.not_split else ""
         return f"relative to the mean visible key{bars}\n{pairs}{reason}"

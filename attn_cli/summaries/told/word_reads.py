@@ -171,7 +171,7 @@ class Reads:
     words  in the order of the text; each `Token` has the number of its first token
     sinks  the words that are no source, with the means of what others read of them
     by_sentence  whether they are sentences
-    most_read  the word that the others read most, past sinks, with the means; None of a single word
+    most_read  the word that is read most, past sinks, with the means over all words but itself; None of a single word
     vectors  what the vector of the text is read from, as a mean of rows and as the row of its first special token;
         none of a text without special tokens
     """

@@ -100,7 +100,10 @@ def _short(number: float) -> str:
 
 
 def _finding(one: Compared) -> str:
-    return f"{_place(one)} {where_wrong(one.errors, one.over)} · {_numbers(one)}"
+    """`layer 1 residual before the layer, which layer 0 makes, differs ... · off by 0.1 of their size ...`."""
+    at = one.placed.at
+    maker = f", which layer {at.made_at.layer} makes," if at.made_at.layer != at.layer else ""
+    return f"{_place(one)}{maker} {where_wrong(one.errors, one.over)} · {_numbers(one)}"
 
 
 def _neighbours(answer: Bisected, first: Compared) -> str:

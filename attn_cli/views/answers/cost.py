@@ -31,6 +31,8 @@ def draw(cost: Cost, report: Report, screen: Screen) -> Iterator[Text | str]:
         sizes.append(f"window {layer.window:,}" + (f" in {cost.windowed}" if cost.windowed < cost.layers else ""))
     sizes += ["causal" if cost.causal else "both ways", f"{cost.itemsize} bytes per cached number"]
     yield packed_text(sizes, screen, DIM)
+    if cost.is_longest:
+        yield packed_text(["the model's longest text", "-n N takes another length"], screen, DIM)
     yield ""
     yield packed_text(["operations on the whole text", "attention alone, without MLP"], screen, BOLD)
     total = sum(cost.operations.values())

@@ -11,19 +11,20 @@ from attn_cli.summaries.head_words import does, sentence
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.kinds.counted_rows import LEAST_KEYS
 from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, FIRST, KINDS, UNIFORM
-from attn_cli.summaries.reducers.kinds.kind_sums import LEAST_ROWS
+from attn_cli.summaries.reducers.kinds.kind_sums import FEW_ROWS, LEAST_OF_FEW, LEAST_ROWS
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
-from attn_cli.summaries.sinks import FEW_KEYS, MOST_OF_A_KEY, SHORT_VALUE, TIMES_UNIFORM
+from attn_cli.summaries.sinks import MOST_OF_A_KEY, SHORT_VALUE, TIMES_UNIFORM
 from attn_cli.summaries.standing_out import StandOut, standing_out
 from attn_cli.summaries.told.head_families import CountedKind, families, readings
 from attn_cli.text import counted
-from attn_cli.views.answers.kinds import any_judged, kind_parts
+from attn_cli.views.answers.kinds import any_judged, kind_parts, rows_of_sinks
 from attn_cli.views.drawing.cells import packed, packed_text
 from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
 
 _MOST_SINKS = 2
+_MOST_RESTING = 2  # heads that rest on the first token and are named
 _HUNDREDTH = 0.01
 _MOST_FEW = 2  # kinds of too few rows that are told
 
@@ -79,18 +80,17 @@ def head_lines(out: StandOut | None, summary: Summary, at: int, reason: str, scr
 def _line(family: CountedKind, screen: Screen) -> Text:
     """`   4  look at the token before (previous)  1.2 0.81  11.1 0.77`: as many heads as fit.
 
-    Of those that rest on the first token the least weight and the largest.
+    Of those that rest on the first token the least weight, and those that rest on it most.
 
     Those that find content may take one line more.
     """
-    named = [] if family.kind is None or family.kind is FIRST else family.heads
+    named = [] if family.kind is None else family.heads[:_MOST_RESTING] if family.kind is FIRST else family.heads
     more = int(family.kind is not None and family.kind.rank == CONTENT)
     words = of_several(family.does, len(family.heads))
     if family.kind is FIRST:
-        (_, most), (_, least) = family.heads[0], family.heads[-1]
         fit = "fits" if len(family.heads) == 1 else "fit"
         words = words.replace(f" ({FIRST.words})", f" and {fit} no other kind ({FIRST.words})")
-        words += f", weight {most:.2f}" if len(family.heads) == 1 else f", weight {least:.2f} to {most:.2f}"
+        words += f", weight {family.heads[-1][1]:.2f} or more" if len(family.heads) > 1 else ""
     return _named(len(family.heads), words, named, screen, more)
 
 
@@ -125,10 +125,18 @@ def _named(count: int, words: str, heads: Sequence[tuple[str, float]], screen: S
 
 
 def number_captions(summaries: Sequence[Summary]) -> list[str]:
-    """The meaning of the numbers behind heads, as far as they are there."""
+    """The meaning of the numbers behind heads, as far as they are there, and the rows of kinds that find content."""
     kinds = {family.kind for family in families(summaries)} - {None}
-    captions = ["number after a head: mean weight on what its kind looks at"] if kinds - {UNIFORM, FIRST} else []
-    return captions + (["of uniform: entropy as a share of the largest"] if UNIFORM in kinds else [])
+    captions = ["number after a head: mean weight on what its kind looks at"] if kinds - {UNIFORM} else []
+    captions += ["of uniform: entropy as a share of the largest"] if UNIFORM in kinds else []
+    judged = [part.judged for _, part in kind_parts(summaries)]
+    content = {kind.words: max(int(each.rows[KINDS.index(kind)]) for each in judged)
+               for kind in KINDS if kind in kinds and kind.rank == CONTENT}  # fmt: skip
+    captions += [", ".join(f"{words} on {counted(rows, 'row')}" for words, rows in content.items())] if content else []
+    if any(rows < LEAST_ROWS for rows in content.values()):
+        whole = "non-sink attention" if judged[0].by_share else "its weight"
+        captions.append(f"on {FEW_ROWS} to {LEAST_ROWS - 1} rows a head is named from {LEAST_OF_FEW} of {whole} on")
+    return captions
 
 
 def _of_few_rows(summaries: Sequence[Summary], found: Sequence[CountedKind], screen: Screen) -> Iterator[Text]:
@@ -153,7 +161,6 @@ def _of_few_rows(summaries: Sequence[Summary], found: Sequence[CountedKind], scr
 
 def _sinks(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
     """`41% of all attention rests on 0 When, a sink of 162 heads`, a line a sink; then what makes one."""
-    queries, mask = len(summaries[0].queries), str(summaries[0].rule["mask"])
     heads = sum(len(summary.place.heads) for summary in summaries)
     sinks = text_sinks(kind_parts(summaries))[:_MOST_SINKS]
     for at, sink in enumerate(sinks):
@@ -162,12 +169,10 @@ def _sinks(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
         if sink.value is not None and sink.value < SHORT_VALUE:
             words += f"; its value is short ({sink.value:.2f} of the median), so little is read there"
         yield Text("\n".join(packed([words], screen.width)))
-    leaves_out = queries >= FEW_KEYS and mask.startswith("causal")  # the first rows, which see few keys
-    captions = []
+    rows, captions = rows_of_sinks(summaries[0]), []
     if sinks:
-        rows = f" over rows that see {FEW_KEYS} keys or more" if leaves_out else ""
         least = f"{MOST_OF_A_KEY:g} and over {TIMES_UNIFORM} times uniform"
         captions.append(f"sink of a head: its mean weight{rows} is over {least}")
     captions += number_captions(summaries)
-    captions += [f"a kind takes {LEAST_ROWS} rows or more, of {LEAST_KEYS} keys or more"] if leaves_out else []
+    captions += [f"a kind takes {LEAST_ROWS} rows or more, of {LEAST_KEYS} keys or more"] if rows else []
     yield from (Text(line, DIM) for line in wrap(" · ".join(captions), screen.width))

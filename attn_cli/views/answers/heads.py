@@ -9,17 +9,19 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from attn_cli.summaries.answers.kinds import text_sinks
 from attn_cli.summaries.median import median
 from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.heads.head_statistics import Heads
-from attn_cli.summaries.reducers.heads.statistics import STATISTICS
+from attn_cli.summaries.reducers.heads.statistics import FIRST_WEIGHT, STATISTICS
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.sinks import SHORT_VALUE
 from attn_cli.text import counted
-from attn_cli.views.answers.kinds import any_judged, kind_parts, too_few
+from attn_cli.views.answers.kinds import any_judged, kind_parts, rows_of_sinks, too_few
 from attn_cli.views.drawing.cells import packed, packed_text
+from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.palette import Ramp, background
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
@@ -32,7 +34,7 @@ _TOP = 15  # heads at the top of an order of which is told what they do
 _FEWEST = 3  # heads at the top, of which a sentence is said
 _MOSTLY, _NEARLY_ALL = 0.5, 0.8  # of a head's weight on one place, and of the heads that have it
 _NOT_IN_OVERVIEW = frozenset({"max_score"})
-_PLACES = {"first_weight": "the first token", "previous_weight": "the token before", "self_weight": "their own token"}
+_PLACES = {FIRST_WEIGHT: "the first token", "previous_weight": "the token before", "self_weight": "their own token"}
 
 
 class HeadRow(NamedTuple):
@@ -59,7 +61,7 @@ def draw(heads: Heads, summary: Summary, report: Report, screen: Screen) -> Iter
     yield ""
     if ranking is not None:
         ordered = _ranked(rows, ranking)
-        if said := _finding(ordered, len(rows), ranking):
+        if said := _finding(ordered, report.summaries, ranking):
             yield Text("\n".join(packed([said], screen.width)), BOLD)
         yield Text(_ranking_title(rows, ranking), BOLD)
         rows = ordered
@@ -97,21 +99,25 @@ def _ranked(rows: Sequence[HeadRow], ranking: Ranking) -> list[HeadRow]:
     return ranking.of(rows, lambda row: float(row.heads.statistics[ranking.column][row.at]))
 
 
-def _finding(ordered: Sequence[HeadRow], heads: int, ranking: Ranking) -> str:
-    """The work of the heads at the top of an order: `the first 15 heads give the first token 0.97 of their weight ...`.
+def _finding(ordered: Sequence[HeadRow], summaries: Sequence[Summary], ranking: Ranking) -> str:
+    """The work of the heads at the top of an order: `the first 15 heads give the token before 0.97 of
+    their weight or more (mean over rows)`.
 
     "" for few heads, and where no half of their weight lies on one place.
     """
     top = [row for row in ordered if not np.isnan(row.heads.statistics[ranking.column][row.at])][:_TOP]
-    if len(top) < _FEWEST or heads < _MANY_HEADS:
+    if len(top) < _FEWEST or len(head_rows(summaries)) < _MANY_HEADS:
         return ""
     for column, place in _PLACES.items():
         weights = np.array([row.heads.statistics[column][row.at] for row in top])
         resting = weights >= _MOSTLY
         if resting.sum() >= _NEARLY_ALL * len(top):
             who = f"the first {len(top)}" if resting.all() else f"{resting.sum()} of the first {len(top)}"
-            said = f"{who} heads give {place} {weights[resting].min():.2f} of their weight or more (mean over rows)"
-            return said + (_of_first(top) if column == "first_weight" else "")
+            is_first = column == FIRST_WEIGHT
+            name = f", {token_label(top[0].summary.keys[0])}," if is_first else ""
+            least = f"{weights[resting].min():.2f} of their weight or more (mean over rows)"
+            said = f"{who} heads give {place}{name} {least}"
+            return said + (_of_first(top) + _of_all_attention(summaries) if is_first else "")
     return ""
 
 
@@ -122,6 +128,18 @@ def _of_first(top: Sequence[HeadRow]) -> str:
     if length >= SHORT_VALUE:
         return ": they read little else"
     return f": a sink, whose value is short ({length:.2f} of the median), so they read little there or elsewhere"
+
+
+def _of_all_attention(summaries: Sequence[Summary]) -> str:
+    """`; 41% of all attention of 270 heads rests on it`, where the first key is a sink of many heads; else "".
+
+    The mean of the column is another number: of all rows, the first of which see few keys.
+    """
+    found = [sink for sink in text_sinks(kind_parts(summaries)) if sink.key == 0]
+    heads = counted(len(head_rows(summaries)), "head")
+    return (
+        f"; {found[0].weight:.0%} of all attention of {heads} rests on it{rows_of_sinks(summaries[0])}" if found else ""
+    )
 
 
 def _ranking_title(rows: Sequence[HeadRow], ranking: Ranking) -> str:

@@ -9,10 +9,11 @@ from rich.text import Text
 
 from attn_cli.summaries.answers.kinds import SinkKey
 from attn_cli.summaries.reduce import Summary
-from attn_cli.summaries.reducers.kinds.head_kinds import BACK, CONTENT, FIRST, KINDS, SELF, UNIFORM, Kind
+from attn_cli.summaries.reducers.kinds.head_kinds import BACK, CONTENT, DELIMITER, FIRST, KINDS, SELF, UNIFORM, Kind
 from attn_cli.summaries.reducers.kinds.kind_sums import FEW_ROWS, LEAST_OF_FEW, LEAST_ROWS, NOT_JUDGED, NOTHING
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.report import Report
+from attn_cli.summaries.sinks import FEW_KEYS
 from attn_cli.text import counted
 from attn_cli.views.answers.kind_grid import GridRow, cell_style, grid, has_letters, kind_letter, marks_in_words
 from attn_cli.views.drawing.cells import packed_text
@@ -28,8 +29,8 @@ BeforeMap = Callable[[Sequence[Summary], Screen], Iterator[Text]]
 
 
 def draw(part: HeadKinds, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """The heads that stand out by name, the grid and its legend; nothing where heads aren't judged."""
-    if any_judged(report.summaries):
+    """The heads that stand out by name, the grid and its legend; nothing where heads aren't judged or are ranked."""
+    if report.ranking is None and any_judged(report.summaries):
         yield ""
         yield Text("what heads do · attn heads --kinds", BOLD)
         yield from draw_kinds(kind_parts(report.summaries), screen)
@@ -91,10 +92,20 @@ def legend(
     """
     judged = [part.judged for _, part in of_stream]
     counts = Counter(kind for each in judged for kind in each.kind.tolist())
-    by = "non-sink attention" if judged[0].by_share else "the weight"
-    digit = [f"digit: tenths of {by}, rounded down"] if letters else []
+    digit = [_digit_in_words(counts, by_share=judged[0].by_share)] if letters else []
     names = (letters_in_words(counts) if letters else marks_in_words(screen)) if in_words else counts_in_words(counts)
     yield packed_text([*names, *digit, *([] if in_words else _baselines_in_words(of_stream, counts))], screen, DIM)
+
+
+def _digit_in_words(counts: Mapping[int, int], *, by_share: bool) -> str:
+    """`digit: tenths of non-sink attention, f of the weight, U of the largest entropy, rounded down`."""
+    whole = "non-sink attention" if by_share else "the weight"
+    resting = [
+        kind_letter(at) for at, kind in enumerate(KINDS) if kind in (FIRST, DELIMITER) and counts[at] and by_share
+    ]
+    others = [f"{' '.join(resting)} of the weight"] if resting else []
+    others += [f"{kind_letter(KINDS.index(UNIFORM))} of the largest entropy"] if counts[KINDS.index(UNIFORM)] else []
+    return ", ".join([f"digit: tenths of {whole}", *others, "rounded down"])
 
 
 def letters_in_words(counts: Mapping[int, int]) -> list[str]:
@@ -186,6 +197,12 @@ def _baseline(of_stream: Sequence[tuple[Summary, HeadKinds]], number: int) -> fl
     """The mean over layers of the baseline of a kind."""
     baselines = [part.judged.baseline[number] for _, part in of_stream if np.isfinite(part.judged.baseline[number])]
     return float(np.mean(baselines)) if baselines else float("nan")
+
+
+def rows_of_sinks(summary: Summary) -> str:
+    """` over rows that see 8 keys or more`, where sinks are told by these alone; else ""."""
+    leaves_out = len(summary.queries) >= FEW_KEYS and str(summary.rule["mask"]).startswith("causal")
+    return f" over rows that see {FEW_KEYS} keys or more" if leaves_out else ""
 
 
 def sink_lines(sinks: Sequence[SinkKey], screen: Screen) -> Iterator[Text]:

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from attn_cli.prompt import Token
 from attn_cli.summaries.told.story import LEAST_BITS, Story, StoryHead, StoryWord
-from attn_cli.text import counted, excerpt, visible
+from attn_cli.text import counted, excerpt, listed, visible
 from attn_cli.views.drawing.cells import fit, packed
 from attn_cli.views.drawing.labels import next_word, token_label
 from attn_cli.views.drawing.screen import Screen
@@ -43,6 +43,8 @@ def draw(story: Story, screen: Screen) -> Iterator[Text]:
     heads = [_head(head) for head in story.bringing[:_MOST_HEADS]]
     if heads:
         yield from _columns("brought by", heads, screen)
+        if unread := _unread(story):
+            yield from _named("", [f"none has its largest weight on {unread}"], screen)
     elif story.heads:
         yield from _named("brought by", [_no_head(story, what)], screen)
     if against := _against(story):
@@ -60,6 +62,7 @@ def draw(story: Story, screen: Screen) -> Iterator[Text]:
             by = "that gradients rank highest" if story.estimated else "that read them most"
             tried += f" and the {counted(len(story.heads), 'head')} {by}"
         legend = f"bits: change of log2 p({changed}) with the {noun} masked{by_head}, in {_rows(story)}{gives}; {tried}"
+        legend += _untold(story)
         yield Text("\n".join(wrap(legend, screen.width)), DIM)
 
 
@@ -125,13 +128,38 @@ def _head(head: StoryHead) -> str:
     return f"{name:<5} {head.effect:+.2f}  gives {fit(token_label(token), 14).rstrip()} {weight:.2f}"
 
 
+def _unread(story: Story) -> str:
+    """`17 book, 15 and`: the needed words on which no head that brings the answer has its largest weight."""
+    read = {head.reads[0].index for head in story.bringing}
+    if story.cut != "words":
+        return ""
+    return listed(_label(x) for x in story.needed[:_MOST_WORDS] if read.isdisjoint(y.index for y in x.tokens))
+
+
+def _untold(story: Story) -> str:
+    """`; under 0.1 bits: 5 to, head 20.2; not shown: head 18.3`: what was tried and makes no difference, or less."""
+    tried: list[StoryWord | StoryHead] = [*story.words, *story.heads]
+    is_small = [each for each in tried if abs(each.effect) < LEAST_BITS]
+    most = _MOST_WORDS if story.cut == "words" else _MOST_PARTS
+    opposing = [word for word in reversed(story.words) if word.effect >= LEAST_BITS]
+    beyond: list[StoryWord | StoryHead] = [*story.needed[most:], *opposing[_MOST_AGAINST:]]
+    beyond += [*story.bringing[_MOST_HEADS:], *story.opposing[_MOST_AGAINST:]]
+    said = ((f"under {LEAST_BITS} bits", is_small), ("not shown", beyond))
+    return "".join(f"; {words}: {listed(_name(each, story) for each in those)}" for words, those in said if those)
+
+
+def _name(tried: StoryWord | StoryHead, story: Story) -> str:
+    """A head, a word with its place, or a part by its name."""
+    if isinstance(tried, StoryHead):
+        return f"head {tried.place.layer}.{tried.place.head}"
+    return _label(tried) if story.cut == "words" else tried.name
+
+
 def _against(story: Story) -> list[str]:
     """Words and heads without which the answer is likelier, and by how much, the largest effects first."""
     words = [word for word in reversed(story.words) if word.effect >= LEAST_BITS]
-    name = _label if story.cut == "words" else (lambda word: word.name)
-    named = [(name(word), word.effect) for word in words[:_MOST_AGAINST]]
-    heads = story.opposing[:_MOST_AGAINST]
-    named += [(f"head {head.place.layer}.{head.place.head}", head.effect) for head in heads]
+    tried: list[StoryWord | StoryHead] = [*words[:_MOST_AGAINST], *story.opposing[:_MOST_AGAINST]]
+    named = [(_name(each, story), each.effect) for each in tried]
     return [_effect(*pair) for pair in sorted(named, key=lambda pair: -pair[1])]
 
 

@@ -22,7 +22,7 @@ from attn_cli.views.same_input import more_of_matrices, on_same_input
 
 _NAME = 9  # columns of "position"
 _BAR = 20
-_RANK = 31  # columns of "rank 1 of 9 by position alone"
+_RANK = 30  # columns of "rank 1 of 9 by content alone"
 
 
 def draw(why: Why, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
@@ -74,12 +74,19 @@ def _over_next(cells: Sequence[ExplainedCell], summary: Summary) -> str:
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the effect of ablating the cell's head; of a table, which predicts nothing, its matrix."""
+    """The next command: who wrote what makes the score; of layer 0 the effect of ablating the head, of a table, which
+    predicts nothing, its matrix.
+    """
     if report.batch is not None:
         return more_of_matrices(report, invocation)
     summary, why = next(report.parts_of(Why))
     reads_text = any(invocation.has(name) for name in ("text", "file", "messages"))
     predicts = report.runs_model and report.streams == ["self"] and reads_text
+    if predicts and why.cells and summary.place.layer > 0 and not invocation.has("pair"):
+        cell = max(why.cells, key=lambda each: each.weight)
+        key = invocation.words({"key"}) or ["-k", "1"]
+        row = ["-H", head_name(summary, cell.head), "-t", str(summary.queries[cell.query].index)]
+        return on_same_input("top", report, invocation, *row, *key, "--why", "writers")
     command = "knock" if predicts and not invocation.has("pair") else "matrix"
     head = head_name(summary, why.cells[0].head if why.cells else 0)
     return on_same_input(command, report, invocation, "-H", head)
@@ -101,16 +108,15 @@ def _cell(cell: ExplainedCell, why: Why, summary: Summary, screen: Screen, longe
 
 def _parts(cell: ExplainedCell, screen: Screen, longest: float) -> Iterator[Text]:
     """Lines for content, position, bias, softcap and sink, as far as the cell has them; bars are full at `longest`."""
-    ranks = ((cell.content, "content", cell.content_rank), (cell.position, "position", cell.distance_rank))
-    for value, name, rank in ranks:
+    for value, name in ((cell.content, "content"), (cell.position, "position")):
         if value is None:
             continue
-        words = f"rank {rank:,} of {cell.visible:,}"
+        words = f"rank {cell.content_rank:,} of {cell.visible:,}" if name == "content" else ""
         room = screen.width - 4 - _NAME - 9 - _RANK
         if room >= 4:
             width = min(_BAR, room)
             line = f"{signed_bar(value, width, longest):<{width + 2}}"
-            words = f"{line}{words} by {name} alone"
+            words = f"{line}{words} by content alone" if words else line
         yield _line(name, value, words)
     if cell.bias is not None:
         yield _line("bias", cell.bias, "" if cell.position is None else "part of the position")

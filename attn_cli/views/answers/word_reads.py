@@ -19,7 +19,6 @@ _NAME = 16  # columns of a word at most
 _SPECIAL = 3  # tokens that are told beside what a vector reads
 _SENTENCE = 20  # columns of its text, behind what it reads
 _WIDE = 60  # columns from which a name stands before what is read
-_FEW_WORDS = 3  # of fewer nothing is said of which is read most by all others
 
 
 def draw(reads: Reads, screen: Screen, *, of_table: bool = False) -> Iterator[Text]:
@@ -50,17 +49,17 @@ def strongest(reads: Reads) -> list[WordReads]:
 
 def clearest(reads: Reads) -> list[WordReads]:
     """The words that read enough of another to be told, first that whose strongest is farthest above its second."""
-    return sorted(strongest(reads), key=lambda word: -(word.sources[0].share - _second(word)))
+    return sorted(strongest(reads), key=lambda word: -_lead(word))
 
 
-def _second(word: WordReads) -> float:
-    """The share of the word that is read most but one."""
-    return word.sources[1].share if len(word.sources) > 1 else 0.0
+def _lead(word: WordReads) -> float:
+    """How much larger the share of the word that is read most is than that of the next."""
+    return word.sources[0].share - (word.sources[1].share if len(word.sources) > 1 else 0.0)
 
 
 def _sentence(reads: Reads) -> str:
-    """`of other words, "bank" reads "river" most clearly: 0.28 of all that it reads (mean weight 0.11), then "sat"
-    0.11`, and which word the others read most; or that none reads one.
+    """`of other words, "bank" reads "river" most clearly: 0.28 of all that it reads (mean weight 0.11), 0.17
+    more than "sat"`, and which word is read most of all; or that none reads one.
     """
     taking = clearest(reads)
     if not taking:
@@ -69,19 +68,20 @@ def _sentence(reads: Reads) -> str:
     first, *others = taking[:2]
     said = f"of other {_noun(reads, 2)}, {_quoted(first.word, reads)} reads "
     said += f"{_quoted(first.sources[0].word, reads)} most clearly: {first.sources[0].share:.2f} of all that it reads "
-    said += f"(mean weight {first.sources[0].weight:.2f})" + _then(first, reads)
+    said += f"(mean weight {first.sources[0].weight:.2f})" + _ahead(first, reads)
     for word in others:
         key = word.sources[0]
-        said += f"; {_quoted(word.word, reads)} reads {_quoted(key.word, reads)} {key.share:.2f}" + _then(word, reads)
-    if reads.most_read is not None and len(reads.words) >= _FEW_WORDS:
-        key = reads.most_read
-        said += f"; the others read {_quoted(key.word, reads)} most (mean {key.share:.2f})"
+        said += f"; {_quoted(word.word, reads)} reads {_quoted(key.word, reads)} {key.share:.2f}" + _ahead(word, reads)
+    read = reads.most_read
+    told = {word.word.index for word in taking[:2]}
+    if read is not None and any(word.word.index not in told | {read.word.index} for word in reads.words):
+        said += f"; of all {_noun(reads, 2)} {_quoted(read.word, reads)} is read most (mean {read.share:.2f})"
     return said
 
 
-def _then(word: WordReads, reads: Reads) -> str:
-    """`, then "sat" 0.11`: the second of what a word reads."""
-    return f", then {_quoted(word.sources[1].word, reads)} {_second(word):.2f}" if len(word.sources) > 1 else ""
+def _ahead(word: WordReads, reads: Reads) -> str:
+    """`, 0.17 more than "sat"`: the second of what a word reads, and how far it is behind."""
+    return f", {_lead(word):.2f} more than {_quoted(word.sources[1].word, reads)}" if len(word.sources) > 1 else ""
 
 
 def _noun(reads: Reads, count: int = 1) -> str:

@@ -34,6 +34,7 @@ _GIVEN_UP = {"--backend": "outputs are the same with any"}
 _OF_COMPUTE = {"--causal": "--mask causal"} | {
     name: name for name in ("--mask", "--softcap", "--bias", "--sink", "--positions", "--fixed", "--alibi")
 }
+_OF_LONE_NUMBERS = {"attn cost": "-n"}  # the option that a number alone is for
 _OF_KERNELS = ("--expect", "--expect-weights", "--q", "--k", "--v")
 _OTHER_VALUES = {("--by", "through"): "attn top TEXT --by through"}  # values that another command takes
 _OF_MATRICES_BY = {"--query": "--q", "--key": "--k", "--value": "--v", "--queries": "--q", "--keys": "--k",
@@ -48,8 +49,10 @@ def message_and_hint(error: Any, words: Sequence[str]) -> tuple[str, str]:
     command = getattr(getattr(error, "ctx", None), "command_path", "attn")
     if extra := list(getattr(getattr(error, "ctx", None), "args", ())):
         takes_none = all(each.param_type_name != "argument" for each in error.ctx.command.params)
-        return _no_text(extra[0], error, command) if takes_none else _several_texts(extra, words, error)
-    if known := _choice(error, words) or _number_alone(error, words):
+        if takes_none:
+            return _number_alone(extra[0], words, error, command) or _no_text(extra[0], error, command)
+        return _several_texts(extra, words, error)
+    if known := _choice(error, words):
         return known
     message = _value_error(error) or str(error.format_message()).removesuffix(".")
     if (unknown := re.search(r"No such option: (\S+)", message)) is None:
@@ -137,18 +140,13 @@ def examples_of(command: str, words: str) -> list[str]:
     return re.findall(rf"^ *(.*{command} .*)", words.partition("Examples:")[2], re.MULTILINE)
 
 
-def _number_alone(error: Any, words: Sequence[str]) -> tuple[str, str] | None:
-    """The error for a number that stands without the option that a command must have; None for other errors."""
-    missing = getattr(getattr(error, "param", None), "opts", [])
-    if not missing or not str(error.format_message()).startswith("Missing option"):
+def _number_alone(word: str, words: Sequence[str], error: Any, command: str) -> tuple[str, str] | None:
+    """The error for a number that stands without the option that it is for; None for others."""
+    option = _OF_LONE_NUMBERS.get(command)
+    if option is None or not word.isdecimal():
         return None
-    valued, option = _valued(error.ctx.command), min(missing, key=len)
-    for at, word in enumerate(words[1:], 1):
-        if word.isdecimal() and words[at - 1] not in valued:
-            return f"{word} stands alone: it goes after {option}", (
-                f"try: {command_words([*words[:at], option, *words[at:]])}"
-            )
-    return None
+    at = _place(word, words, _valued(error.ctx.command))
+    return f"{word} stands alone: it goes after {option}", (f"try: {command_words([*words[:at], option, *words[at:]])}")
 
 
 def _no_text(word: str, error: Any, command: str) -> tuple[str, str]:

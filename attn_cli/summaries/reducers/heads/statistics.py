@@ -17,6 +17,7 @@ from attn_cli.summaries.reducers.heads.keys import Diagonal, FixedKey, KeyOfRow
 from attn_cli.summaries.reducers.heads.statistic import CellWeight, HeadRows, Statistic
 
 RULES = 0.95  # of a row's weight
+FIRST_WEIGHT = "first_weight"
 _BITS_PER_NAT = float(1 / np.log(2))
 
 
@@ -160,7 +161,7 @@ STATISTICS: tuple[Statistic, ...] = (
         meaning="how many tokens (or words) away the attended keys are, weighted; null where queries and keys differ",
     ),
     CellWeight(  # where attention sinks usually are
-        name="first_weight",
+        name=FIRST_WEIGHT,
         heading="first",
         caption="weight on the first key",
         meaning="weight on key 0",
