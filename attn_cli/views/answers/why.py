@@ -74,16 +74,17 @@ def _over_next(cells: Sequence[ExplainedCell], summary: Summary) -> str:
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: who wrote what makes the score; of layer 0 the effect of ablating the head, of a table, which
-    predicts nothing, its matrix.
+    """The next command: who wrote what makes the score; of layer 0, and where one key alone is seen, the effect of
+    ablating the head; of a table, which predicts nothing, its matrix.
     """
     if report.batch is not None:
         return more_of_matrices(report, invocation)
     summary, why = next(report.parts_of(Why))
     reads_text = any(invocation.has(name) for name in ("text", "file", "messages"))
     predicts = report.runs_model and report.streams == ["self"] and reads_text
-    if predicts and why.cells and summary.place.layer > 0 and not invocation.has("pair"):
-        cell = max(why.cells, key=lambda each: each.weight)
+    cell = max(why.cells, key=lambda each: each.weight, default=None)
+    has_writers = cell is not None and cell.visible > 1 and summary.place.layer > 0
+    if cell is not None and has_writers and predicts and not invocation.has("pair"):
         key = invocation.words({"key"}) or ["-k", "1"]
         row = ["-H", head_name(summary, cell.head), "-t", str(summary.queries[cell.query].index)]
         return on_same_input("top", report, invocation, *row, *key, "--why", "writers")
