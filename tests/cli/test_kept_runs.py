@@ -7,10 +7,11 @@ import pytest
 
 from attn_cli.cli.kit.options import model as model_options
 from attn_cli.cli.kit.run import kept_run as kept_runs
-from attn_cli.cli.kit.run import text_answers, texts_visit
+from attn_cli.cli.kit.run import texts_visit
 from attn_cli.explore.session import Session
 from attn_cli.kept.folder import KeptFolder, cache_folder
 from attn_cli.kept.model_files import model_state
+from attn_cli.summaries.told import kept_story
 from tests.program import Run, attn, refused
 from tests.sources.huggingface.conftest import folder_of
 
@@ -233,7 +234,7 @@ def test_a_story_that_cannot_be_read_is_told_anew(
     llama: Path, cache: dict[str, str], spoilt: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as context:
-        context.setattr(text_answers, "told_document", lambda story, rows: spoilt)
+        context.setattr(kept_story, "told_document", lambda story, rows: spoilt)
         first = attn("inspect", TEXT, "-m", llama, env=cache)
     again = attn("inspect", TEXT, "-m", llama, env=cache)
     assert (again.code, again.text, again.errors) == (0, first.text, first.errors)

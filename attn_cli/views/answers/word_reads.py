@@ -161,4 +161,4 @@ def _captions(reads: Reads, *, of_table: bool) -> list[str]:
     sliced = ", each a slice of the word vectors" if of_table and reads.heads > 1 else ""
     captions = [f"share/weight: {share} / mean weight of {counted(reads.heads, 'head')}{sliced}"]
     sinks = ", ".join(f"{_name(each.word, reads)} {_numbers(each)}" for each in reads.sinks)
-    return [*captions, *([f"left out, in the mean word: {sinks}"] if sinks else [])]
+    return [*captions, *([f"left out, in the mean {_noun(reads)}: {sinks}"] if sinks else [])]
