@@ -58,6 +58,13 @@ def test_the_writers_of_a_cell_in_files(models: dict[str, Path], tmp_path: Path)
         assert {row["query_writer" if side == "key" else "key_writer"] for row in rows} == {""}
 
 
+def test_a_row_that_sees_one_key_has_nothing_over_the_mean_key(models: dict[str, Path]) -> None:
+    run = attn("top", TEXT, "-m", models["llama"], "-H", "1.0", "-t", "0", "-k", "1", "--why", "writers", "--json")
+    (cell,) = run.json["result"]["writers"]
+    assert (cell["weight"], cell["contrast"]) == (1.0, 0.0)
+    assert {(term["contrast"], term["weight_without"]) for term in cell["terms"]} == {(0.0, 1.0)}
+
+
 def test_a_key_against_another(models: dict[str, Path]) -> None:
     """Swapped keys turn every sign; the scores are those of attn top."""
     ask = ("top", TEXT, "-m", models["llama"], "-H", "1.0", "-t", "-1", "--why", "writers", "--json")

@@ -286,6 +286,6 @@ class _HeadParts:
     def __call__(self, rows: torch.Tensor, out: torch.Tensor) -> None:
         """Put the parts in these rows into `[h or h + 1, rows, width]`."""
         z = self.given.reshape(-1, self.given.shape[-1])[rows].to(out.dtype)
-        z = z.reshape(len(z), len(self.matrix), -1).transpose(0, 1)
+        z = z.reshape(len(z), *self.matrix.shape[:2]).transpose(0, 1)
         torch.matmul(z, self.matrix, out=out[: len(z)])  # [h, rows, e] @ [h, e, width]
         out[len(z) :] = self.bias.to(out.dtype)
