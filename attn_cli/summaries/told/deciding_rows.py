@@ -9,9 +9,9 @@ import numpy as np
 from attn_cli.call import Call
 from attn_cli.kernel.stats.wanted import ColumnSums, RowStats, Wanted
 from attn_cli.prompt import Prompt
+from attn_cli.summaries.calls.value_norms import value_norms
 from attn_cli.summaries.reduce import Part, Reducer, Summary
 from attn_cli.summaries.reducers.whole_call import Unhidden
-from attn_cli.summaries.told.value_norms import value_norms
 
 _KEYS = 12  # of a head that are kept
 

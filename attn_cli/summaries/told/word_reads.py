@@ -17,9 +17,9 @@ from attn_cli.sentences import piece_starts
 from attn_cli.summaries.calls.in_words import MergedWords, words_of
 from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.calls.read_shares import row_shares
+from attn_cli.summaries.calls.value_norms import value_norms
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.sinks import special_places
-from attn_cli.summaries.told.value_norms import value_norms
 
 MOST_WORDED = 512  # tokens of a text that is told by its words; a longer one is told by its sentences
 _MOST_SENTENCES = 512  # of a text that is told: what each reads of each is kept for every layer

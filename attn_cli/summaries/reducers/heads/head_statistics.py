@@ -14,13 +14,13 @@ from attn_cli.kernel.stats.packed import packed_keys
 from attn_cli.kernel.stats.wanted import Rows, RowStats, Wanted
 from attn_cli.packed_call import PackedCall
 from attn_cli.summaries.call_fields import HEAD, KV_HEAD, LAYER
+from attn_cli.summaries.calls.value_norms import relative_value_norms
 from attn_cli.summaries.median import median
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.heads.alignment import AlignedTexts, Alignment
 from attn_cli.summaries.reducers.heads.keys import Cell
 from attn_cli.summaries.reducers.heads.statistic import HeadRows, Statistic
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
-from attn_cli.summaries.told.value_norms import value_norms
 
 _ROW = (
     STREAM,
@@ -190,8 +190,5 @@ class HeadStatistics:
 
 def _first_value(call: Call) -> float | None:
     """The length of the first key's value over the median of all keys', median over heads; None without values."""
-    norms = value_norms(call)
-    if norms is None or not norms.size:
-        return None
-    middle = median(norms, axis=1)
-    return float(median(np.divide(norms[:, 0], middle, out=np.ones_like(middle), where=middle > 0)))
+    norms = relative_value_norms(call)
+    return None if norms is None else float(median(norms[:, 0]))

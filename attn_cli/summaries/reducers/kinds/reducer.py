@@ -17,6 +17,7 @@ from attn_cli.prompt import Token
 from attn_cli.recording import RecordedLayer
 from attn_cli.summaries.call_fields import HEAD, KV_HEAD, LAYER
 from attn_cli.summaries.calls.memo import memoised
+from attn_cli.summaries.calls.value_norms import relative_value_norms
 from attn_cli.summaries.median import median
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.kinds.head_kinds import DELIMITER, FIRST, KINDS, PLACE, UNIFORM
@@ -189,7 +190,7 @@ class HeadKindsReducer:
         reception = factors.sink_rows.reception(stats.column_sums[ColumnSums()], received_few)
         targets, by_share = self.texts.targets(call), self.texts.by_share
         is_sink = reception.is_sink | moved_to(reception.is_sink, np.isin(np.arange(call.m), targets.sinks))
-        beyond, values = as_float64(stats.along(targets.marks[1])), _value_lengths(call)
+        beyond, values = as_float64(stats.along(targets.marks[1])), relative_value_norms(call)
         return HeadKinds(
             (_added_up(stats, targets, factors, _first_is_sink(call, values), by_share=by_share),),
             tuple(np.flatnonzero(of_head) for of_head in to_numpy(reception.is_sink)),
@@ -277,18 +278,6 @@ def _share_of_rows(of_rows: Array, given: Array, least: float) -> Array:
 def _knows_mask(call: Call) -> bool:
     """True if the call's mask is that of its own rows and keys, and not read off weights."""
     return isinstance(call, AttentionCall) or (isinstance(call, RecordedLayer) and call.q is not None)
-
-
-def _value_lengths(call: Call) -> np.ndarray | None:
-    """The length of each value over the median of its key head's `[g, m]`; None where there are no values."""
-    if isinstance(call, RecordedLayer) and call.value_norms is not None and call.m > 0:
-        lengths = call.value_norms.astype(np.float64)
-    elif call.v is None or call.e == 0 or call.m == 0:
-        return None
-    else:
-        lengths = to_numpy(namespace(call.v).linalg.vector_norm(call.v, axis=-1)).astype(np.float64)
-    middle = median(lengths, axis=1)[:, None]
-    return np.divide(lengths, middle, out=np.ones_like(lengths), where=middle > 0)
 
 
 def _first_is_sink(call: Call, values: np.ndarray | None) -> np.ndarray:
