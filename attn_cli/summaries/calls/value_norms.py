@@ -1,32 +1,41 @@
-"""The lengths of the values of a call, or of a recorded one: as they are, by query head, and over their median."""
+"""The lengths of the values of a call, or of a recorded one: by key head, by query head, and over their median."""
 
 import numpy as np
 
-from attn_cli.arrays import namespace, to_numpy
+from attn_cli.arrays import at_least_float32, namespace, to_numpy
+from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call
 from attn_cli.recording import RecordedLayer
+from attn_cli.summaries.calls.read_shares import ReadShares
 from attn_cli.summaries.median import median
 
 
+def key_head_norms(call: Call) -> np.ndarray | None:
+    """The length of each value `[g, m]`, summed in float32 or longer.
+
+    None where there are no values, or where every query head makes values of its own from shared latents.
+    """
+    if isinstance(call, ReadShares):
+        call = call.call
+    if isinstance(call, RecordedLayer):
+        return call.value_norms
+    if call.v is None or call.e == 0 or (isinstance(call, AttentionCall) and call.ingredients.value_up is not None):
+        return None
+    v = at_least_float32(call.v)
+    return to_numpy(namespace(v).linalg.vector_norm(v, axis=-1))
+
+
 def value_norms(call: Call) -> np.ndarray | None:
-    """The length of each key's value, for every query head `[h, m]`; None where there are no values."""
-    norms = _of_key_heads(call)
-    return None if norms is None else np.repeat(norms, call.h // max(1, len(norms)), axis=0)
+    """The length of each key's value in float64, for every query head `[h, m]`; None as in `key_head_norms`."""
+    norms = key_head_norms(call)
+    return None if norms is None else np.repeat(norms.astype(np.float64), call.h // max(1, len(norms)), axis=0)
 
 
 def relative_value_norms(call: Call) -> np.ndarray | None:
-    """The length of each value over the median of its key head's `[g, m]`; None without values or without keys."""
-    norms = _of_key_heads(call)
+    """The length of each value over the median of its key head's `[g, m]`; 1 where that is 0, None without keys, too."""
+    norms = key_head_norms(call)
     if norms is None or not norms.size:
         return None
+    norms = norms.astype(np.float64)
     middle = median(norms, axis=1)[:, None]
     return np.divide(norms, middle, out=np.ones_like(norms), where=middle > 0)
-
-
-def _of_key_heads(call: Call) -> np.ndarray | None:
-    """The length of each value `[g, m]`; None where there are no values."""
-    if isinstance(call, RecordedLayer) and call.value_norms is not None:
-        return call.value_norms.astype(np.float64)
-    if call.v is None or call.e == 0:
-        return None
-    return to_numpy(namespace(call.v).linalg.vector_norm(call.v, axis=-1)).astype(np.float64)

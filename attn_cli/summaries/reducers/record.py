@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from attn_cli.arrays import at_least_float32, itemsize, namespace, to_numpy
+from attn_cli.arrays import itemsize
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call
 from attn_cli.kernel.bands.blocks import folded
@@ -17,6 +17,7 @@ from attn_cli.recording import LEVELS, MASKED, RecordedLayer
 from attn_cli.recording.numbers import kept
 from attn_cli.recording.rules import rule_in_numpy
 from attn_cli.selection import ranges
+from attn_cli.summaries.calls.value_norms import key_head_norms
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.pooled import PooledMatrix
@@ -92,7 +93,7 @@ class Record:
         """The call, without the model."""
         if isinstance(call, RecordedLayer):
             return Recorded(call)
-        pooled, heads = self.pooled.part(call, stats), self.heads.part(call, stats)
+        pooled, heads, norms = self.pooled.part(call, stats), self.heads.part(call, stats), key_head_norms(call)
         assert pooled.weights is not None and stats.logsumexp is not None and stats.masked is not None
         layer = RecordedLayer(
             call.place,
@@ -102,7 +103,7 @@ class Record:
             np.where(stats.masked, -np.inf, stats.logsumexp).astype(np.float32),
             dict(heads.statistics),
             self.received.part(call, stats).shares.astype(np.float32),
-            _value_norms(call),
+            None if norms is None else norms.astype(np.float32),
             np.empty(0, np.uint8),
             pooled.block,
             residual_norms=_residual_norms(call),
@@ -128,15 +129,6 @@ def operand_bytes(call: Call) -> int:
         scores = getattr(call, "scores", None)
         operands = [call.like if scores is None else scores]
     return sum(itemsize(x) * math.prod(x.shape) for x in operands)
-
-
-def _value_norms(call: Call) -> np.ndarray | None:
-    """The length of each value `[g, m]`; None where there are none, or heads make values of their own from them."""
-    v = call.v
-    if v is None or (isinstance(call, AttentionCall) and call.ingredients.value_up is not None):
-        return None
-    xp = namespace(v)
-    return to_numpy(xp.linalg.vector_norm(at_least_float32(v), axis=-1)).astype(np.float32)
 
 
 def _residual_norms(call: Call) -> np.ndarray | None:
