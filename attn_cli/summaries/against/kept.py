@@ -7,42 +7,21 @@ import numpy as np
 
 from attn_cli.arrays import Array, is_torch
 from attn_cli.attention_call import AttentionCall, Ingredients
-from attn_cli.call import Call, Place
+from attn_cli.call import Call
 from attn_cli.kernel.bands.band import Band
-from attn_cli.kernel.definition.rule import Rule
-from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
+from attn_cli.weights_call import WeightsCall
 
 
 @dataclass(frozen=True, eq=False)
-class KeptRows(Call):
-    """Rows of a call's weights `[h, rows, m]`, in NumPy; a call without values, of which other rows are not to be had.
+class KeptRows(WeightsCall):
+    """A call of which only some rows are kept: weights `[h, rows, m]` in NumPy; other rows are not to be had.
 
     numbers  the kept rows, ascending
     """
 
-    weights: np.ndarray
-    numbers: tuple[int, ...]
-    place: Place
-    queries: tuple[Token, ...]
-    keys: tuple[Token, ...]
-    rule: Rule
-
-    @property
-    def h(self) -> int:
-        """The number of heads."""
-        return len(self.weights)
-
-    @property
-    def like(self) -> np.ndarray:
-        """The weights, whose device and library others follow."""
-        return self.weights
-
-    @property
-    def shows_scores(self) -> bool:
-        """False: only weights are kept."""
-        return False
+    numbers: tuple[int, ...] = ()
 
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
@@ -58,7 +37,7 @@ def kept_rows(call: Call, rows: Sequence[int]) -> KeptRows:
     part = reduce(call, FullMatrix(rows=sorted(rows))).part(Matrix)
     assert part is not None and part.weights is not None
     rule = replace(call.rule, bias=None, sink=None)
-    return KeptRows(part.weights, tuple(sorted(rows)), call.place, call.queries, call.keys, rule)
+    return KeptRows(part.weights, None, call.place, call.queries, call.keys, rule, tuple(sorted(rows)))
 
 
 def kept_call(call: Call) -> Call:

@@ -11,11 +11,11 @@ from attn_cli.errors import InputError
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.model.stations import Reference, Station, station
 from attn_cli.prompt import Token
-from attn_cli.summaries.answers.given_scores import call_of_scores
 from attn_cli.summaries.answers.recorded_arrays import given_call
 from attn_cli.summaries.bisect.dump_precision import precision_of_arrays
 from attn_cli.summaries.bisect.errors import UNITS, Errors, Noise, errors_of, root_mean_squares
 from attn_cli.summaries.bisect.operands import DumpedOperands
+from attn_cli.summaries.calls.given_scores import call_of_scores
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 

@@ -13,10 +13,10 @@ from attn_cli.recording import Recording
 from attn_cli.recording.rules import rule_in_numpy
 from attn_cli.selection import Selection
 from attn_cli.summaries.answers.dump_check import DumpCheck, FarthestRow
-from attn_cli.summaries.answers.given_scores import call_of_scores
 from attn_cli.summaries.answers.record import recorded
 from attn_cli.summaries.answers.recorded_arrays import about_arrays, recording_of
 from attn_cli.summaries.bisect.operands import DumpedOperands, HeadCounts
+from attn_cli.summaries.calls.given_scores import call_of_scores
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ def value_norms(call: Call) -> np.ndarray | None:
 
 
 def relative_value_norms(call: Call) -> np.ndarray | None:
-    """The length of each value over the median of its key head's `[g, m]`; 1 where that is 0, None without keys, too."""
+    """The length of each value over the median of its key head's `[g, m]`, or 1; None without keys, too."""
     norms = key_head_norms(call)
     if norms is None or not norms.size:
         return None

@@ -7,27 +7,28 @@ import torch
 from attn_cli.call import Place
 from attn_cli.errors import LoadError
 from attn_cli.prompt import Token
-from attn_cli.sources.huggingface.capture.own_code.seen_call import SeenCall, rule_of
+from attn_cli.sources.huggingface.capture.own_code.seen_weights import rule_of
 from attn_cli.summaries.calls.hidden_keys import HiddenKeys
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
 from attn_cli.summaries.reducers.matrix import FullMatrix
 from attn_cli.summaries.reducers.record import Record, Recorded
 from attn_cli.summaries.reducers.top import Top, TopKeys
+from attn_cli.weights_call import WeightsCall
 
 
 @pytest.fixture
-def call() -> SeenCall:
+def call() -> WeightsCall:
     """Weights of 2 heads, 5 queries and 5 keys, some of them 0 and one row masked."""
     scores = 3 * torch.randn((2, 5, 5), generator=torch.Generator().manual_seed(0))
     scores[:, 0, 3:] = -torch.inf
     weights = scores.softmax(-1)
     weights[1, 4] = 0
     tokens = tuple(Token(number, str(number)) for number in range(5))
-    return SeenCall(weights, None, Place(0, "seen", (0, 1), (0, 1)), tokens, tokens, rule_of(weights))
+    return WeightsCall(weights, None, Place(0, "seen", (0, 1), (0, 1)), tokens, tokens, rule_of(weights))
 
 
-def test_entropies_are_those_of_the_weights(call: SeenCall) -> None:
+def test_entropies_are_those_of_the_weights(call: WeightsCall) -> None:
     heads = reduce(call, HeadStatistics()).part(Heads)
     assert heads is not None
     weights = call.weights.numpy().astype(np.float64)
@@ -36,7 +37,7 @@ def test_entropies_are_those_of_the_weights(call: SeenCall) -> None:
     assert heads.masked_rows.tolist() == [0, 1]
 
 
-def test_hidden_keys_are_left_out_of_them(call: SeenCall) -> None:
+def test_hidden_keys_are_left_out_of_them(call: WeightsCall) -> None:
     heads = reduce(HiddenKeys(call, [0]), HeadStatistics(rescale=True)).part(Heads)
     assert heads is not None
     weights = call.weights.numpy().astype(np.float64)[0, :, 1:]
@@ -46,7 +47,7 @@ def test_hidden_keys_are_left_out_of_them(call: SeenCall) -> None:
     np.testing.assert_allclose(heads.entropy_bits[0], (left * entropies).sum() / left.sum(), rtol=1e-5)
 
 
-def test_the_heaviest_keys_come_without_scores(call: SeenCall) -> None:
+def test_the_heaviest_keys_come_without_scores(call: WeightsCall) -> None:
     top = reduce(call, TopKeys(2)).part(Top)
     assert top is not None
     assert top.scores is None
@@ -54,13 +55,13 @@ def test_the_heaviest_keys_come_without_scores(call: SeenCall) -> None:
     assert top.keys[0, 0].tolist() == call.weights[0, 0].argsort(descending=True)[:2].tolist()
 
 
-def test_a_recording_keeps_the_weights(call: SeenCall) -> None:
+def test_a_recording_keeps_the_weights(call: WeightsCall) -> None:
     recorded = reduce(call, Record()).part(Recorded)
     assert recorded is not None
     assert not recorded.layer.shows_scores
     np.testing.assert_array_equal(recorded.layer.weights(1, slice(0, 5), slice(0, 5)), call.weights[1])
 
 
-def test_scores_that_were_asked_for_are_refused(call: SeenCall) -> None:
+def test_scores_that_were_asked_for_are_refused(call: WeightsCall) -> None:
     with pytest.raises(LoadError, match="returns weights but shows no scores"):
         reduce(call, FullMatrix(scores=True))

@@ -17,9 +17,10 @@ from attn_cli.sources.huggingface.capture.head_shard import HeadShard
 from attn_cli.sources.huggingface.capture.layer_batch import LayerBatch
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 from attn_cli.sources.huggingface.capture.ledger import Ledger, LedgerEntry
-from attn_cli.sources.huggingface.capture.own_code.seen_call import SeenCall, check_rows, rule_of
+from attn_cli.sources.huggingface.capture.own_code.seen_weights import check_rows, rule_of
 from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
 from attn_cli.sources.huggingface.rope.reader import RotationReader
+from attn_cli.weights_call import WeightsCall
 
 Visit = Callable[[Call], None]
 
@@ -142,7 +143,7 @@ class BatchVisitor:
             at = self.ledger.labels.place_of_text(recorded.place, index, b)
             text = self.ledger.labels.unpadded(at, b, n, m)
             cells = (index, list(heads), text.rows, text.keys)
-            call = SeenCall(
+            call = WeightsCall(
                 weights[cells],
                 None if scores is None else scores[cells],
                 _numbered(at, recorded.shard, (heads, h), (tuple(groups[head] for head in heads), max(groups) + 1)),

@@ -11,7 +11,7 @@ from attn_cli.sources.huggingface.capture.attend import LayerRule, Products
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
 from attn_cli.sources.huggingface.capture.layer_output import output_of_layer, output_of_weights, with_sink_per_query
 from attn_cli.sources.huggingface.capture.ledger import Ledger, LedgerEntry, SelectionDone
-from attn_cli.sources.huggingface.capture.own_code.seen_call import mask_lowest
+from attn_cli.sources.huggingface.capture.own_code.seen_weights import mask_lowest
 from attn_cli.sources.huggingface.capture.own_code.softmax_layouts import as_matrices
 
 Tap = Callable[[nn.Module, Place, torch.Tensor], torch.Tensor]
