@@ -179,6 +179,21 @@ def test_what_is_in_no_register_is_described_and_not_explained(change: Callable,
     assert picture in found["picture"]
 
 
+@pytest.mark.parametrize(
+    ("seen", "words"),
+    [
+        (lambda i, j: (j < i) | (i + j == 0), "(j < i instead of j <= i); a row that it leaves no key sees what it sh"),
+        (lambda i, j: (j <= i) & ((j != 3) | (i < 8)), "rows 8-11 give nothing to key 3, and to the others in prop"),
+        (lambda i, j: (j <= i) & (i - j != 2), "rows 2-11 give nothing to the key 2 before their own"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("precision", [np.float64, np.float32])
+def test_a_mask_of_no_register_is_told_by_the_keys_it_leaves_out(seen: Callable, words: str, precision: type) -> None:
+    a = {name: x.astype(precision).astype(np.float64) for name, x in kernels.arrays(5, n=12, d=16).items()}
+    found = verdict(a, kernels.plain(a, mask=seen(*np.ogrid[:12, :12])), CAUSAL, precision)
+    assert words in found["cause"], found
+
+
 def test_the_verdict_is_a_sentence_before_the_numbers() -> None:
     a = kernels.arrays(3)
     first_lines = {}

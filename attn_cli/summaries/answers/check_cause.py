@@ -17,6 +17,7 @@ from attn_cli.kernel.lessons.mistakes.nan import why_nan
 from attn_cli.kernel.lessons.mistakes.register import Fitted, Mistake, Problem, fitted_mistakes, mistakes, sum_mistakes
 from attn_cli.kernel.lessons.mistakes.scale_mask_softcap import rule_mistakes
 from attn_cli.kernel.lessons.precision import PRECISIONS
+from attn_cli.kernel.lessons.solved_weights import SolvedWeights, solved_weights, weights_in_words
 from attn_cli.kernel.lessons.structure import LEAST_SHARE, places, structure
 from attn_cli.summaries.answers.check_numbers import FAR, CheckedNumbers, ErrorSize
 
@@ -79,6 +80,9 @@ class _Search:
             best, words = self._nearest(self._fitted(problem))
         if self._explains(best, wrong):
             return Cause(words, best.worst)
+        broken = self._broken_rule()
+        if broken:
+            return Cause(broken)
         picture = places(self.bad)
         if wrong.typical < _SMALL:
             rounded = self._sums()
@@ -90,6 +94,20 @@ class _Search:
             if why_not and picture == places(np.ones_like(self.bad)):
                 picture += f"; the errors are none of rounding: {why_not}"
         return Cause(picture=picture)
+
+    def _broken_rule(self) -> str:
+        """What the user's weights leave out or take in, where these are given or follow from the output; "" if not."""
+        call, given = self.numbers.call, self.numbers.user.get("weights")
+        if self.numbers.joined or call.ingredients.value_up is not None or call.h * call.n * call.m > _MOST_CELLS:
+            return ""
+        problem = self._problem(0, call.n)
+        right = problem.right.weights
+        if given is not None:
+            solved: SolvedWeights | None = SolvedWeights(given, self.tolerance)
+        else:
+            output, sizes = self.numbers.user["output"], self.numbers.sizes("output")
+            solved = solved_weights(output, problem.values, right, sizes, self.tolerance)
+        return "" if solved is None else weights_in_words(solved, right, _own_key(call.rule.mask, call.m - call.n))
 
     def _problem(self, start: int, stop: int) -> Problem:
         """The attention of some rows."""
@@ -264,6 +282,15 @@ class _Search:
 
 def _three_axes(x: np.ndarray) -> np.ndarray:
     return x if x.ndim == 3 else x[None]
+
+
+def _own_key(mask: Mask, after: int) -> int:
+    """The number of the key at query 0's place: as the causal mask has it, else with the last of both aligned.
+
+    after  how many more keys there are than queries
+    """
+    parts = mask.masks if isinstance(mask, Intersection) else (mask,)
+    return next((part.offset for part in parts if isinstance(part, Causal)), after)
 
 
 def _mask_of_sizes(mask: Mask, before: int, after: int) -> Mask | None:

@@ -35,8 +35,8 @@ def rule_mistakes(problem: Problem) -> Iterator[Mistake]:
             assert scale.scale is not None and mask.mask is not None
             names, words = "+".join(change.name for change in wrong), "; and ".join(change.words for change in wrong)
             yield problem.attended(names, words, replace(rule, scale=scale.scale, mask=mask.mask, softcap=cap.softcap))
-            if wrong == [mask] and (spread := _spread(problem, mask)) is not None:
-                yield spread
+            if wrong == [mask]:
+                yield from _without_keys(problem, mask)
     if rule.softcap is None:
         for usual in _USUAL_CAPS:
             words = f"a softcap of {usual:g} was applied without being requested"
@@ -50,22 +50,28 @@ def rule_mistakes(problem: Problem) -> Iterator[Mistake]:
         yield problem.attended("softmax-missing", "the softmax is missing", without)
 
 
-def _spread(problem: Problem, change: _Change) -> Mistake | None:
-    """A wrong mask of large negative numbers: rows that see nothing attend to all keys alike; None without such rows.
+def _without_keys(problem: Problem, change: _Change) -> Iterator[Mistake]:
+    """A wrong mask under which rows that see nothing aren't NaN: they attend to all keys alike, or are put right.
 
-    Their scores are all the same, as those of a query of zeros are.
+    With masks of large negative numbers their scores are all the same, as those of a query of zeros are; other code
+    puts such rows right by hand.
     """
     rule, n, m = problem.rule, problem.q.shape[-2], problem.k.shape[-2]
     seen = None if change.mask is None else intervals(change.mask, n, m)
+    right = intervals(rule.mask, n, m)
     if seen is None or rule.bias is not None or rule.sink is not None or not rule.softmax:
-        return None
+        return
     dead = seen.first >= seen.last
     if not dead.any():
-        return None
+        return
     opened = Intervals(np.where(dead, 0, seen.first), np.where(dead, m, seen.last))
     words = f"{change.words}; a row that it leaves no key spreads over all: masked scores are finite, such as -1e9"
     q = np.where(dead[:, None], 0.0, problem.q)
-    return attended(f"{change.name}-finite", words, q, problem.k, problem.v, replace(rule, mask=opened))
+    yield attended(f"{change.name}-finite", words, q, problem.k, problem.v, replace(rule, mask=opened))
+    if right is not None:
+        kept = Intervals(np.where(dead, right.first, seen.first), np.where(dead, right.last, seen.last))
+        words = f"{change.words}; a row that it leaves no key sees what it should"
+        yield problem.attended(f"{change.name}-kept", words, replace(rule, mask=kept))
 
 
 def _scales(problem: Problem) -> Iterator[_Change]:
