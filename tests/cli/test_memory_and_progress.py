@@ -95,11 +95,11 @@ def test_a_slow_run_shows_a_line_that_goes_away(clock: Clock, monkeypatch: pytes
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
     with Progress(layers=30, texts=1, earlier_texts=0, quiet=False, verbose=False) as running:
-        for _ in range(3):
-            clock.now += 2.0
+        for seconds in (9.0, 2.0, 2.0):  # the first, which may be slow, says nothing of the others
+            clock.now += seconds
             running.step()
     parts = terminal.getvalue().split("\r")
-    lines = ["layer 1 of 30 · 58 s left", "layer 2 of 30 · 56 s left", "layer 3 of 30 · 54 s left"]
+    lines = ["layer 1 of 30", "layer 2 of 30 · 56 s left", "layer 3 of 30 · 54 s left"]
     assert [part.rstrip() for part in parts] == ["", *(line for line in lines for _ in range(2)), "", ""]
     assert parts[2::2] == [*lines, ""]  # the cursor stays at the end, and a terminal's ^C is on the same line
     assert max(map(len, parts)) < 40
@@ -165,7 +165,7 @@ def test_what_comes_last_counts_for_what_it_is_worth(clock: Clock, monkeypatch: 
             clock.now += seconds
             running.step()
     lines = [part.strip() for part in terminal.getvalue().split("\r")]
-    for line in ("step 1 of 4 · 7 s left", "step 2 of 4 · 6 s left", "step 3 of 4 · 3 s left", "step 4 of 4"):
+    for line in ("step 1 of 4", "step 2 of 4 · 6 s left", "step 3 of 4 · 3 s left", "step 4 of 4"):
         assert line in lines
 
 

@@ -50,6 +50,7 @@ class Progress:
         self.line = StatusLine(quiet=quiet or layers <= 1)
         self.verbose = verbose and not quiet
         self.calls = 0
+        self._after_first: tuple[float, float] | None = None  # time and share, from which on the pace is told
         self.start_time = self.last_draw = time.monotonic()
         self._waiting = threading.Timer(_FIRST_LINE, self._begin)
         self._waiting.daemon = True
@@ -81,9 +82,16 @@ class Progress:
             note = f"the first {self.noun} took {spent:.2f} s, all will take about {spent / share:.1f} s"
             print_notes([note], quiet=False)
         if self.line.on_terminal and spent > _FIRST_LINE and now - self.last_draw > _BETWEEN_LINES:
-            remaining = f" · {spent / share - spent:.0f} s left" if share < 1 else ""
-            self._draw(min(-(-self.calls // self.texts), self.layers), remaining)
+            self._draw(min(-(-self.calls // self.texts), self.layers), self._remaining(now, share))
             self.last_draw = now
+        self._after_first = self._after_first or (now, share)
+
+    def _remaining(self, now: float, share: float) -> str:
+        """The time that is left by the pace since the first step, which is often slower than the others."""
+        if self._after_first is None or share >= 1:
+            return ""
+        then, before = self._after_first
+        return f" · {(now - then) / (share - before) * (1 - share):.0f} s left"
 
     def _share(self) -> float:
         """The share of the work that is done."""
