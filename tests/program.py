@@ -22,6 +22,9 @@ TERMINAL_VARIABLES = (
     "CLICOLOR_FORCE",
     "ATTN_DEBUG",
     "PYTHONUNBUFFERED",
+    "TERM_PROGRAM",
+    "TMUX",
+    "CI",
 )
 SHORT = 60  # seconds that any process of these tests may take on a slow machine; most take half of one
 

@@ -21,6 +21,7 @@ from attn_cli.cli.kit.run.texts import Texts
 from attn_cli.cli.kit.run.written_cell import written_lines
 from attn_cli.cli.kit.shell.commands import imported_command
 from attn_cli.cli.kit.shell.invocation import current
+from attn_cli.cli.kit.shell.settings import graphics
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.progress import Progress
@@ -41,6 +42,7 @@ from attn_cli.summaries.answers.record import record, recorded
 from attn_cli.summaries.reducers.record import MemoryBudget, left_out_note
 from attn_cli.views.drawing.raster import converted, require
 from attn_cli.views.drawing.screen import Screen, screen_of
+from attn_cli.views.graphics.asked import graphics_of_terminal
 from attn_cli.views.sink import Sink
 from attn_cli.views.view import RecordedCell
 from attn_cli.views.writers.cells_svg import DARK, LIGHT, svg_of
@@ -82,6 +84,9 @@ def explore(
     passes = (None, None) if is_recording(options.model) else (reader.again, reader.layer_again)
     outside = Outside(_origin(options), _write, partial(_draw, screen), *passes)
     outside = replace(outside, read_writers=reader.writers if has_model else None)
+    if recording.prompt.picture is not None and screen.depth != "none":
+        shown = graphics_of_terminal(graphics())  # now: the screen is Textual's from there on
+        screen = replace(screen, ask=lambda: shown)
     scene = Scene(recording, screen)
     session = Session(scene, outside, scene.opening)
     # imported here: the options are checked and the text is read without Textual

@@ -33,13 +33,14 @@ def draw(session: Session) -> list[Line]:
     last = [padded(each, width) for each in _last_lines(session)]
     drawn = [*body[: len(body) + 1 - len(last)], *last]
     if scene.screen.ascii_only:
-        drawn = [[Segment(marks_in_ascii(part.text), part.style) for part in each] for each in drawn]
+        drawn = [[Segment(marks_in_ascii(part.text), *part[1:]) for part in each] for each in drawn]
     return drawn
 
 
 def seen(session: Session) -> list[Line]:
-    """The panes alone, without what is typed or hinted at below them."""
-    return _panes(session.scene, session.view)
+    """The panes alone, without what is typed or hinted at below them; an image is in half blocks, as in files."""
+    scene = session.scene
+    return _panes(replace(scene, screen=replace(scene.screen, ask=None)), session.view)
 
 
 def _panes(scene: Scene, view: Viewpoint) -> list[Line]:

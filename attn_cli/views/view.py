@@ -34,6 +34,7 @@ class ViewSettings:
     """The settings that a command hands to its view.
 
     color         auto, always or never
+    graphics      how a terminal shows pictures: auto, where it is asked, blocks, or a protocol's name
     invocation    the command line of the answers, for a view that ends each with the next one; None for none
     figure_width  of a figure of the answers' maps, in millimetres; None for their screens
     dpi           dots an inch of a figure that is made of dots
@@ -43,6 +44,7 @@ class ViewSettings:
     """
 
     color: str = "auto"
+    graphics: str = "auto"
     invocation: Invocation | None = None
     figure_width: float | None = None
     dpi: int = DPI

@@ -62,8 +62,12 @@ class Terminal:
             return b""
         self.written += len(data)
         self.log += data
-        self.stream.feed(data)
+        self.show(data)
         return data
+
+    def show(self, data: bytes) -> None:
+        """Put it on the screen."""
+        self.stream.feed(data)
 
     def wait(self, *words: str, until: Callable[[str], bool] | None = None) -> str:
         """Read until all the words are on the screen; the screen."""

@@ -39,7 +39,7 @@ def parts_line(parts: Sequence[str], width: int, style: Style = PLAIN, between: 
 
 def width_of(segments: Line) -> int:
     """The columns of a line."""
-    return cell_len("".join([segment.text for segment in segments]))
+    return cell_len("".join([segment.text for segment in segments if not segment.control]))
 
 
 def padded(segments: Line, width: int) -> Line:

@@ -1,24 +1,35 @@
-"""The image that was read, beside the text: two pixels to a cell of the screen, under the weights of its patches."""
+"""The image that was read, beside the text, under the weights of its patches.
+
+A terminal that shows pictures has it as one, any other two pixels to a cell.
+"""
 
 import numpy as np
 from rich.color import Color, ColorSystem
 from rich.segment import Segment
 from rich.style import Style
 
-from attn_cli.explore.panes.lines import Line
+from attn_cli.explore.panes.lines import PLAIN, Line
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.shown_picture import ShownPicture
+from attn_cli.views.drawing.film import grey
 from attn_cli.views.drawing.palette import Ramp, color_at
 
 _FILM = (0.1, 0.75)  # opacity of the colours of least and of most weight
 
 
-def picture_lines(scene: Scene, shown: ShownPicture, row: np.ndarray, ramp: Ramp) -> list[Line]:
-    """The lines of a picture in half blocks, two pixels high each, with weights over its patches.
+def picture_lines(scene: Scene, shown: ShownPicture, row: np.ndarray, ramp: Ramp, column: int) -> list[Line]:
+    """The lines of a picture with weights over its patches: in half blocks, or empty ones that it is drawn over.
 
-    row  the weight of each token
+    row     the weight of each token
+    column  the first of the picture's on the screen
     """
-    pixels = _covered(shown, row, ramp)
+    graphics = scene.screen.graphics
+    if graphics is not None:
+        pixels = _covered(shown, row, ramp, *graphics.size(shown.columns, shown.lines))
+        picture = graphics.within(pixels.astype(np.uint8), shown.columns, shown.lines, column=column)
+        blank = Segment(" " * shown.columns, PLAIN)
+        return [*([blank] for _ in range(shown.lines - 1)), [blank, picture]]
+    pixels = _covered(shown, row, ramp, 2 * shown.lines, shown.columns)
     return [_line(above, below, scene.screen.depth) for above, below in zip(pixels[::2], pixels[1::2], strict=True)]
 
 
@@ -30,14 +41,11 @@ def patch_at(shown: ShownPicture, x: int, y: int) -> int | None:
     return int(shown.grid.cells[int((y + 0.5) / shown.lines * rows), int((x + 0.5) / shown.columns * columns)])
 
 
-def _covered(shown: ShownPicture, row: np.ndarray, ramp: Ramp) -> np.ndarray:
-    """The pixels `[2 lines, columns, 3]` in grey, each under the colour of its patch."""
-    high, wide = 2 * shown.lines, shown.columns
+def _covered(shown: ShownPicture, row: np.ndarray, ramp: Ramp, high: int, wide: int) -> np.ndarray:
+    """The pixels `[high, wide, 3]` in grey, each under the colour of its patch."""
     part, (rows, columns) = shown.pixels, shown.grid.cells.shape
     down, across = ((np.arange(size) + 0.5) / size for size in (high, wide))
-    grey = (part @ np.array([0.299, 0.587, 0.114]))[
-        (down * part.shape[0]).astype(int)[:, None], (across * part.shape[1]).astype(int)
-    ]
+    lights = grey(part[(down * part.shape[0]).astype(int)[:, None], (across * part.shape[1]).astype(int)])
     weights = row[shown.grid.cells]
     most = float(np.nanmax(np.abs(weights), initial=0.0)) or 1.0
     own = Ramp(-most, most, diverging=True, light=ramp.light) if ramp.diverging else Ramp(0.0, most, scale=ramp.scale)
@@ -47,7 +55,7 @@ def _covered(shown: ShownPicture, row: np.ndarray, ramp: Ramp) -> np.ndarray:
     film = colours[np.rint(levels * 255).astype(int)]
     opacity = (_FILM[0] + (_FILM[1] - _FILM[0]) * strength)[..., None]
     at = (down * rows).astype(int)[:, None], (across * columns).astype(int)
-    return np.rint(grey[..., None] * (1 - opacity[at]) + film[at] * opacity[at]).astype(int)
+    return np.rint(lights * (1 - opacity[at]) + film[at] * opacity[at]).astype(int)
 
 
 def _line(above: np.ndarray, below: np.ndarray, depth: str) -> Line:

@@ -18,7 +18,7 @@ from attn_cli.views.answers.head_families import head_lines
 from attn_cli.views.drawing.cells import packed
 from attn_cli.views.drawing.colored_text import ColoredText
 from attn_cli.views.drawing.heatmap import HeatMap, kind_of
-from attn_cli.views.drawing.image import query_maps
+from attn_cli.views.drawing.image import own_picture, query_maps
 from attn_cli.views.drawing.labels import (
     head_name,
     place_prefix,
@@ -49,8 +49,8 @@ def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> It
         yield from head_lines(out, summary, at, matrix.reason, screen)
     grids = image_grids(summary.keys) if matrix.rows is not None and matrix.block == (1, 1) else []
     if grids:
-        picture = report.prompts[0].picture if len(report.prompts) == 1 else None
-        yield from query_maps(summary, matrix, grids, place_prefix(summary, report), screen, report.scale, picture)
+        prefix = place_prefix(summary, report)
+        yield from query_maps(summary, matrix, grids, prefix, screen, report.scale, own_picture(report))
     else:
         maps = list(matrix_maps(matrix, summary, report, screen))
         if len(maps) == 1 and not matrix.reason and (said := _pattern(matrix, summary)):

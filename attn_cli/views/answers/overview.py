@@ -74,7 +74,7 @@ def _sections(report: Report, screen: Screen, of_matrix: Screen) -> Iterator[tup
         elif judges and isinstance(part, DecidingRows | HeadKinds):
             continue
         elif judges and isinstance(part, Received) and (report.story or report.reads or _has_rows(report)):
-            yield from ((False, drawn) for drawn in received_maps(report.summaries, screen, report.scale))
+            yield from ((False, drawn) for drawn in received_maps(report, screen))
         elif not (judges and isinstance(part, Heads) and is_abridged(report)):
             yield from ((False, drawn) for drawn in drawer(part.name)(part, summary, report, screen))
 

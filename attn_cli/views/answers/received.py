@@ -38,7 +38,7 @@ def draw(received: Received, summary: Summary, report: Report, screen: Screen) -
     for tokens, mean, order in keys:
         most = float(mean[order[0]]) if order else 1.0
         yield from (key_bar(tokens[key], float(mean[key]), most, screen) for key in order)
-    yield from received_maps(report.summaries, screen, report.scale)
+    yield from received_maps(report, screen)
 
 
 def _ranked_keys(

@@ -76,8 +76,11 @@ def _broken(text: str, width: int) -> list[str]:
 
 def joined(line: Iterable[Segment]) -> Iterator[Segment]:
     """The segments of a line with neighbours of one style merged, in time linear in its length, which Rich's is not."""
-    for style, run in groupby(line, key=lambda segment: segment.style):
-        yield Segment("".join(segment.text for segment in run), style)
+    for (style, is_control), run in groupby(line, key=lambda segment: (segment.style, bool(segment.control))):
+        if is_control:
+            yield from run
+        else:
+            yield Segment("".join(segment.text for segment in run), style)
 
 
 def height_of(renderable: object, screen: Screen) -> int:

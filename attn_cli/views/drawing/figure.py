@@ -2,8 +2,6 @@
 
 import base64
 import math
-import struct
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -13,8 +11,10 @@ from rich.cells import cell_len
 
 from attn_cli.errors import InputError
 from attn_cli.text import cut, visible
+from attn_cli.views.drawing.film import OPACITY, cells_as_pixels, color_of, grey
 from attn_cli.views.drawing.heatmap import HeatMap
-from attn_cli.views.drawing.palette import Ramp, color_at, ramp_for
+from attn_cli.views.drawing.palette import Ramp, ramp_for
+from attn_cli.views.drawing.png import png
 
 MOST_PANELS = 36
 MOST_CELLS = 64  # a side that is drawn as rectangles; larger maps are images with hard edges
@@ -23,8 +23,7 @@ _FONT = "DejaVu Sans, Arial, Helvetica, sans-serif"
 _SIZE, _SMALL, _LEAST = 7.0, 6.0, 4.0  # of titles and labels in points; a label smaller than the last is left out
 _WIDE = 0.62  # of a letter, in its size: DejaVu Sans is wider than most
 _GAP, _BAR = 6.0, 6.0
-_FILM = 0.55  # opacity of cells over a picture
-_OPACITY = f' fill-opacity="{_FILM}"'
+_OPACITY = f' fill-opacity="{OPACITY}"'  # of cells over a picture
 _LONGEST = 16  # columns of a token's label
 
 
@@ -146,7 +145,7 @@ class _Panel:
         yield from self._names()
         levels = self.ramp.levels(values)
         if self.map.below is not None:
-            yield self._picture(_grey(self.map.below))
+            yield self._picture(grey(self.map.below))
         yield from self._cells(levels) if max(n, m) <= MOST_CELLS else (self._image(levels),)
         right, bottom = self.width - self.left, self.side
         yield (f'<rect x="{self.left:.2f}" y="{self.top:.2f}" width="{right:.2f}" height="{bottom:.2f}" fill="none" '
@@ -193,15 +192,13 @@ class _Panel:
 
     def _image(self, levels: np.ndarray) -> str:
         """All cells as one image with hard edges; masked ones are transparent."""
-        table = np.array([_rgb(level, self.ramp) for level in np.linspace(0, 1, 256)], dtype=np.uint8)
-        masked = np.isnan(levels)
-        pixels = table[np.where(masked, 0, np.rint(np.nan_to_num(levels) * 255)).astype(int)]
-        opacity = 255 if self.map.below is None else round(255 * _FILM)
-        return self._picture(np.dstack([pixels, np.where(masked, 0, opacity).astype(np.uint8)]))
+        opacity = 255 if self.map.below is None else round(255 * OPACITY)
+        opacities = np.where(np.isnan(levels), 0, opacity).astype(np.uint8)
+        return self._picture(np.dstack([cells_as_pixels(levels, self.ramp), opacities]))
 
-    def _picture(self, rgba: np.ndarray) -> str:
-        """Pixels `[height, width, 4]` over the place of all cells."""
-        data = base64.b64encode(_png(rgba)).decode()
+    def _picture(self, pixels: np.ndarray) -> str:
+        """Pixels `[height, width, 3 or 4]` over the place of all cells."""
+        data = base64.b64encode(png(pixels)).decode()
         return (f'<image x="{self.left:.2f}" y="{self.top:.2f}" width="{self.width - self.left:.2f}" '
                 f'height="{self.side:.2f}" preserveAspectRatio="none" image-rendering="optimizeSpeed" '
                 f'style="image-rendering:pixelated" href="data:image/png;base64,{data}"/>')  # fmt: skip
@@ -250,37 +247,12 @@ def color_bar(ramp: Ramp, left: float, top: float, height: float, *, film: bool 
         yield _text(left + _BAR + 2, top + height * (1 - level) + 2, f"{value:.2g}", _SMALL - 1)
 
 
-def _rgb(level: float, ramp: Ramp) -> tuple[int, int, int]:
-    colors = ramp.colors if ramp.diverging else "crameri:batlowW"
-    place = level if ramp.diverging else 1 - level  # white for no weight, as paper is
-    color = color_at(round(place * 255), colors, "truecolor").get_truecolor()
-    return color.red, color.green, color.blue
-
-
 def color_on_paper(level: float, ramp: Ramp) -> str:
     """The colour of a level: white for no weight, as paper is, and grey for a score of 0."""
-    return "#{:02x}{:02x}{:02x}".format(*_rgb(level, ramp))
+    return "#{:02x}{:02x}{:02x}".format(*color_of(level, ramp))
 
 
 def ink_on_paper(level: float, ramp: Ramp) -> str:
     """Black or white, whichever is seen better on a cell."""
-    red, green, blue = _rgb(level, ramp)
+    red, green, blue = color_of(level, ramp)
     return "#000" if 0.299 * red + 0.587 * green + 0.114 * blue > 140 else "#fff"
-
-
-def _grey(pixels: np.ndarray) -> np.ndarray:
-    """An image `[height, width, 3]` without its colours, opaque `[height, width, 4]`: luma as in ITU-R BT.601."""
-    grey = np.rint(pixels @ np.array([0.299, 0.587, 0.114])).astype(np.uint8)
-    return np.dstack([grey, grey, grey, np.full_like(grey, 255)])
-
-
-def _png(pixels: np.ndarray) -> bytes:
-    """An image `[n, m, 4]` of bytes as PNG."""
-    height, width = pixels.shape[:2]
-    lines = b"".join(b"\0" + line.tobytes() for line in pixels)
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    header = struct.pack(">IIBBBBB", width, height, 8, 6, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(lines, 9)) + chunk(b"IEND", b"")

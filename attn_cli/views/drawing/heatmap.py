@@ -159,11 +159,24 @@ class HeatMap:
     @property
     def height(self) -> int:
         """The height in lines: title, labels, cells, legend."""
-        rows = len(self.values)
         if self._is_blank:
             return self.title_lines + len(self._blank())
-        body = -(-rows // 2) if self._halves else rows
-        return self.title_lines + 1 + body + len(self._legend()) + len(self._hint())
+        return self.title_lines + 1 + self.cell_lines + len(self._legend()) + len(self._hint())
+
+    @property
+    def has_numbers(self) -> bool:
+        """True if cells hold numbers beside their colours."""
+        return bool(self._cell[1])
+
+    @property
+    def cell_columns(self) -> int:
+        """The columns that all cells take, without labels."""
+        return self.values.shape[1] * self._cell[0]
+
+    @property
+    def cell_lines(self) -> int:
+        """The lines that all cells take."""
+        return -(-len(self.values) // 2) if self._halves else len(self.values)
 
     @property
     def title_lines(self) -> int:
@@ -173,7 +186,7 @@ class HeatMap:
     @property
     def width(self) -> int:
         """The columns that its cells and row labels take."""
-        return self.values.shape[1] * self._cell[0] + self._label_width + 1
+        return self.cell_columns + self._label_width + 1
 
     @property
     def _has_ramp(self) -> bool:

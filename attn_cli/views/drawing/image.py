@@ -12,9 +12,11 @@ from attn_cli.summaries.calls.image_grid import TILED, WHOLE, ImageGrid, image_g
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.reducers.received import Received, mean_received
+from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.cells import fit, packed_text
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.labels import token_label, which_heads
+from attn_cli.views.drawing.over_picture import MapOverPicture
 from attn_cli.views.drawing.screen import Screen, largest_map
 from attn_cli.views.drawing.styles import DIM
 
@@ -34,7 +36,7 @@ def query_maps(
     """For every head and picked query a map of the image, or one for each of its grids, and the rest of the weight.
 
     prefix   what the titles begin with: the layer
-    picture  the image that a figure draws below the map; None for none
+    picture  the image that is drawn below the map; None for none
     """
     for name, values in matrix.maps:
         kind = "scores" if name == "scores" else "weights"  # the colours of shares are those of weights
@@ -51,14 +53,14 @@ def query_maps(
                     yield _rest(cells, grids, summary.keys, screen)
 
 
-def received_maps(summaries: Sequence[Summary], screen: Screen, scale: str) -> Iterator[RenderableType]:
+def received_maps(report: Report, screen: Screen) -> Iterator[RenderableType]:
     """For every stream that has an image a map of what its patches receive, the mean over its layers and heads.
 
     Layers that see tiles or windows of it alone are left out.
     """
     streams: dict[str, list[Received]] = {}
     grids: dict[str, list[ImageGrid]] = {}
-    for summary in summaries:
+    for summary in report.summaries:
         part = summary.part(Received)
         found = [] if part is None else image_grids(summary.keys)
         if part is not None and found and not _in_one_piece(found, summary.keys):
@@ -69,7 +71,9 @@ def received_maps(summaries: Sequence[Summary], screen: Screen, scale: str) -> I
         for grid in grids[stream]:
             yield ""
             title = f"share of attention received · by patch{name}"
-            yield image_map(mean_received(parts), grid, "weights", title, screen, scale)
+            yield image_map(
+                mean_received(parts), grid, "weights", title, screen, report.scale, picture=own_picture(report)
+            )
 
 
 def image_map(
@@ -81,10 +85,10 @@ def image_map(
     scale: str = "linear",
     *,
     picture: ReadPicture | None = None,
-) -> HeatMap:
+) -> HeatMap | MapOverPicture:
     """A number `[m]` for each token as cells of the image, pooled where it is larger than the screen.
 
-    picture  the image, of which a figure draws the part that these patches show
+    picture  the image, of which figures, and terminals that show pictures, draw the part that these patches show
     """
     cells: np.ndarray = values[grid.cells]
     rows, columns = cells.shape
@@ -93,7 +97,8 @@ def image_map(
     if step > 1:
         cells = np.maximum.reduceat(cells, np.arange(0, rows, step), axis=0)
         cells = np.maximum.reduceat(cells, np.arange(0, columns, step), axis=1)
-    return HeatMap(
+    below = None if picture is None or grid.box is None else picture.cut(grid.box)
+    cell_map = HeatMap(
         cells,
         kind,
         f"{title} · {grid.name}" if grid.name else title,
@@ -103,8 +108,16 @@ def image_map(
         scale=scale,
         block=(step, step),
         image=True,
-        below=None if picture is None or grid.box is None else picture.cut(grid.box),
+        below=below,
     )
+    if below is None or screen.graphics is None:
+        return cell_map
+    return MapOverPicture(cell_map, below, screen.graphics)
+
+
+def own_picture(report: Report) -> ReadPicture | None:
+    """The picture of a report on one text that has one."""
+    return report.prompts[0].picture if len(report.prompts) == 1 else None
 
 
 def _in_one_piece(grids: Sequence[ImageGrid], keys: Sequence[Token]) -> bool:
