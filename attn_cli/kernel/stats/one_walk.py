@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attn_cli.arrays import Array
-from attn_cli.kernel.stats.wanted import Pool
+from attn_cli.kernel.stats.wanted import Pool, RowNumbers
 
 # The moments that a walk notes, in the order of the compiled code's arrays; which rows are masked, the maximum says.
 NOTED_MOMENTS = ("maximum", "logsumexp", "weight_sum", "entropy_nats", "distance")
@@ -36,21 +36,20 @@ class OneWalk:
     mean_heads: bool = False
 
 
-@dataclass(frozen=True, eq=False)
-class WalkStats:
-    """The result of one walk, as `RowStats` names it, None where it was not asked for; tensors where a GPU walked.
+@dataclass(frozen=True, repr=False, eq=False)
+class WalkStats(RowNumbers):
+    """The result of one walk, over h heads and R rows; None where it was not asked for; tensors where a GPU walked.
 
     With `OneWalk.mean_heads` h is 1 in `top_weights`, `top_scores`, `top_keys` and `pooled`.
+
+    output         `[h, n, e]`
+    distance_sums  the sums of the weights in each bin `[h, R, bins]`
+    column_sums    `[h, m]` in float64
+    top_weights, top_scores, top_keys  `[h, R, k]`
+    pooled         `[h, blocks of rows, blocks of keys]`
     """
 
     output: Array | None
-    maximum: Array | None = None
-    logsumexp: Array | None = None
-    weight_sum: Array | None = None
-    entropy_nats: Array | None = None
-    distance: Array | None = None
-    key_sums: Array | None = None
-    vector_sums: Array | None = None
     distance_sums: Array | None = None
     column_sums: Array | None = None
     top_weights: Array | None = None

@@ -163,16 +163,12 @@ class RankedKeys(NamedTuple):
     totals: Array | None = None
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class RowStats:
-    """The answer to `wanted`, over h heads and the R wanted rows; None where something wasn't asked for.
-
-    A row that may attend to nothing is `masked`, has maximum and logsumexp -inf (or the learned sink's score), and 0
-    everywhere else. Of a call that shows no scores, the logarithms of the weights stand for them.
+@dataclass(frozen=True, repr=False, eq=False, kw_only=True)
+class RowNumbers:
+    """Numbers of single rows, of h heads and R rows; None where something wasn't asked for.
 
     The arrays are NumPy's, or tensors of the GPU that computed them.
 
-    masked       whether each row may attend to nothing `[h, R]`
     maximum      the largest score of each row `[h, R]`
     logsumexp    log of the sum of exp(score), with a learned sink's `[h, R]`
     weight_sum   sum of the weights `[h, R]`: 1, less what a learned sink and hidden keys take
@@ -180,6 +176,25 @@ class RowStats:
     distance     sum of weight |i - j| `[h, R]`, where query i stands at key i + m - n
     key_sums     sums of the weights over each of the key sets `[h, R, sets]`
     vector_sums  weights @ vector, of each of the vectors `[h, R, vectors]`
+    """
+
+    maximum: Array | None = None
+    logsumexp: Array | None = None
+    weight_sum: Array | None = None
+    entropy_nats: Array | None = None
+    distance: Array | None = None
+    key_sums: Array | None = None
+    vector_sums: Array | None = None
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class RowStats(RowNumbers):
+    """The answer to `wanted`, over h heads and the R wanted rows.
+
+    A row that may attend to nothing is `masked`, has maximum and logsumexp -inf (or the learned sink's score), and 0
+    everywhere else. Of a call that shows no scores, the logarithms of the weights stand for them.
+
+    masked       whether each row may attend to nothing `[h, R]`
     distance_sums  of each of the edges, the sums of the weights in each bin `[h, R, bins]`
     seen         the first key on which a row of any head has weight, and the one after the last, `[R]` each: m and 0
                  without any
@@ -189,13 +204,6 @@ class RowStats:
 
     wanted: Wanted
     masked: Array | None = None
-    maximum: Array | None = None
-    logsumexp: Array | None = None
-    weight_sum: Array | None = None
-    entropy_nats: Array | None = None
-    distance: Array | None = None
-    key_sums: Array | None = None
-    vector_sums: Array | None = None
     distance_sums: tuple[Array, ...] = ()
     seen: tuple[np.ndarray, np.ndarray] | None = None
     tops: dict[TopK, RankedKeys] = field(default_factory=dict)
