@@ -5,17 +5,28 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from tests.cli import commands_of_a_rank
 from tests.media import tokenizer
 from tests.packings import SHAPE
-from tests.program import attn
+from tests.program import Run, attn
 
 TEXT = "the cat sat"
+ROOT = Path(__file__).parents[2]
+
+
+class Shared(NamedTuple):
+    """The model, the files that two ranks wrote together, and how each command ended on both."""
+
+    folder: Path
+    files: Path
+    runs: dict[str, tuple[Run, Run]]
 
 
 @pytest.fixture(scope="module")
@@ -27,53 +38,81 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def by_two(*words: object, **env: str) -> subprocess.CompletedProcess[str]:
-    """A command of attn in two processes."""
+def by_two(module: str, *words: object) -> subprocess.CompletedProcess[str]:
+    """A module run in two processes."""
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     return subprocess.run(
-        [*launch, "-m", "attn_cli", *map(str, words)], capture_output=True, text=True, timeout=120,
-        env={**os.environ, "HF_HUB_OFFLINE": "1", **env},
+        [*launch, "-m", module, *map(str, words)], capture_output=True, text=True, timeout=120,
+        env={**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
 
 
-def test_two_ranks_write_one_file_with_the_heads_of_both(folder: Path, tmp_path: Path) -> None:
-    file = tmp_path / "x.json"
-    run = by_two("heads", TEXT, "-m", folder, "-o", file)
-    assert run.returncode == 0, run.stderr
-    assert run.stdout == "" and "attn:" not in run.stderr
-    shared, alone = json.loads(file.read_text()), attn("heads", TEXT, "-m", folder, "--json").json
-    assert shared["source"]["model"] == alone["source"]["model"]
-    rows = [{(row["layer"], row["head"]): row for row in of["result"]["heads"]} for of in (shared, alone)]
+def of_head(folder: Path, head: int) -> tuple[object, ...]:
+    return "matrix", TEXT, "-m", folder, "-l", "1", "-H", str(head), "-q"
+
+
+def one_key(folder: Path) -> tuple[object, ...]:
+    return "top", TEXT, "-m", folder, "-l", "0", "-k", "1", "-q"
+
+
+@pytest.fixture(scope="module")
+def shared(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Shared:
+    """All commands in one launch, which takes as long as any of them."""
+    files, runs = tmp_path_factory.mktemp("files"), tmp_path_factory.mktemp("runs")
+    commands = {
+        "heads": ("heads", TEXT, "-m", folder, "-o", files / "x.json"),
+        "head 3": (*of_head(folder, 3), "-o", files / "3.npz"),
+        "head 0": (*of_head(folder, 0), "-o", files / "0.npz"),
+        "top": one_key(folder),
+        "knock": ("knock", TEXT, "-m", folder),
+    }
+    (runs / "commands").write_text(json.dumps([list(map(str, words)) for words in commands.values()]))
+    done = by_two(commands_of_a_rank.__name__, runs / "commands", runs)
+    assert done.returncode == 0, done.stderr
+    ranks = [[Run(code, out.encode(), errors) for code, out, errors in json.loads((runs / rank).read_text())]
+             for rank in ("0", "1")]  # fmt: skip
+    return Shared(folder, files, dict(zip(commands, zip(*ranks, strict=True), strict=True)))
+
+
+def test_two_ranks_write_one_file_with_the_heads_of_both(shared: Shared) -> None:
+    for run in shared.runs["heads"]:
+        assert (run.code, run.bytes) == (0, b"") and "attn:" not in run.errors
+    together = json.loads((shared.files / "x.json").read_text())
+    alone = attn("heads", TEXT, "-m", shared.folder, "--json").json
+    assert together["source"]["model"] == alone["source"]["model"]
+    rows = [{(row["layer"], row["head"]): row for row in of["result"]["heads"]} for of in (together, alone)]
     assert (
         rows[0].keys() == rows[1].keys() and len(rows[0]) == SHAPE["num_hidden_layers"] * SHAPE["num_attention_heads"]
     )
     for place, row in rows[0].items():
         for name, value in row.items():
             assert value == pytest.approx(rows[1][place][name], abs=1e-5), (place, name)
-    assert [each.name for each in tmp_path.iterdir()] == ["x.json"]
+    assert sorted(each.name for each in shared.files.iterdir()) == ["0.npz", "3.npz", "x.json"]
 
 
-def test_the_chosen_heads_come_from_whichever_rank_has_them(folder: Path, tmp_path: Path) -> None:
-    for head in ("3", "0"):
-        words = ("matrix", TEXT, "-m", folder, "-l", "1", "-H", head, "-q")
-        run = by_two(*words, "-o", tmp_path / f"{head}.npz")
-        assert run.returncode == 0, run.stderr
-        assert attn(*words, "-o", tmp_path / f"alone-{head}.npz").code == 0
-        shared, alone = (np.load(tmp_path / f"{name}{head}.npz") for name in ("", "alone-"))
-        np.testing.assert_allclose(shared["weights"], alone["weights"], atol=1e-5)
-        assert shared["heads"].tolist() == [int(head)]
+@pytest.mark.parametrize("head", [3, 0])
+def test_the_chosen_heads_come_from_whichever_rank_has_them(shared: Shared, tmp_path: Path, head: int) -> None:
+    assert [run.code for run in shared.runs[f"head {head}"]] == [0, 0]
+    assert attn(*of_head(shared.folder, head), "-o", tmp_path / "alone.npz").code == 0
+    together, alone = np.load(shared.files / f"{head}.npz"), np.load(tmp_path / "alone.npz")
+    np.testing.assert_allclose(together["weights"], alone["weights"], atol=1e-5)
+    assert together["heads"].tolist() == [head]
 
 
-def test_a_screen_is_printed_once(folder: Path) -> None:
-    run = by_two("top", TEXT, "-m", folder, "-l", "0", "-k", "1", "-q")
-    assert run.returncode == 0, run.stderr
-    assert run.stdout == attn("top", TEXT, "-m", folder, "-l", "0", "-k", "1", "-q").text
+def test_a_screen_is_printed_once(shared: Shared) -> None:
+    first, second = shared.runs["top"]
+    assert (first.code, second.code, second.bytes) == (0, 0, b"")
+    assert first.text == attn(*one_key(shared.folder)).text
+
+
+def test_what_needs_all_of_the_model_is_refused_on_both(shared: Shared) -> None:
+    first, second = shared.runs["knock"]
+    assert first.code != 0 and second.code != 0
+    assert "several processes share" in first.errors
+    assert "attn heads, top and matrix work under torchrun" in first.errors
 
 
 def test_what_fails_ends_all_with_a_line(folder: Path, tmp_path: Path) -> None:
-    run = by_two("heads", TEXT, "-m", folder, "-l", "9", "-o", tmp_path / "x.json")
+    run = by_two("attn_cli", "heads", TEXT, "-m", folder, "-l", "9", "-o", tmp_path / "x.json")
     assert run.returncode != 0 and "attn: " in run.stderr and "layer 9" in run.stderr
     assert not list(tmp_path.iterdir())
-    run = by_two("knock", TEXT, "-m", folder)
-    assert run.returncode != 0
-    assert "several processes share" in run.stderr and "attn heads, top and matrix work under torchrun" in run.stderr
