@@ -25,6 +25,7 @@ TOKENS = ("tokens", "input_ids", "prompt_token_ids", "token_ids")
 POSITIONS = ("positions", "position_ids")
 _SUFFIXES = (".npy", ".npz", ".safetensors")
 _MOST_ARRAYS = 100_000
+_KEPT_BYTES = 64 * 2**20  # of a file's arrays: a search for mistakes reads each hundreds of times
 _HINT = "save what the engine saw as .npz or .safetensors    attn bisect --recorder torch prints how"
 
 
@@ -93,12 +94,13 @@ def _entries(raw: Raw) -> Iterator[_Entry]:
         stem = raw.path.stem if raw.path else raw.label
         yield _of_header(stem, npy_header(raw.data, raw.label), partial(_read_npy, raw.path or raw))
     elif kind is FileKind.NPZ:
+        members = _Members(raw)
         with npz_archive(raw) as archive:
             for entry in archive.namelist():
                 if entry.endswith(".npy"):
                     name = entry.removesuffix(".npy")
                     label = f"{raw.label}:{excerpt(name, 60)}"
-                    yield _of_header(name, npz_header(archive, entry, label), partial(_read_member, raw, entry, label))
+                    yield _of_header(name, npz_header(archive, entry, label), partial(members.read, entry, label))
     elif kind is FileKind.SAFETENSORS:
         with parse_errors(raw.label):
             header = safetensors_header(raw)
@@ -123,9 +125,24 @@ def _read_npy(file: Path | Raw) -> np.ndarray:
     return read_any_npy(raw.data, raw.label)
 
 
-def _read_member(raw: Raw, entry: str, label: str) -> np.ndarray:
-    with npz_archive(raw) as archive:
-        return read_any_npy(unpacked(archive, entry, label), label)
+class _Members:
+    """The arrays of an .npz file: the first that are read are kept, as many as 64 MiB hold; others are read anew."""
+
+    def __init__(self, raw: Raw) -> None:
+        self.raw, self.free = raw, _KEPT_BYTES
+        self.kept: dict[str, np.ndarray] = {}
+
+    def read(self, entry: str, label: str) -> np.ndarray:
+        """The array of an entry, which nobody may write into."""
+        if entry in self.kept:
+            return self.kept[entry]
+        with npz_archive(self.raw) as archive:
+            array = read_any_npy(unpacked(archive, entry, label), label)
+        array.flags.writeable = False
+        if array.nbytes <= self.free:
+            self.free -= array.nbytes
+            self.kept[entry] = array
+        return array
 
 
 def _integers(special: dict[str, _Entry], names: tuple[str, ...]) -> tuple[int, ...] | None:

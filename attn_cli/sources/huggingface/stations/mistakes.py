@@ -47,6 +47,7 @@ class KernelMistake:
 
     def __init__(self, config: PreTrainedConfig, planted: PlantedMistake, layers: Collection[int] | None) -> None:
         self.config, self.planted, self.layers = config, planted, layers
+        self._families = REGISTER  # from the first call that has the mistake on: those that it belongs to
 
     def products(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> Products | None:
         """As `WrongAttention` says: queries and keys with other rotary positions."""
@@ -78,7 +79,12 @@ class KernelMistake:
         if self.layers is not None and layer not in self.layers:
             return None
         problem = problem_of(self.config, layer, qkv, rule, turning)
-        found = [each for family in REGISTER for each in family(problem) if each.name == self.planted.name]
+        of_families = {
+            family: [each for each in family(problem) if each.name == self.planted.name] for family in self._families
+        }
+        found = [each for some in of_families.values() for each in some]
+        if found:
+            self._families = tuple(family for family, some in of_families.items() if some)
         return next((each for each in found if each.words == self.planted.words), found[0] if found else None)
 
 
