@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
@@ -198,36 +199,69 @@ def renewed(expected: str, actual: str) -> str:
     return "".join([*lines[: head.count("\n")], DOTS, *lines[len(lines) - tail.count("\n") :]])
 
 
+class Walk:
+    """A page in its own folder: each command runs once, after those before it, whose files later ones read."""
+
+    def __init__(self, page: str, folder: Path) -> None:
+        self.commands, self.folder = [line for block in blocks(page, "console") for line, _ in commands(block)], folder
+        self.printed: list[str] = []
+
+    def output(self, at: int) -> str:
+        """The output of the command at this place on the page."""
+        self.come_to(at + 1)
+        return self.printed[at]
+
+    def come_to(self, count: int) -> None:
+        """Run those of the first `count` commands that have not run."""
+        for command in self.commands[len(self.printed) : count]:
+            self.printed.append(run(command, self.folder))
+
+
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A folder for each page as a whole, because later commands read the files that earlier ones wrote."""
-    return {page: furnished(tmp_path_factory.mktemp(page), page) for page in PAGES}
+def walks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Walk]:
+    return {page: Walk(page, furnished(tmp_path_factory.mktemp(page), page)) for page in PAGES}
 
 
 LINES = [
-    (page, command, expected)
+    (page, at, command, expected)
     for page in PAGES
-    for block in blocks(page, "console")
-    for command, expected in commands(block)
+    for at, (command, expected) in enumerate(line for block in blocks(page, "console") for line in commands(block))
 ]
 
 
 @pytest.mark.parametrize(
-    ("page", "command", "expected"), LINES, ids=[f"{page}: {line[:60]}" for page, line, _ in LINES]
+    ("page", "at", "command", "expected"), LINES, ids=[f"{page}: {line[:60]}" for page, _, line, _ in LINES]
 )
-def test_a_command_prints_what_the_page_says(page: str, command: str, expected: str, folders: dict[str, Path]) -> None:
+def test_a_command_prints_what_the_page_says(
+    page: str, at: int, command: str, expected: str, walks: dict[str, Walk]
+) -> None:
     if "| jq" in command and shutil.which("jq") is None:
         pytest.skip("jq is not installed")
-    problem = compare(expected, run(command, folders[page]))
+    problem = compare(expected, walks[page].output(at))
     assert not problem, problem
 
 
-PYTHON = [(page, block) for page in PAGES for block in blocks(page, "python")]
+def python_blocks(page: str) -> Iterator[tuple[int, str]]:
+    """Each block of Python with the number of commands before it on the page."""
+    count = 0
+    for language, block in BLOCK.findall(PAGES[page].read_text("utf-8")):
+        if language == "python":
+            yield count, block
+        elif language == "console":
+            count += len(commands(block))
 
 
-@pytest.mark.parametrize(("page", "block"), PYTHON)
-def test_the_python_of_a_page(page: str, block: str, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(folders[page])
+PYTHON = [(page, count, block) for page in PAGES for count, block in python_blocks(page)]
+
+
+@pytest.mark.parametrize(
+    ("page", "count", "block"), PYTHON, ids=[f"{page}-{at}" for at, (page, *_) in enumerate(PYTHON)]
+)
+def test_the_python_of_a_page(
+    page: str, count: int, block: str, walks: dict[str, Walk], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walks[page].come_to(count)
+    monkeypatch.chdir(walks[page].folder)
     monkeypatch.setattr(LOAD, load_once)
     test = doctest.DocTestParser().get_doctest(block, {}, page, PAGES[page].name, 0)
     assert test.examples
