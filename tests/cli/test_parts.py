@@ -37,8 +37,9 @@ def test_what_heads_write_from_each_part() -> None:
     parts = {part["name"]: part["direct_logit"] for part in run.json["result"]["parts"]}
     facts = {name: parts[name] for name in (f"line {at}" for at in range(2, 6))}
     assert max(facts, key=lambda name: facts[name]) == "line 4"
-    assert "logit" in attn("parts", PARROT, "-m", SMOL, "--by", "logit", "--generate", "1").text
-    assert "direct_logit" not in attn("parts", PARROT, "-m", SMOL, "-f", "csv").lines[0]
+    assert "logit" in attn("parts", FACTS, "-m", SMOL, "--by", "logit", "--generate", "1").text
+    assert all(part.get("direct_logit") is None for part in written().json["result"]["parts"])
+    assert "direct_logit" not in attn("parts", FACTS, "-m", SMOL, "-f", "csv", "--generate", "1").lines[0]
     refused(attn("parts", FACTS, "--by", "logit"), 2, "has no logits")
 
 

@@ -1,6 +1,7 @@
 """A scan that goes on in a folder whose sums no scan has written: a line, and nothing of it is overwritten."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ pytest.importorskip("datasketches")
 pytest.importorskip("pyarrow")
 
 from attn_cli.errors import InputError
+from attn_cli.scans.read import shards
 from attn_cli.scans.run import run
 from attn_cli.scans.run.scan import scan
 from tests.fuzz.findings import files_of
@@ -20,14 +22,26 @@ from tests.scans.word_texts import open_words
 __all__ = ["small_shards"]
 
 
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a corpus and a scan of it that ended in the middle, `stopped`."""
+    place = tmp_path_factory.mktemp("corpus")
+    file = written(place, sentences(15))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shards, "DOCUMENTS", 3)
+        patch.setattr(run, "_SHARDS_APART", 2)
+        with pytest.raises(ZeroDivisionError):
+            scan(open_words(), str(file), str(place / "scan"), report=lambda progress: 1 // (12 - progress.records))
+    (place / "scan").rename(place / "stopped")
+    return place
+
+
 @pytest.fixture
-def half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_shards: None) -> Path:
+def half(stopped: Path, monkeypatch: pytest.MonkeyPatch, small_shards: None) -> Path:
     """The folder of a scan that ended in the middle: sums of some shards together, and one of its own."""
     monkeypatch.setattr(run, "_SHARDS_APART", 2)
-    file = written(tmp_path, sentences(15))
-    with pytest.raises(ZeroDivisionError):
-        scan(open_words(), str(file), str(tmp_path / "scan"), report=lambda progress: 1 // (12 - progress.records))
-    return tmp_path / "scan"
+    shutil.rmtree(stopped / "scan", ignore_errors=True)
+    return Path(shutil.copytree(stopped / "stopped", stopped / "scan"))
 
 
 def _edit(file: Path, name: str, array: np.ndarray) -> None:
