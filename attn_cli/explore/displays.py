@@ -146,7 +146,10 @@ def against(scene: Scene, view: Viewpoint, words: str) -> Outcome:
 
 
 def difference(scene: Scene, view: Viewpoint, words: str) -> Outcome:
-    """The viewpoint with the other text's weights minus this one's, or each by itself again."""
+    """The viewpoint with the difference of two matrices switched on, or off: then both are side by side.
+
+    InputError where no text or head is compared.
+    """
     if view.against is None:
         raise InputError("nothing is compared yet: c takes a text or a head")
     return replace(view, difference=not view.difference)

@@ -9,11 +9,13 @@ _WORD_BEFORE = re.compile(r"\S+\s*$")
 
 @dataclass
 class LineEntry:
-    """One line of text under a prompt such as `:`.
+    """A line of text that is being typed, with its cursor.
 
-    prompt    stands before it
-    history   earlier lines, the latest last
-    complete  gives the lines that this one may go on as
+    prompt    the characters before the line, such as `:`
+    text      the line so far
+    history   the lines typed before, the latest last
+    complete  a function from a line to its possible completions, whole lines; by default none
+    place     the cursor: a character of `text`, its length at the end
     """
 
     prompt: str

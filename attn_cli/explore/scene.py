@@ -206,13 +206,13 @@ class Scene:
         return (width - 2) // 2 if view.against is not None and not view.difference else width
 
     def space(self, view: Viewpoint) -> Space:
-        """The room for cells in the matrix pane."""
+        """The lines and columns of the matrix pane without its labels: at least 1 line and 8 columns of cells."""
         width, lines = self.matrix_width(view), self.region("matrix").height - _MATRIX_LINES
         labels = label_columns(replace(self.screen, width=width))
         return Space(max(lines, 1), max(width - labels - 1, 8), self.screen.halves)
 
     def forms(self, view: Viewpoint) -> tuple[CellForm, ...]:
-        """The steps of zooming in, from the whole."""
+        """The sizes of a cell that zooming goes through, from one that shows the whole matrix to single cells."""
         return forms(*self.size(view), self.space(view))
 
     def form(self, view: Viewpoint) -> CellForm:
@@ -233,12 +233,12 @@ class Scene:
         return window_at(self.form(view), size, self.space(view), (view.top, view.left), cursor)
 
     def other_picture(self, view: Viewpoint) -> Picture:
-        """The cells of that window."""
+        """The weights, or scores, of the cells of `other_window`, pooled as those of `picture`."""
         key = ("other", view.against, self.grid_key(view), id(self.other))
         return self.answers.picture(key, self.other_grid(view), self.other_window(view), scores=view.scores, slot=1)
 
     def picture(self, view: Viewpoint) -> Picture:
-        """The cells of the window."""
+        """The weights, or scores, of the window's cells: one of each block of queries x keys, pooled."""
         return self.answers.picture(self.grid_key(view), self.grid(view), self.window(view), scores=view.scores)
 
     def settled(self, view: Viewpoint) -> Viewpoint:

@@ -133,7 +133,7 @@ class Mixing(Protocol):
 
 @runtime_checkable
 class Referring(Source, Protocol):
-    """A source whose model other engines' numbers can be held against."""
+    """A source whose model can be run station by station, for comparison with a dump of another engine."""
 
     def reference(self) -> Reference:
         """The model as a reference for `attn bisect`, run station by station; InputError for an encoder-decoder."""

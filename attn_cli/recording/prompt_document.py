@@ -117,7 +117,14 @@ def prompt_document(prompt: Prompt, tables: TokenTables) -> dict[str, Any]:
 def prompt_of_document(
     document: Mapping[str, Any], tables: Sequence[Tokens], warnings: Sequence[str], pixels: np.ndarray | None
 ) -> Prompt:
-    """The prompt of a recording's JSON, with warnings and the pixels of its picture; errors as above."""
+    """The prompt of a recording's JSON.
+
+    tables    the tokens that the JSON names by number
+    warnings  those of the recorded run
+    pixels    the picture `[height, width, 3]` in uint8; None without one
+
+    Raises KeyError, TypeError, ValueError or IndexError for JSON that is no prompt.
+    """
     generated, size = document["generated"], document.get("picture")
     if pixels is not None and (size is None or pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.dtype != np.uint8):
         raise ValueError(f"a picture of {pixels.shape}")

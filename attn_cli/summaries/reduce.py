@@ -103,7 +103,7 @@ class TextsReducer(RowReducer, Protocol):
     takes_texts: bool
 
     def wanted_of_texts(self, packed: PackedCall) -> Wanted:
-        """The statistics that it needs of the rows of all texts."""
+        """The row statistics that the reducer reads, of the rows of all packed texts."""
 
     def parts_of_texts(self, packed: PackedCall, stats: RowStats) -> Sequence[Part]:
         """The part of every text from the statistics of all their rows, text after text."""

@@ -80,7 +80,7 @@ class SinkRows:
 
     @property
     def few_rows(self) -> tuple[int, ...]:
-        """The rows that are left out, ascending."""
+        """The numbers of the rows that see fewer than 8 keys, ascending; none where all rows do."""
         return tuple(np.flatnonzero(self.few).tolist())
 
     def reception(self, received: Array, received_few: Array) -> Reception:

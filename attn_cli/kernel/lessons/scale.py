@@ -31,7 +31,7 @@ class Spread(NamedTuple):
 
 
 def saturation(scores: Sequence[float], factors: Sequence[float]) -> list[Saturation]:
-    """The softmax of the same scores, larger and larger.
+    """The softmax of m scores times each factor, with its entropy and its steepest slope: one row a factor.
 
     >>> [row.weights.round(4).tolist() for row in saturation([50.0, 45.0, 40.0], [1 / 8, 1])]
     [[0.5489, 0.2938, 0.1573], [0.9933, 0.0067, 0.0]]

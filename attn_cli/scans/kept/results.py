@@ -93,7 +93,7 @@ class ScanResults:
 
     @cached_property
     def blocks(self) -> dict[tuple[ScannedPlace, str], Blocks]:
-        """The sums over documents in a row, by head and statistic."""
+        """For each head and statistic its sums over blocks of consecutive documents, for confidence intervals."""
         return {
             (place, row["statistic"]): Blocks(
                 row["size"].bit_length() - 1, np.array(row["block"], np.int64), np.array(row["count"]),

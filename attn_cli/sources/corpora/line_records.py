@@ -168,7 +168,10 @@ class SeparatedRows:
 
 
 def column_of(names: Sequence[str], fields: Sequence[str], label: str) -> str:
-    """The column of a table that `fields` name, the usual one or the only one without; InputError if it has none."""
+    """The name of a table's text column: the first of `fields`, else "text", "messages" or the only column.
+
+    InputError, in which `label` names the table, if there is no such column.
+    """
     wanted = fields[0] if fields else next((name for name in USUAL_FIELDS if name in names), None)
     if wanted is None and len(names) == 1:
         return names[0]

@@ -77,7 +77,7 @@ class ModelPasses:
         return self.reader.repeated(seed)
 
     def encode(self, texts: Sequence[str]) -> list[EncodedText]:
-        """The texts as numbers of tokens; InputError for a model that reads more than text."""
+        """The token ids of each text; InputError for a model that reads more than text."""
         return self.reader.encode(texts)
 
     def tokens_of(self, text: str) -> tuple[Token, ...]:

@@ -170,7 +170,10 @@ class ModelSource(ModelPasses):
         return AlignmentHeads(tuple((int(layer), int(head)) for layer, head in named), width or _FILTER_WIDTH)
 
     def with_frames(self, prompt: Prompt, order: Sequence[int]) -> Prompt:
-        """As for `attn_cli.model.source.Aligning`; InputError for audio that is no spectrogram of whole frames."""
+        """The prompt with the frames of its spectrogram in this order; its tokens keep their places and names.
+
+        InputError for a prompt without a spectrogram, or one whose length is no multiple of the number of frames.
+        """
         spectrum = prompt.arrays.get("input_features") if isinstance(prompt, ArrayPrompt) else None
         if not isinstance(prompt, ArrayPrompt) or spectrum is None or spectrum.shape[-1] % len(order):
             raise InputError(f"{self.about['model']} ({self.about['type']}) reads no spectrogram of whole frames",

@@ -188,7 +188,7 @@ class TableSource:
         arrive(BlockVectors(0, "self", 0, before, join_heads(np.concatenate(outputs, axis=1))))
 
     def call(self, prompt: Prompt, selection: Selection, text: int = 0) -> AttentionCall:
-        """The attention call of one prompt."""
+        """The attention call of a prompt in the chosen heads of the only layer; `text` is its number in a batch."""
         table = self.table
         heads = selection.pick_heads(table.heads)
         rows = [token.id for token in prompt.tokens if token.id is not None]

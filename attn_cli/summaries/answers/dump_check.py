@@ -92,9 +92,9 @@ class DumpCheck:
         self._held[layer] = _HeldLayer(rule, right, errors_of(theirs, right, 0), difference)
 
     def farthest(self, reference: Reference) -> FarthestRow | None:
-        """The farthest row of all layers; None where no layer was held.
+        """The row whose weights differ most from the model's, as a multiple of rounding noise; None without layers.
 
-        Of rows that seem wrong, rounding gets more chances to explain them.
+        Noise is measured by passes in the precision of the dump: one, and up to three more while the row seems wrong.
         """
         noises: dict[int, list[Noise]] = {layer: [] for layer in self._held}
         found = None

@@ -184,7 +184,10 @@ def interventions_of(layers: Sequence[ChosenHeads]) -> list[Intervention]:
 
 
 def top_keys_of(source: Predicting, prompt: Prompt, experiment: Experiment) -> TopKeysOfHeads:
-    """The keys with the largest mean weight of every head, over the rows that choose the answer; all rows elsewhere."""
+    """The keys of largest mean weight of each head, largest first, with these weights.
+
+    Means are over the rows that predict the target; over all rows in other streams, and where there is no target.
+    """
     top_keys: TopKeysOfHeads = {}
     choosing = None if experiment.target is None else sorted(set(experiment.target.rows))
 

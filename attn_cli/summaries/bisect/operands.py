@@ -28,7 +28,7 @@ class HeadCounts:
     keys: int | None = None
 
     def of(self, side: str) -> int | None:
-        """The number for q, k or v."""
+        """The number of heads of an operand: `side` is "q", "k" or "v", and keys and values have the same."""
         return self.queries if side == "q" else self.keys
 
 

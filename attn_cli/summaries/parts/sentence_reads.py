@@ -102,7 +102,7 @@ class SentenceReadsReducer:
                 self.sums[at, reader] += np.bincount(owners[inside], own[inside], len(self.sizes))
 
     def result(self) -> SentenceReads:
-        """The numbers of every head."""
+        """For each head the reception of each sentence, `[h, S]`, and how clearly it differs, of all added rows."""
         per_token = self.sums / self.sizes[:, None] / self.sizes
         received, median, clear = zip(*map(self._of_head, per_token), strict=True)
         return SentenceReads(np.stack(received), np.stack(median), np.array(clear))

@@ -24,7 +24,7 @@ class Documents:
     contents: tuple[str, ...] = ()
 
     def before(self, text: str) -> str:
-        """The text after the documents."""
+        """The documents and then the text, blank lines between them; the text alone without documents."""
         return _BETWEEN.join([*self.contents, text]) if self.contents else text
 
     def named(self, parts: Sequence[TextPart], prompt: Prompt) -> tuple[TextPart, ...]:

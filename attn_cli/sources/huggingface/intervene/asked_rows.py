@@ -53,7 +53,7 @@ class AskedRows:
         return Target(tokens, exp(log_p), readout.rows, bool(self.generated), -log_p / log(2))
 
     def chosen(self, id: int, row: int) -> Token:
-        """A word of the vocabulary as the token after `row`."""
+        """The token that the vocabulary has under `id`, decoded as it would follow the tokens up to `row`."""
         before = [token.id for token in self.tokens[: row + 1] if token.id is not None]
         _, (token,) = detokenize(self.loaded.tokenizer, before, (id,), "")
         return replace(token, generated=False)

@@ -18,11 +18,11 @@ _ROWS = 256  # whose mask is looked at together
 
 
 class CachedAttention(NamedTuple):
-    """One attention call of the baseline, from which later runs compute some last rows anew.
+    """The keys and values of one attention call of the baseline: a later run computes its last rows on them.
 
-    keys, values  of all rows, `[g, m, d]` and `[g, m, e]`
-    rule          how all rows weigh all keys
-    heads         how many query heads there are
+    keys, values  `[g, m, d]` and `[g, m, e]`, of all m tokens
+    rule          turns the scores of all rows into weights
+    heads         the number of query heads, a multiple of g
     """
 
     keys: torch.Tensor

@@ -162,7 +162,8 @@ def file_prompt(
 
     file  the arrays' file, for the message
 
-    Raises InputError for several examples, since the padding of each is unknown, and what `_check` refuses.
+    Raises InputError for several examples, since the padding of each is unknown, for ids that are no whole numbers or
+    of one axis, and for masks of another shape than the ids.
     """
     _check(arrays, file)
     tokens = labels(tokenizer, arrays.get("input_ids"))

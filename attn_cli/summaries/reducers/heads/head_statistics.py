@@ -106,7 +106,7 @@ class HeadMeans:
         return cls(texts, unknown, {cell: cell.keys_of_texts(texts)[:, None] for cell in dict.fromkeys(cells)})
 
     def wanted(self, rows: Rows = None) -> Wanted:
-        """The row statistics from which the heads' are made."""
+        """The row statistics whose means the head statistics are, over the query rows `rows`; None for all rows."""
         names = [name for each, missing in self.unknown.items() for name in each.moments if not missing.all()]
         return Wanted(rows, ("masked", "weight_sum", *dict.fromkeys(names)), tuple(self.keys.values()))
 

@@ -67,7 +67,7 @@ class InductionWeight(CellWeight):
         return np.flatnonzero(self.cell.keys_of(keys)[len(keys) - n :] >= 0)
 
     def finish(self, rows: HeadRows) -> Array:
-        """The mean of the cells over the rows that have one."""
+        """The mean weight `[h, texts]` over the rows whose token came up before; NaN in texts without such rows."""
         repeated = rows.total(rows.live & rows.has(self.cell))
         total = rows.total(rows.on(self.cell))
         return rows.xp.where(repeated > 0, total / (repeated + (repeated == 0)), np.nan)

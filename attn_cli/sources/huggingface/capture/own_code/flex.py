@@ -34,7 +34,7 @@ class FlexArguments(NamedTuple):
 
     @property
     def mask_mod(self) -> Callable[..., torch.Tensor]:
-        """Which cells may be attended to."""
+        """The function that is True for an allowed cell, given by the numbers of its text, head, query and key."""
         allowed: Callable[..., torch.Tensor] = self.block_mask[-1]
         return allowed
 
