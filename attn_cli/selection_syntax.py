@@ -9,13 +9,14 @@ from attn_cli.text import excerpt
 Pair = tuple[int, int]
 
 
-def selection_of(layers: str, heads: str) -> Selection:
-    """The layers and heads that --layer and --head choose.
+def selection_of(layers: str | None, heads: str | None) -> Selection:
+    """The layers and heads that --layer and --head choose; all, where they are None.
 
     Raises InputError for text that chooses none, and for --layer beside a head that names its layer.
     """
-    if "." not in heads:
-        return Selection(numbers(layers, "layer"), numbers(heads, "head"))
+    layers = "all" if layers is None else layers
+    if heads is None or "." not in heads:
+        return Selection(numbers(layers, "layer"), numbers("all" if heads is None else heads, "head"))
     pairs = head_pairs(heads, "--head")
     if numbers(layers, "layer") is not None:
         first = heads.split(",")[0].strip()

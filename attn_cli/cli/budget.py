@@ -125,7 +125,7 @@ def budget(
 def _check(options: TextCommandOptions) -> None:
     """InputError for a source without a cache, and for input that isn't one text."""
     refuse_without_model(options.model, "attn budget runs a model")
-    if options.head != "all":
+    if options.head is not None:
         raise InputError("--head chooses query heads, and a cache is of key heads", "choose layers with --layer")
     if (options.inputs, options.image or None, options.audio or None) != (None, None, None):
         raise InputError("a cache is priced on a text", "leave out --inputs, --image and --audio")

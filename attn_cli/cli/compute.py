@@ -82,7 +82,7 @@ def compute(
         bool, typer.Option("--decode", help="Decode causally, row by row from a KV cache, and count what it saves.")
     ] = False,
     check: CheckOptions,
-    head: o.Head = "all",
+    head: o.Head = None,
     by: Annotated[
         Literal["weight", "value", "output"],
         typer.Option("--by", metavar="MEASURE",
@@ -118,7 +118,7 @@ def compute(
       attn compute --q q.npy --k k.npy --v v.npy --expect mine.npy   is it right?
       cat q.npy | attn compute --q - -o output.npy
     """
-    selection = selection_of("all", head)
+    selection = selection_of(None, head)
     choices = (("--steps", steps), ("--why", why), ("--decode", decode), ("--expect", check.requested))
     answers = [name for name, is_on in choices if is_on]
     if len(answers) > 1:

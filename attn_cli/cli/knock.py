@@ -81,16 +81,16 @@ def knock(
     """  # fmt: skip
     if token is not None and everywhere:
         raise InputError("--token and --everywhere at once", "leave out one of them")
-    if together is not None and (options.layer, options.head) != ("all", "all"):
+    if together is not None and not options.chooses_no_head:
         raise InputError("--together and --layer or --head at once", "--together names its heads itself")
     refuse_without_model(options.model, "attn knock runs a model")
-    selection = options.selection if together is None else selection_of("all", together)
+    selection = options.selection if together is None else selection_of(None, together)
     if edges is not None:
         clashes = {"--token": token is not None, "--everywhere": everywhere, "--together": together is not None,
                    "--mean": mean, "--vector": vector is not None,
                    "--layer or --head": not options.chooses_no_head}  # fmt: skip
         refuse_beside("--edges", clashes, "--edges names its head itself")
-        return _edges(options, selection_of("all", edges), k)
+        return _edges(options, selection_of(None, edges), k)
 
     def report(source: Source, view: View, text: str, number: int | None) -> Report:
         assert isinstance(source, Predicting)

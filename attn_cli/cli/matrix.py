@@ -88,6 +88,7 @@ def matrix(
     --by logit what each head writes from each key to the logit of the answer.
     --against and --against-model show the change of every weight: the other weight minus this one.
     Images are figures for a paper: maps of heads, or the text coloured by one query or key; --screen draws the screen.
+    Of more heads than a figure holds the one that stands out most is drawn, where no option chooses.
     Attention of a --token query to an image is drawn on its grid of patches.
 
     \b
@@ -129,7 +130,7 @@ def matrix(
     if key is not None and rescale:
         raise InputError("--key and --rescale at once", "--rescale needs all keys of a row; leave out one")
 
-    chosen_by_nobody = options.chooses_no_head and token is None and not (scores or merges or mean or width)
+    chosen_by_nobody = options.chooses_no_head and token is None and not (scores or merges or mean)
     chosen_by_nobody = chosen_by_nobody and measure.by == "weight" and key is None
 
     def full(rows: PickedRows, call: Call, *, weights: bool, scores: bool, most: int | None = None) -> FullMatrix:
@@ -139,7 +140,8 @@ def matrix(
 
     def plan(view: View, source: Source) -> CommandPlan:
         heads = sum(1 if mean else layer.heads for layer in source.planned_layers(options.selection))
-        chooses = view.chooses and chosen_by_nobody and source.about["type"] != "table"
+        too_many = figure_width is not None and heads > MOST_PANELS
+        chooses = (view.chooses or too_many) and chosen_by_nobody and source.about["type"] != "table"
         judged = TextKinds()
 
         def of_call(rows: PickedRows, call: Call) -> Sequence[Reducer]:
@@ -164,7 +166,7 @@ def matrix(
                 if is_drawn
             )]  # fmt: skip
 
-        _check_maps(heads, figure_width)
+        _check_maps(1 if chooses else heads, figure_width)
         kinds = rescale + (1 if merges else show_weights + keep_scores + (measure.by != "weight"))
 
         def memory(prompt: Prompt, rows: PickedRows) -> str:

@@ -135,8 +135,8 @@ def top(
 ) -> ExitCode:  # fmt: skip
     """List the keys that each query attends to most.
 
-    On a terminal a model's heads are shown together, in the row that decides what comes next; --token and --head choose
-    others, and pipes and files get every row of every head.
+    On a terminal a model's heads are shown together, in the row that decides what comes next or those of --token;
+    --head shows heads one by one, and pipes and files get every row of every head.
     --overall ranks keys by their mean weight over all queries; so does a screen of a text of more than 64 tokens,
     unless --token picks queries. --why explains every key against the mean of all keys that the row may see; --why
     writers says which heads, feed-forward blocks and embeddings wrote the query and the key.
@@ -189,14 +189,14 @@ def top(
         return _through(options, k, mean=mean, token=token, overall=overall, words=merges, hiding=hiding)
     measure = measure_of(by, mean=mean, words=merges)
 
-    unchosen = options.chooses_no_head and not any((mean, overall, merges, token, options.lines))
+    unchosen = options.chooses_no_head and not any((mean, overall, merges, options.lines))
     unchosen = unchosen and by == "weight" and not any(hiding.given.values())
 
     def plan(view: View, source: Source) -> CommandPlan:
         keys = RowKeys(
             k, mean, measure.by, scores=not merges, rescale=hiding.rescale, together=overall,
             abridges=view.largest is not None and token is None,
-            decides=view.chooses and unchosen and source.about["type"] != "table",
+            all_heads=view.chooses and unchosen and source.about["type"] != "table",
         )  # fmt: skip
         return CommandPlan(keys, token, hiding, merges, measure)
 
@@ -217,7 +217,7 @@ def _through(
     if is_recording(options.model):
         raise InputError(f"{options.model} is a recording, and --by through takes values, W_O and norms",
                          "choose the model itself")  # fmt: skip
-    clashes = {"--layer": options.layer != "all", "--head": options.head != "all", "--mean": mean,
+    clashes = {"--layer": options.layer is not None, "--head": options.head is not None, "--mean": mean,
                "--token and --overall": token is not None and overall}  # fmt: skip
     refuse_beside("--by through", clashes | hiding.given, "it goes through all layers and heads, to every token")
 

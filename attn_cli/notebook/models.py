@@ -92,8 +92,8 @@ def _is_module(part: object) -> bool:
     return hasattr(part, "forward") and hasattr(part, "named_modules")
 
 
-def _in_words(numbers: Numbers) -> str:
+def _in_words(numbers: Numbers) -> str | None:
     """Layers or heads as `--layer` and `--head` take them."""
     if numbers is None or isinstance(numbers, str):
-        return numbers or "all"
+        return numbers
     return ",".join(map(str, [numbers] if isinstance(numbers, int) else numbers))

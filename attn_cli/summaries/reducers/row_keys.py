@@ -1,4 +1,4 @@
-"""The reducers of `attn top` for a call: of keys row by row, together, explained, or of the rows that decide."""
+"""The reducers of `attn top` for a call: of keys row by row, together, explained, or of all heads together."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _MANY = 64  # queries; of more a screen has no room for the keys of each
 
 @dataclass(frozen=True)
 class RowKeys:
-    """The keys that rows attend to most: of each row, of all together, or of the rows that decide what comes next.
+    """The keys that rows attend to most: of each row, of all together, or of all heads together.
 
     count       keys of a row
     mean_heads  whether heads are averaged
@@ -27,7 +27,7 @@ class RowKeys:
     rescale     whether shares are of what is left without hidden keys
     together    whether the rows are ranked together
     abridges    whether many rows are ranked together, too, for a screen
-    decides     whether the rows that decide are chosen, with all heads together
+    all_heads   whether all heads are taken together, in the picked rows or those that decide what comes next
     """
 
     count: int
@@ -37,12 +37,12 @@ class RowKeys:
     rescale: bool = False
     together: bool = False
     abridges: bool = False
-    decides: bool = False
+    all_heads: bool = False
 
     def __call__(self, rows: Sequence[int] | None, call: Call) -> Sequence[Reducer]:
         """The reducer for these rows of a call, None for all."""
-        if self.decides:
-            return [DecidingRowsReducer()]
+        if self.all_heads:
+            return [] if rows is not None and not len(rows) else [DecidingRowsReducer(rows)]
         count, mean, by, rescale = self.count, self.mean_heads, self.by, self.rescale
         if self.together or (self.abridges and call.n > _MANY):
             return [OverallKeys(count, rows=rows, mean_heads=mean, abridged=not self.together, by=by, rescale=rescale)]

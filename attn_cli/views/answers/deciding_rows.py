@@ -1,4 +1,4 @@
-"""The keys past the sinks that the rows that decide read, over all heads; then the heads that read one key most."""
+"""The keys past the sinks that rows read, over all heads; then the heads that read one key most."""
 
 from collections.abc import Iterator, Sequence
 
@@ -17,7 +17,7 @@ from attn_cli.views.drawing.styles import BOLD, DIM
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import on_same_input
 
-_MOST_KEYS, _MOST_HEADS, _LEAST_WEIGHT = 6, 8, 0.05
+_MOST_KEYS, _MOST_HEADS, _MOST_NAMED, _LEAST_WEIGHT = 6, 8, 3, 0.05
 _TOKEN = 16  # columns of a key's name at most
 
 Seen = Sequence[tuple[Summary, DecidingRows]]
@@ -42,13 +42,9 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
 
 def _of_stream(seen: Seen, stream: str, report: Report, screen: Screen) -> Iterator[Text]:
     (first, part), heads = seen[0], sum(len(own.keys) for _, own in seen)
-    rows, n = part.rows, len(first.queries)
     of = stream + " · " if stream else ""
-    which = f"what {token_label(first.queries[rows[0]])} attends to, the row that decides"
-    if len(rows) > 1:
-        which = "what all rows attend to" if len(rows) == n else f"what the {len(rows)} rows that chose attend to"
     yield Text()
-    yield packed_text([of + which, f"weight, mean of {heads} heads"], screen, BOLD)
+    yield packed_text([of + _which(first, part), f"weight, mean of {heads} heads"], screen, BOLD)
     sinks = resting_keys(seen)
     weight = np.sum([own.weight for _, own in seen], axis=0) / heads
     rest = [f"{token_label(first.keys[key])} {weight[key]:.2f}" for key in sorted(sinks, key=lambda key: -weight[key])]
@@ -71,6 +67,20 @@ def _of_stream(seen: Seen, stream: str, report: Report, screen: Screen) -> Itera
         yield Text(f"no head gives a token {_LEAST_WEIGHT} that is no sink")
     yield from (_line(name, keys, screen) for _, name, keys in named[:_MOST_HEADS])
     yield packed_text(["-t picks another row, -H a head; -f csv has every row of every head"], screen, DIM)
+
+
+def _which(summary: Summary, part: DecidingRows) -> str:
+    """The rows, in words: the token of one, and whether it decides what comes next."""
+    rows, queries = part.rows, summary.queries
+    if len(rows) == 1:
+        decides = ", the row that decides" if part.causal and rows[0] == len(queries) - 1 else ""
+        return f"what {token_label(queries[rows[0]])} attends to{decides}"
+    if len(rows) == len(queries):
+        return "what all rows attend to"
+    if all(row + 1 < len(queries) and queries[row + 1].generated for row in rows):
+        return f"what the {len(rows)} rows that chose attend to"
+    named = " and ".join([", ".join(token_label(queries[row]) for row in rows[:-1]), token_label(queries[rows[-1]])])
+    return f"what {named if len(rows) <= _MOST_NAMED else f'{len(rows)} rows'} attend to, mean of {len(rows)} rows"
 
 
 def template_of(report: Report, summary: Summary) -> list[int]:

@@ -29,8 +29,8 @@ class LookOptions:
 
     model: o.Model = DEFAULT_MODEL
     projections: o.Projections = None
-    layer: o.Layer = "all"
-    head: o.Head = "all"
+    layer: o.Layer = None
+    head: o.Head = None
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -77,9 +77,9 @@ Projections = Annotated[
     _model("--projections", metavar="FILE",
                  help="Use W_Q and W_K from attn learn -o learned.npz with a table."),
 ]  # fmt: skip
-Layer = Annotated[str, typer.Option("--layer", "-l", help="Choose layers: 3, -1, 0,2 or 4-7.", metavar="LAYERS")]
+Layer = Annotated[str | None, typer.Option("--layer", "-l", help="Choose layers: 3, -1, 0,2 or 4-7.", metavar="LAYERS")]
 Head = Annotated[
-    str,
+    str | None,
     typer.Option("--head", "-H", metavar="HEADS",
                  help="Choose heads: 3, -1, 0,2 or 4-7; 18.6 is head 6 of layer 18."),
 ]  # fmt: skip

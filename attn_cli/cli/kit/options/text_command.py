@@ -35,7 +35,7 @@ class ModelCommandOptions(LoadOptions, OutputOptions, LookOptions):  # the field
     @property
     def chooses_no_head(self) -> bool:
         """True if neither --layer nor --head was given."""
-        return (self.layer, self.head) == ("all", "all")
+        return self.layer is None and self.head is None
 
     @property
     def says_times(self) -> bool:

@@ -87,8 +87,8 @@ def kept_run(options: TextCommandOptions | ReadOptions, reading: Reading) -> Kep
         reading.get("chat"), media, reading.get("inputs"),
     ]  # fmt: skip
     whole = _name(asked)
-    chosen = options.layer, options.head
-    return KeptRun(folder, (whole,) if chosen == ("all", "all") else (whole, _name([asked, chosen])))
+    chosen = tuple(None if each == "all" else each for each in (options.layer, options.head))
+    return KeptRun(folder, (whole,) if chosen == (None, None) else (whole, _name([asked, chosen])))
 
 
 def _name(asked: object) -> str:
