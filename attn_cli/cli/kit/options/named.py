@@ -77,11 +77,11 @@ Projections = Annotated[
     _model("--projections", metavar="FILE",
                  help="Use W_Q and W_K from attn learn -o learned.npz with a table."),
 ]  # fmt: skip
-Layer = Annotated[str | None, typer.Option("--layer", "-l", help="Choose layers: 3, -1, 0,2 or 4-7.", metavar="LAYERS")]
+Layer = Annotated[str | None, typer.Option("--layer", "-l", help="Choose layers: 3, -1, 0,2, 4-7 or all.", metavar="LAYERS")]
 Head = Annotated[
     str | None,
     typer.Option("--head", "-H", metavar="HEADS",
-                 help="Choose heads: 3, -1, 0,2 or 4-7; 18.6 is head 6 of layer 18."),
+                 help="Choose heads: 3, -1, 0,2, 4-7 or all; 18.6 is head 6 of layer 18."),
 ]  # fmt: skip
 Mean = Annotated[bool, typer.Option("--mean", help="Average over the chosen heads.")]
 TokenPick = Annotated[
