@@ -77,7 +77,9 @@ Projections = Annotated[
     _model("--projections", metavar="FILE",
                  help="Use W_Q and W_K from attn learn -o learned.npz with a table."),
 ]  # fmt: skip
-Layer = Annotated[str | None, typer.Option("--layer", "-l", help="Choose layers: 3, -1, 0,2, 4-7 or all.", metavar="LAYERS")]
+Layer = Annotated[
+    str | None, typer.Option("--layer", "-l", help="Choose layers: 3, -1, 0,2, 4-7 or all.", metavar="LAYERS")
+]
 Head = Annotated[
     str | None,
     typer.Option("--head", "-H", metavar="HEADS",
