@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import shutil
+from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from attn_cli.kernel.bands.threads import available_cores
 from attn_cli.kernel.cpu.c_library import is_built, widest_vectors
 from attn_cli.kernel.cpu.gaps import intervals_and_gaps
 from attn_cli.kernel.cpu.walk import row_stats, suits
@@ -37,6 +39,16 @@ from attn_cli.kernel.stats.wanted import Pool
 # float32 sums of up to a few hundred numbers, in another order than the float64 that they are held against.
 CLOSE = {"rtol": 2e-5, "atol": 2e-5}
 VECTORS = range(widest_vectors() + 1)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def all_threads() -> Iterator[None]:
+    """One for every core, and two at least; processes that share the tests have one."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(max(2, available_cores()))
+    yield
+    torch.set_num_threads(before)
+
 
 built = pytest.mark.skipif(not is_built(), reason="no C compiler was at hand when the package was installed")
 
