@@ -47,9 +47,14 @@ def test_heads_on_the_first_token_read_little_where_its_value_is_short() -> None
     kinds = attn("heads", TEXT, "-m", SMOL, "--kinds", "--json").json["result"]["sinks"]
     (first,) = (sink for sink in kinds if sink["key"] == 0)
     assert first["value_norm"] < 0.5
-    assert "the first 5 heads give the first token" in said
-    assert "a sink, whose value is short (0." in said and "so they read little there" in said
+    heads = attn("heads", TEXT, "-m", SMOL, "--json").json["result"]["heads"]
+    half = sum(head["first_weight"] >= 0.5 for head in heads)
+    assert f"{half} of 270 heads give the first token, 0 he, half of their weight or more" in said
+    assert "the first 5 " in said and "so they read little there" in said
+    assert f"a sink, whose value is short ({first['value_norm']:.2f} of the median value's length" in said
     assert f"; {first['weight']:.0%} of all attention of 270 heads rests on it" in said
+    if len(kinds) > 1:
+        assert f": {sum(sink['weight'] for sink in kinds):.0%} on sinks" in said
 
 
 def test_the_sorted_column_stays_on_a_narrow_screen_and_where_it_says_nothing() -> None:
@@ -100,5 +105,6 @@ def test_an_order_begins_with_what_its_first_heads_do() -> None:
     words = ("heads", "The river bank was steep and the bank was closed", "-m", SMOL, "--sort", "entropy")
     run = attn(*words, terminal=True, env=SCREEN | {"COLUMNS": "200"})
     first = [head["first_weight"] for head in attn(*words, "--json").json["result"]["heads"]][:15]
-    least = f"{min(first):.2f} of their weight or more"
-    assert f"the first 15 heads give the first token, 0 The, {least}" in " ".join(run.text.split())
+    said = " ".join(run.text.split())
+    assert "heads give the first token, 0 The, half of their weight or more" in said
+    assert f"the first 15 {min(first):.2f} or more" in said

@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -82,16 +83,17 @@ def test_a_key_against_another(models: dict[str, Path]) -> None:
 
 def test_the_screen_walks_on_to_the_strongest_head(models: dict[str, Path]) -> None:
     ask = ("top", TEXT, "-m", models["llama"], "-H", "1.2", "-t", "-1", "-k", "1", "--why", "writers")
-    screen = attn(*ask, terminal=True)
+    screen = attn(*ask, terminal=True, env={"COLUMNS": "400", "NO_COLOR": "1"})
     assert "all pairs add up to" in screen.text and "norms held at this pass" in screen.text
     assert "other pairs" in screen.text and " -> " in screen.text
     walk = screen.text.partition("next:")[2]
-    assert "-H 0." in walk and "-k 1 --why writers" in walk
+    assert walk.startswith(" attn knock ") and "-H 0." in walk
+    assert attn(*shlex.split(walk)[1:], terminal=True).code == 0
     first = attn(
         "top", TEXT, "-m", models["llama"], "-H", "0.1", "-t", "-1", "-k", "1", "--why", "writers", terminal=True
     )
     walk = first.text.partition("next:")[2]
-    assert "-H 0.1" in walk and "--why writers" not in walk  # no head wrote before the first layer
+    assert walk.startswith(" attn knock ") and "-H 0.1" in walk  # no head wrote before the first layer
 
 
 def test_the_value_of_why_may_be_left_out(models: dict[str, Path]) -> None:

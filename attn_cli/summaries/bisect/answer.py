@@ -84,7 +84,7 @@ FIELDS = (
     Field("explains_all", or_none(FLAG), "whether every array is within the noise with it; null without a mistake",
           lambda answer: answer.cause.explains_all if answer.cause and answer.cause.mistakes else None),
     Field("still_wrong", Object(_FIRST, nullable=True), "the first station that is wrong with the mistake, too"),
-    Field("nearest", Rows(_NEAREST), "where no mistake fits: the nearest ones",
+    Field("nearest", Rows(_NEAREST), "where no mistake fits: those that leave at most half of the error there",
           lambda answer: answer.cause.nearest if answer.cause else ()),
     Field("arrays", Rows(_ARRAY), "every placed array, in the order of the pass", "judged"),
     Field("unplaced", Rows(_UNPLACED), "arrays without a place"),

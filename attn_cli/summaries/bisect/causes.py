@@ -27,7 +27,7 @@ class FoundCause:
     """The mistakes that give the dump's numbers; none where none does.
 
     after    all arrays against the pass with the mistakes
-    nearest  where the first wrong station has no cause: the nearest mistakes
+    nearest  where the first wrong station has no cause: mistakes that leave at most half of what is wrong there
     """
 
     mistakes: tuple[MadeMistake, ...]
@@ -49,7 +49,7 @@ def cause_of(comparison: HeldAgainst, judged: Sequence[Compared], step: Step) ->
         search = Search(comparison, after, found, step)
         fits = search.fits()
         if not fits:
-            nearest = () if found else tuple(search.nearest[:_NEAREST])
+            nearest = () if found else tuple(search.near()[:_NEAREST])
             break
         least = min((one.left, one.typical) for one in fits)
         best = next(one for one in fits if one.left == least[0] and one.typical <= _ALIKE * least[1] + 1e-9)

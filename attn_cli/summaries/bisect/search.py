@@ -88,6 +88,11 @@ class Search:
         finally:
             self.comparison.begin_at(0, {})
 
+    def near(self) -> list[Tried]:
+        """Of what was tried singly, the nearest first: at most half as far off, and nothing right is wrong with it."""
+        most = _NEARER * self.before.errors.typical
+        return [one for one in self.nearest if one.error <= most and not one.spoilt]
+
     def _fits(self) -> list[Tried]:
         singly = self._singly(self.possible)
         self.nearest = sorted(singly, key=lambda one: one.typical)

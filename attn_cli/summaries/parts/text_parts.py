@@ -67,7 +67,8 @@ def parts_of(prompt: Prompt, cut: str, within: Sequence[PartSpan] | None = None)
     """
     places = [(0, _read_end(prompt))] if within is None else [(span.start, span.end) for span in within]
     spans = [span for start, end in places for span in _pieces(prompt, cut, start, end)]
-    parts = _numbered(spans, cut.removesuffix("s"))
+    whole = within is None and cut == "lines"
+    parts = _of_file(prompt.text, spans) if whole else _numbered(spans, cut.removesuffix("s"))
     return _assigned(prompt, parts, _written(prompt, cut), "rest" if within is None else "template")
 
 
@@ -168,6 +169,17 @@ def _word_starts(prompt: Prompt, start: int, end: int) -> list[int]:
 
 def _numbered(places: Sequence[tuple[int, int]], noun: str) -> list[PartSpan]:
     return [PartSpan(start, end, f"{noun} {number}") for number, (start, end) in enumerate(places, 1)]
+
+
+def _of_file(text: str, places: Sequence[tuple[int, int]]) -> list[PartSpan]:
+    """Lines with the numbers that an editor gives them: blank ones, which are no parts, count.
+
+    >>> [span.name for span in _of_file("one\\n\\ntwo", [(0, 5), (5, 8)])]
+    ['line 1', 'line 3']
+    """
+    begins = [start + len(text[start:end]) - len(text[start:end].lstrip()) for start, end in places]
+    numbers = [1 + len(piece_starts(text, "lines", 0, begin)) for begin in begins]
+    return [PartSpan(*place, f"line {number}") for place, number in zip(places, numbers, strict=True)]
 
 
 def _written(prompt: Prompt, cut: str | None) -> list[PartSpan]:

@@ -99,7 +99,7 @@ class Why(Part):
         )
         fastest = "" if self.rotation is None else "; 0 turns fastest"
         pairs += f" adds to the score against that mean, and what these add up to{fastest}"
-        split = "\ncontent: at the mean rotation; position: what this distance adds to that"
+        split = "\ncontent: the two words' score with rotary angles averaged; position: what this distance adds"
         bars = "" if self.not_split else f": █ for it, ░ against it{split}"
         reason = f"\nnot split into content and position: {self.not_split}" if self.not_split else ""
         return f"relative to the mean visible key{bars}\n{pairs}{reason}"

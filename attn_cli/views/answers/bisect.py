@@ -79,11 +79,14 @@ def _id(number: int | None) -> str:
 def _held(answer: Bisected) -> str:
     """`96 arrays: q after rotary, k after rotary of layers 0-31 · bfloat16 · 4,211 tokens`."""
     judged = answer.judged
-    kinds = [kind for kind in KINDS if any(one.placed.at.kind == kind for one in judged)]
-    layers = sorted({one.placed.at.layer for one in judged if one.placed.at.is_of_layer})
-    of_layers = f" of layer{'s' if len(layers) > 1 else ''} {ranges(layers)}" if layers else ""
-    held = f"{counted(len(judged), 'array')}: {listed((KINDS[kind] for kind in kinds), 6)}{of_layers}"
-    return f"{held} · {answer.precision} · {counted(answer.tokens, 'token')}"
+    of_layers = [one.placed.at for one in judged if one.placed.at.is_of_layer]
+    layers = sorted({at.layer for at in of_layers})
+    own = [KINDS[kind] for kind in KINDS if any(at.kind == kind for at in of_layers)]
+    others = [KINDS[kind] for kind in KINDS
+              if any(one.placed.at.kind == kind and not one.placed.at.is_of_layer for one in judged)]  # fmt: skip
+    held = [f"{listed(own, 6)} of layer{'s' if len(layers) > 1 else ''} {ranges(layers)}"] if own else []
+    said = f"{counted(len(judged), 'array')}: {', '.join([*held, *others])}"
+    return f"{said} · {answer.precision} · {counted(answer.tokens, 'token')}"
 
 
 def _place(one: Compared) -> str:
@@ -100,10 +103,11 @@ def _short(number: float) -> str:
 
 
 def _finding(one: Compared) -> str:
-    """`layer 1 residual before the layer, which layer 0 makes, differs ... · off by 0.1 of their size ...`."""
+    """`layer 0's output (layer 1 residual before the layer) differs ... · off by 0.1 of their size ...`."""
     at = one.placed.at
-    maker = f", which layer {at.made_at.layer} makes," if at.made_at.layer != at.layer else ""
-    return f"{_place(one)}{maker} {where_wrong(one.errors, one.over)} · {_numbers(one)}"
+    is_before = at.made_at.layer != at.layer
+    place = f"layer {at.made_at.layer}'s output ({_place(one)})" if is_before else _place(one)
+    return f"{place} {where_wrong(one.errors, one.over)} · {_numbers(one)}"
 
 
 def _neighbours(answer: Bisected, first: Compared) -> str:
@@ -124,7 +128,8 @@ def _cause(answer: Bisected) -> Iterator[list[str]]:
             f"  nearest: {_words(one.mistakes)} (with it they are off by {_short(one.error)} of their size)"
             for one in cause.nearest
         ]
-        yield ["cause unknown: no usual mistake gives these numbers", *near]
+        halves = "" if near else ", and none leaves less than half of what is wrong"
+        yield [f"cause unknown: no usual mistake gives these numbers{halves}", *near]
         return
     left = answer.still_wrong
     if left is None:

@@ -42,7 +42,7 @@ def draw(budget: Budget, report: Report, screen: Screen) -> Iterator[Text | str]
     if budget.rounded:
         yield packed_text(list(_rounded(budget)), screen)
     if budget.plan is not None:
-        yield from (Text("\n".join(wrap(line, screen.width))) for line in _plan_lines(budget.plan, screen))
+        yield from (Text("\n".join(wrap(line, screen.width))) for line in _plan_lines(budget, budget.plan, screen))
     yield from (Text(line, DIM) for text in _closing(budget) for line in wrap(text, screen.width))
 
 
@@ -67,14 +67,13 @@ def _findings(budget: Budget) -> Iterator[str]:
         yield _verdict(budget, budget.plan)
     dear = sorted((unit for unit in budget.units if unit.bits >= max(_STEP, budget.least)), key=lambda x: -x.bits)
     cheap = sum(unit.bits < _STEP for unit in budget.units)
-    rest = f"{cheap} of {len(budget.units)} lose less than {_STEP} bits a token alone"
+    rest = f"{cheap} of {len(budget.units)} lose less than {_STEP}, or gain"
     if not dear:
-        yield f"nothing is dear by itself: {rest}"
+        yield f"taken away one at a time, {rest} (bits a token)"
         return
-    named = [
-        f"{_label(unit)} ({unit.bits:.3f}{'' if at else ' bits a token lost'})" for at, unit in enumerate(dear[:_NAMED])
-    ]
-    yield f"dearest alone: {', '.join(named)}; {rest}"
+    first, *others = dear[:_NAMED]
+    then = f", then {', '.join(f'{_label(unit)} {unit.bits:.3f}' for unit in others)}" if others else ""
+    yield f"taken away one at a time, {_label(first)} loses most: {first.bits:.3f} bits a token{then}; {rest}"
 
 
 def _verdict(budget: Budget, priced: PricedPlan) -> str:
@@ -94,11 +93,17 @@ def _verdict(budget: Budget, priced: PricedPlan) -> str:
             layers = ranges(sorted({unit.place.layer for unit in kept}))
             name = budget.keys if taken == "keys" else budget.values
             words.append(f"{name} {taken}" + (f" but for layers {layers}" if kept else " of all layers"))
-    losses = f"bits a token lost: {plan.bits:+.3f} when run, predicted {plan.predicted:+.3f} ± {plan.error:.3f}"
+    predicted = _lost(plan.predicted) if (plan.predicted < 0) != (plan.bits < 0) else f"{abs(plan.predicted):.3f}"
+    losses = f"bits a token: {_lost(plan.bits)} when run, predicted {predicted} ± {plan.error:.3f}"
     said = f"{'; '.join(words)}: cache {plan.cache:.0%} · {losses}"
     if not priced.is_within:
         said = f"no plan within the target was found; the nearest is {said}"
     return said
+
+
+def _lost(bits: float) -> str:
+    """`0.148 gained`: a loss that is negative is a gain."""
+    return f"{abs(bits):.3f} {'gained' if round(bits, 3) < 0 else 'lost'}"
 
 
 def _run(budget: Budget) -> Iterator[str]:
@@ -162,34 +167,37 @@ def _cell(bits: float) -> tuple[str, Style]:
 
 
 def _rounded(budget: Budget) -> Iterator[str]:
-    """`all layers rounded, bits a token lost`, `q8_0 K +0.000 V +0.000 both +0.000`."""
-    yield "all layers rounded, bits a token lost"
+    """`all layers rounded, bits a token (+ lost, - gained)`, `q8_0 K +0.000 V +0.000 both +0.000`."""
+    yield "all layers rounded, bits a token (+ lost, - gained)"
     for each in budget.rounded:
         yield f"{each.format} K {each.keys:+.3f} V {each.values:+.3f} both {each.both:+.3f}"
 
 
-def _plan_lines(priced: PricedPlan, screen: Screen) -> Iterator[str]:
-    """Where the sum was wrong, the plan by weight, the spread over texts, and other texts."""
+def _plan_lines(budget: Budget, priced: PricedPlan, screen: Screen) -> Iterator[str]:
+    """Gains that the plan leaves, where the sum was wrong, the plan by weight, the spread over texts, other texts."""
     plan = priced.plan
+    spared = sum(unit.bits <= -_STEP and not own for unit, own in budget.planned)
+    if spared and plan.taken.any():
+        gain = f"{spared} that gain one at a time are" if spared > 1 else "one that gains by itself is"
+        yield f"{gain} kept whole: the plan goes by what each adds to the others, from runs of many at once"
     if abs(plan.summed - plan.bits) > _FAR * abs(plan.bits) + 2 * _STEP:
-        yield f"the losses alone sum to {plan.summed:+.3f}: they do not add up"
+        yield f"one at a time these sum to {_lost(plan.summed)}: losses do not add up"
     if priced.by_weight is not None and plan.taken.any():
-        yield (f"by attention weight alone, a cache of {priced.by_weight.cache:.0%} loses "
-               f"{priced.by_weight.bits:+.3f} bits a token")  # fmt: skip
+        yield (f"chosen by attention weight alone instead, a cache of {priced.by_weight.cache:.0%}: "
+               f"{_lost(priced.by_weight.bits)}")  # fmt: skip
     if len(priced.by_text) > 1:
-        spread = f"{min(priced.by_text):+.3f} to {max(priced.by_text):+.3f}"
-        yield f"the plan on each text: {spread} bits a token lost"
+        yield f"the plan on each text: {_lost(min(priced.by_text))} to {_lost(max(priced.by_text))}"
     for checked in priced.checked:
         name = fit_path(visible(checked.text.name), screen.width // 3) if checked.text.name else "the other text"
-        weight = "" if checked.by_weight is None else f", by weight {checked.by_weight:+.3f}"
-        yield f"on {name}, unseen: {checked.bits:+.3f} lost of {checked.text.bits:.3f} bits a token{weight}"
+        weight = "" if checked.by_weight is None else f", by weight {_lost(checked.by_weight)}"
+        yield f"on {name}, unseen: {_lost(checked.bits)} of {checked.text.bits:.3f} bits a token{weight}"
     if not priced.checked:
         yield "not checked on a text of another kind: --check FILE"
 
 
 def _closing(budget: Budget) -> Iterator[str]:
     """The captions below."""
-    yield f"noise of an untouched copy: {budget.noise:.6f} bits a token"
+    yield f"run again with nothing taken away, the text differs by {budget.noise:.6f} bits a token: the noise"
     yield "rows before the scored ones read their whole cache"
     if budget.plan is not None and _has_windows_alone(budget):
         yield "--heads 1/3 plans a window for the third of the key heads with which least is lost"

@@ -11,6 +11,7 @@ from attn_cli.text import counted, cut, visible
 from attn_cli.views.drawing.styles import BOLD, DIM
 
 _ANSWER, _PART = 48, 40  # characters of an answer, and of a part's text, in a sentence
+_LEAST_WORD, _BEFORE = 3, 12  # characters of a word of the answer that a part is shown by, and of what is before it
 _OTHERS = 3  # parts that a sentence names beside the first
 _MUCH = 0.1  # share of non-sink attention from which a part that wasn't needed was read all the same
 
@@ -26,7 +27,7 @@ def cited_lines(answer: PartsRead, width: int) -> Iterator[Text]:
     """The answer's sentences with marks of their sources, what the marks mean, and the parts read but not needed."""
     citations = answer.citations
     marked = "".join(_marked(citation) for citation in citations)
-    yield from (Text(line) for line in wrap(visible(marked.strip().replace("\n", " ")), width))
+    yield from (Text(line) for line in wrap(visible(marked.strip()), width))
     bits: dict[int, float] = {}
     for citation in citations:
         for part, value in () if citation.either else citation.needed:
@@ -47,7 +48,7 @@ def cited_lines(answer: PartsRead, width: int) -> Iterator[Text]:
 
 
 def _verdict(answer: PartsRead, citation: Citation) -> str:
-    said = f'"{visible(cut(" ".join(citation.text.split()), _ANSWER))}"'
+    said = f'"{visible(cut(citation.text.strip(), _ANSWER))}"'
     if citation.either:
         names = " and ".join(_named(answer, part) for part in citation.either)
         without = _times(citation.without or 0.0)
@@ -82,8 +83,18 @@ def _marked(citation: Citation) -> str:
 def _named(answer: PartsRead, number: int) -> str:
     """The part's name and the beginning of its text; a word is its own name."""
     part = answer.read.parts[number].part
-    text = visible(cut(" ".join(part.text(answer.prompt.text).split()), _PART))
+    text = visible(_excerpt(" ".join(part.text(answer.prompt.text).split()), answer))
     return f'"{text}"' if answer.cut == "words" else f'{part.name} ("{text}")'
+
+
+def _excerpt(text: str, answer: PartsRead) -> str:
+    """The beginning of a part's text; where that lacks the answer's first word that the part has, the words around."""
+    words = answer.citation.text.split() if answer.citation else []
+    found = next((at for word in words if len(word) >= _LEAST_WORD and (at := text.find(word)) >= 0), 0)
+    if found + _LEAST_WORD <= _PART:
+        return cut(text, _PART)
+    begin = text.rfind(" ", 0, found - _BEFORE) + 1
+    return "..." * (begin > 0) + cut(text[begin:], _PART)
 
 
 def _short(answer: PartsRead, number: int) -> str:

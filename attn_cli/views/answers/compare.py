@@ -80,8 +80,10 @@ def _most_pulling(comparison: Comparison, number: int) -> str | None:
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: all words of both texts on two axes."""
-    return on_given_texts("plane", [invocation.value("first"), invocation.value("second")], invocation)
+    """The next command: what the word reads in the first text; of texts on standard input none."""
+    assert isinstance(report.answer, Comparison)
+    row = report.answer.journeys[0].rows[0]
+    return on_given_texts("inspect", [invocation.value("first")], invocation, "-t", str(row))
 
 
 _WEIGHT = 14  # columns of a weight beside a bar

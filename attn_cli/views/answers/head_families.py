@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
+import numpy as np
 from rich.cells import cell_len
 from rich.text import Text
 
@@ -10,22 +11,41 @@ from attn_cli.summaries.answers.kinds import text_sinks
 from attn_cli.summaries.head_words import does, sentence
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.kinds.counted_rows import LEAST_KEYS
-from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, FIRST, KINDS, UNIFORM
-from attn_cli.summaries.reducers.kinds.kind_sums import FEW_ROWS, LEAST_OF_FEW, LEAST_ROWS
+from attn_cli.summaries.reducers.kinds.head_kinds import (
+    BACK,
+    CONTENT,
+    DELIMITER,
+    DUPLICATE,
+    FIRST,
+    INDUCTION,
+    KINDS,
+    UNIFORM,
+    WINDOW,
+    Kind,
+)
+from attn_cli.summaries.reducers.kinds.kind_sums import (
+    FEW_ROWS,
+    LEAST_OF_FEW,
+    LEAST_ROWS,
+    TIMES_BASELINE,
+    WINDOW_TIMES_BASELINE,
+    JudgedKinds,
+    least_for_name,
+)
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
-from attn_cli.summaries.sinks import MOST_OF_A_KEY, SHORT_VALUE, TIMES_UNIFORM
+from attn_cli.summaries.sinks import MOST_OF_A_KEY, TIMES_UNIFORM
 from attn_cli.summaries.standing_out import StandOut, standing_out
 from attn_cli.summaries.told.head_families import CountedKind, families, readings
 from attn_cli.text import counted
-from attn_cli.views.answers.kinds import any_judged, kind_parts, rows_of_sinks
+from attn_cli.views.answers.kinds import any_judged, kind_parts, rows_of_sinks, sink_lines
 from attn_cli.views.drawing.cells import packed, packed_text
 from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
 
-_MOST_SINKS = 2
 _MOST_RESTING = 2  # heads that rest on the first token and are named
 _HUNDREDTH = 0.01
+_CUT = 4  # columns of the mark of a list that goes on
 _MOST_FEW = 2  # kinds of too few rows that are told
 
 
@@ -69,11 +89,13 @@ def head_lines(out: StandOut | None, summary: Summary, at: int, reason: str, scr
     if out is not None:
         uniform = f"{out.baseline:.{2 if out.baseline >= _HUNDREDTH else 3}f}"
         of_content = " of those that find content" if out.kind is not None and out.kind.rank == CONTENT else ""
-        said = f"{name} (the clearest{of_content}) · {sentence(out)}; uniform attention would give {uniform}"
+        few = "" if out.is_judged else f" (a kind takes {LEAST_ROWS})"
+        said = f"{name} (the clearest{of_content}) · {sentence(out)}{few}; uniform attention would give {uniform}"
     yield Text("\n".join(packed([said], screen.width)), BOLD)
     found = [f"{token_label(x.query)} gives {token_label(x.key)} {x.weight:.2f}" for x in readings(summary, at)]
     if found:
-        given = [f"{found[0]} of its weight (its strongest key that is no sink)", *found[1:]]
+        strongest = "its strongest key that is no sink" if text_sinks(kind_parts([summary])) else "its strongest key"
+        given = [f"{found[0]} of its weight ({strongest})", *found[1:]]
         yield packed_text(given, screen)
 
 
@@ -115,6 +137,7 @@ def _named(count: int, words: str, heads: Sequence[tuple[str, float]], screen: S
     for piece in pieces:
         if cell_len(piece) > room:
             if not more:
+                line.append((" ..." if screen.ascii_only else " …") if room >= _CUT else "", DIM)
                 break
             more -= 1
             line.append("\n    ")
@@ -125,18 +148,43 @@ def _named(count: int, words: str, heads: Sequence[tuple[str, float]], screen: S
 
 
 def number_captions(summaries: Sequence[Summary]) -> list[str]:
-    """The meaning of the numbers behind heads, as far as they are there, and the rows of kinds that find content."""
-    kinds = {family.kind for family in families(summaries)} - {None}
-    captions = ["number after a head: mean weight on what its kind looks at"] if kinds - {UNIFORM} else []
-    captions += ["of uniform: entropy as a share of the largest"] if UNIFORM in kinds else []
+    """The meaning of the numbers behind heads, the least for each kind, and the rows that a kind takes."""
+    kinds = [family.kind for family in families(summaries) if family.kind is not None]
     judged = [part.judged for _, part in kind_parts(summaries)]
+    least = f"rows that see {LEAST_KEYS} keys or more"
+    captions = []
+    if is_numbered := any(kind is not UNIFORM for kind in kinds):
+        captions.append(f"number after a head: mean weight on what its kind looks at, over {least}")
+    captions += ["of uniform: entropy as a share of the largest"] if UNIFORM in kinds else []
+    captions += _least(kinds, judged)
     content = {kind.words: max(int(each.rows[KINDS.index(kind)]) for each in judged)
-               for kind in KINDS if kind in kinds and kind.rank == CONTENT}  # fmt: skip
+               for kind in kinds if kind.rank == CONTENT}  # fmt: skip
     captions += [", ".join(f"{words} on {counted(rows, 'row')}" for words, rows in content.items())] if content else []
-    if any(rows < LEAST_ROWS for rows in content.values()):
-        whole = "non-sink attention" if judged[0].by_share else "its weight"
-        captions.append(f"on {FEW_ROWS} to {LEAST_ROWS - 1} rows a head is named from {LEAST_OF_FEW} of {whole} on")
-    return captions
+    whole = "non-sink attention" if judged and judged[0].by_share else "its weight"
+    of_few = f"{INDUCTION.words} and {DUPLICATE.words} on {FEW_ROWS}, if these get {LEAST_OF_FEW} of {whole}"
+    rows = f"{LEAST_ROWS} such rows or more" if is_numbered else f"{LEAST_ROWS} {least}"
+    return [*captions, f"a kind is told on {rows}, {of_few}"]
+
+
+def _least(kinds: Sequence[Kind], judged: Sequence[JudgedKinds]) -> list[str]:
+    """`least for a kind: previous, self 0.54 of non-sink attention, first 0.54 of its weight (5 times uniform ...)`."""
+    named: dict[tuple[int | None, str], list[str]] = {}
+    for kind in kinds:
+        baseline = np.nanmean([each.baseline[KINDS.index(kind)] for each in judged]) if kind is not UNIFORM else np.nan
+        by_share = judged[0].by_share and kind not in (FIRST, DELIMITER)
+        whole = "the largest" if kind is UNIFORM else "non-sink attention" if by_share else "its weight"
+        times = None if kind is UNIFORM else WINDOW_TIMES_BASELINE if kind is WINDOW else TIMES_BASELINE
+        least = f"{float(least_for_name(kind, baseline, np.nan)):.2f} of {whole}"
+        words = "2 to 8 back" if kind in BACK else kind.words
+        own = named.setdefault((times, least), [])
+        own += [words] if words not in own else []
+    told = []
+    for times in dict.fromkeys(times for times, _ in named):
+        pieces = [f"{', '.join(words)} {least}" for (own, least), words in named.items() if own == times]
+        content = any(kind.rank == CONTENT for kind in kinds)
+        rows = f", {'those by place ' * content}in most rows" if times == TIMES_BASELINE else ""
+        told.append(", ".join(pieces) + (f" ({times} times uniform attention{rows})" if times else ""))
+    return [f"least for a kind: {', '.join(told)}"] if told else []
 
 
 def _of_few_rows(summaries: Sequence[Summary], found: Sequence[CountedKind], screen: Screen) -> Iterator[Text]:
@@ -145,10 +193,9 @@ def _of_few_rows(summaries: Sequence[Summary], found: Sequence[CountedKind], scr
     told = [kind for kind in KINDS if kind.rank == CONTENT and any(out.kind is kind for out in few)]
     for kind in told[:_MOST_FEW]:
         heads = [out for out in few if out.kind is kind]
-        rows = counted(heads[0].rows, "row")
         yield _named(
             len(heads),
-            f"may {of_several(does(kind), 2)} ({kind.words}): {rows}, a kind takes {LEAST_ROWS}",
+            f"may {of_several(does(kind), 2)} ({kind.words}), on {counted(heads[0].rows, 'row')} alone",
             [(x.name, x.weight) for x in heads],
             screen,
         )
@@ -162,17 +209,11 @@ def _of_few_rows(summaries: Sequence[Summary], found: Sequence[CountedKind], scr
 def _sinks(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
     """`41% of all attention rests on 0 When, a sink of 162 heads`, a line a sink; then what makes one."""
     heads = sum(len(summary.place.heads) for summary in summaries)
-    sinks = text_sinks(kind_parts(summaries))[:_MOST_SINKS]
-    for at, sink in enumerate(sinks):
-        words = f"{sink.weight:.0%} {'' if at else 'of all attention '}rests on {token_label(sink.token)}, "
-        words += f"a {'hub' if sink.is_hub else 'sink'} of {counted(round(heads * sink.heads), 'head')} of any kind"
-        if sink.value is not None and sink.value < SHORT_VALUE:
-            words += f"; its value is short ({sink.value:.2f} of the median), so little is read there"
-        yield Text("\n".join(packed([words], screen.width)))
+    sinks = text_sinks(kind_parts(summaries))
+    yield from sink_lines(sinks, heads, screen)
     rows, captions = rows_of_sinks(summaries[0]), []
     if sinks:
         least = f"{MOST_OF_A_KEY:g} and over {TIMES_UNIFORM} times uniform"
         captions.append(f"sink of a head: its mean weight{rows} is over {least}")
-    captions += number_captions(summaries)
-    captions += [f"a kind takes {LEAST_ROWS} rows or more, of {LEAST_KEYS} keys or more"] if rows else []
+    captions += number_captions(summaries) if any_judged(summaries) else []
     yield from (Text(line, DIM) for line in wrap(" · ".join(captions), screen.width))

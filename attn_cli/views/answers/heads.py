@@ -14,12 +14,13 @@ from attn_cli.summaries.median import median
 from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.heads.head_statistics import Heads
+from attn_cli.summaries.reducers.heads.statistic import Statistic
 from attn_cli.summaries.reducers.heads.statistics import FIRST_WEIGHT, STATISTICS
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.sinks import SHORT_VALUE
 from attn_cli.text import counted
-from attn_cli.views.answers.kinds import any_judged, kind_parts, rows_of_sinks, too_few
+from attn_cli.views.answers.kinds import any_judged, kind_parts, rows_of_sinks, short_value, too_few
 from attn_cli.views.drawing.cells import packed, packed_text
 from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.palette import Ramp, background
@@ -115,31 +116,39 @@ def _finding(ordered: Sequence[HeadRow], summaries: Sequence[Summary], ranking: 
             who = f"the first {len(top)}" if resting.all() else f"{resting.sum()} of the first {len(top)}"
             is_first = column == FIRST_WEIGHT
             name = f", {token_label(top[0].summary.keys[0])}," if is_first else ""
-            least = f"{weights[resting].min():.2f} of their weight or more (mean over rows)"
-            said = f"{who} heads give {place}{name} {least}"
-            return said + (_of_first(top) + _of_all_attention(summaries) if is_first else "")
+            every = head_rows(summaries)
+            half = sum(row.heads.statistics[column][row.at] >= _MOSTLY for row in every)
+            said = (
+                f"{half} of {len(every)} heads give {place}{name} half of their weight or more (mean over all rows), "
+            )
+            said += f"{who} {weights[resting].min():.2f} or more"
+            return said + (_of_first(summaries) + _of_all_attention(summaries) if is_first else "")
     return ""
 
 
-def _of_first(top: Sequence[HeadRow]) -> str:
-    """`: a sink, whose value is short (0.25 of the median), so they read little there`, where that is so."""
-    values = [row.heads.first_value for row in top if row.heads.first_value is not None]
+def _of_first(summaries: Sequence[Summary]) -> str:
+    """`: a sink, whose value is short (0.25 of ...), so they read little there`, where that is so."""
+    parts = [part for summary in summaries if (part := summary.part(Heads)) is not None]
+    values = [part.first_value for part in parts if part.first_value is not None]
     length = float(median(np.array(values))) if values else 1.0
     if length >= SHORT_VALUE:
         return ": they read little else"
-    return f": a sink, whose value is short ({length:.2f} of the median), so they read little there or elsewhere"
+    return f": a sink, whose {short_value(length)}, so they read little there or elsewhere"
 
 
 def _of_all_attention(summaries: Sequence[Summary]) -> str:
-    """`; 41% of all attention of 270 heads rests on it`, where the first key is a sink of many heads; else "".
+    """`; 41% of all attention of 270 heads rests on it, 14% on 6 the: 55% on sinks`, where the first key is a sink.
 
     The mean of the column is another number: of all rows, the first of which see few keys.
     """
-    found = [sink for sink in text_sinks(kind_parts(summaries)) if sink.key == 0]
+    found = sorted(text_sinks(kind_parts(summaries)), key=lambda sink: sink.key)
+    if not found or found[0].key:
+        return ""
     heads = counted(len(head_rows(summaries)), "head")
-    return (
-        f"; {found[0].weight:.0%} of all attention of {heads} rests on it{rows_of_sinks(summaries[0])}" if found else ""
-    )
+    said = f"; {found[0].weight:.0%} of all attention of {heads} rests on it"
+    said += "".join(f", {sink.weight:.0%} on {token_label(sink.token)}" for sink in found[1:])
+    total = f": {sum(sink.weight for sink in found):.0%} on sinks" if len(found) > 1 else ""
+    return f"{said}{total} (mean{rows_of_sinks(summaries[0])})"
 
 
 def _ranking_title(rows: Sequence[HeadRow], ranking: Ranking) -> str:
@@ -205,7 +214,7 @@ def heads_table(
     lead += ["left"] if any(each is not None for each in rest) else []
     missing = []
     while len("  ".join([*lead, *(column.heading for column in columns)])) > screen.width and len(columns) > 1:
-        missing.append(columns.pop(-2 if columns[-1].name == kept else -1).heading)
+        missing.append(columns.pop(-2 if columns[-1].name == kept else -1))
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=BOLD)
     for heading in (*lead, *(column.heading for column in columns)):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -225,6 +234,12 @@ def heads_table(
     legend = "kv: the key/value head that it reads · " if grouped else ""
     legend += "left: weight on keys that are not hidden · " if "left" in lead else ""
     if missing:
-        yield packed_text([f"columns beyond this width: {', '.join(reversed(missing))}", "--json has all"], screen, DIM)
-    means = legend + "means over queries: " + ", ".join(column.caption for column in columns).format(unit=unit)
+        named = "; ".join(_named(column, unit) for column in reversed(missing))
+        yield Text("\n".join(wrap(f"columns beyond this width, which --json has: {named}", screen.width)), DIM)
+    means = legend + "means over all queries: " + ", ".join(column.caption for column in columns).format(unit=unit)
     yield Text("\n".join(wrap(means, screen.width, break_on_hyphens=False)), DIM)
+
+
+def _named(column: Statistic, unit: str) -> str:
+    """`max score: the largest before the softmax`: a column that isn't shown, and what it holds."""
+    return f"{column.heading}: {column.caption.removeprefix(f'{column.heading}: ').format(unit=unit)}"

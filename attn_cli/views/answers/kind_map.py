@@ -10,7 +10,8 @@ from attn_cli.summaries.answers.alignment_search import SearchedHead, following
 from attn_cli.summaries.answers.kinds import KindMap
 from attn_cli.summaries.head_words import does
 from attn_cli.summaries.reduce import Summary
-from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, KINDS
+from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, KINDS, Kind
+from attn_cli.summaries.reducers.kinds.kind_sums import LEAST_OF_FEW, LEAST_ROWS, JudgedKinds
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import standing_out
 from attn_cli.summaries.told.head_families import families
@@ -33,7 +34,7 @@ def draw(kinds: KindMap, report: Report, screen: Screen) -> Iterator[RenderableT
         yield packed_text(read, screen, DIM)
     yield ""
     yield from draw_kinds(kinds.parts, screen, _families)
-    yield from sink_lines(kinds.sinks, screen)
+    yield from sink_lines(kinds.sinks, sum(len(summary.place.heads) for summary, _ in kinds.parts), screen)
     if kinds.alignment:
         yield from _alignment_lines(kinds.alignment, screen)
 
@@ -83,7 +84,15 @@ def _sentence(summaries: Sequence[Summary]) -> str:
     said += "".join(f", {len(other.heads)} {of_several(other.does, len(other.heads))}" for other in found[1:])
     layer, _, head = name.partition(".")
     times = f", {weight / uniform:.0f} times as much as uniform attention, {uniform:.3f}" if uniform > 0 else ""
+    times += _surety(kind, [part.judged for _, part in kind_parts(summaries)])
     return f"{said}; most of all {name} (layer {layer}, head {head}): weight {weight:.2f}{times}"
+
+
+def _surety(kind: Kind, judged: Sequence[JudgedKinds]) -> str:
+    """`, mean of 14 rows: few, so that 0.5 of non-sink attention is asked of a head`; of many rows their number."""
+    rows = max(int(each.rows[KINDS.index(kind)]) for each in judged)
+    few = f": few, so a head is named from {LEAST_OF_FEW} of non-sink attention on" if rows < LEAST_ROWS else ""
+    return f", mean of {counted(rows, 'row')} with such a token{few}"
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:

@@ -13,15 +13,15 @@ from attn_cli.summaries.reducers.kinds.head_kinds import BACK, CONTENT, DELIMITE
 from attn_cli.summaries.reducers.kinds.kind_sums import FEW_ROWS, LEAST_OF_FEW, LEAST_ROWS, NOT_JUDGED, NOTHING
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.sinks import FEW_KEYS
+from attn_cli.summaries.sinks import FEW_KEYS, SHORT_VALUE
 from attn_cli.text import counted
 from attn_cli.views.answers.kind_grid import GridRow, cell_style, grid, has_letters, kind_letter, marks_in_words
-from attn_cli.views.drawing.cells import packed_text
+from attn_cli.views.drawing.cells import packed, packed_text
 from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
 
-_MOST_SINKS = 4
+_MOST_SINKS = 2
 
 
 BeforeMap = Callable[[Sequence[Summary], Screen], Iterator[Text]]
@@ -205,11 +205,16 @@ def rows_of_sinks(summary: Summary) -> str:
     return f" over rows that see {FEW_KEYS} keys or more" if leaves_out else ""
 
 
-def sink_lines(sinks: Sequence[SinkKey], screen: Screen) -> Iterator[Text]:
-    """A line for each sink of the text."""
-    for sink in sinks[:_MOST_SINKS]:
-        kind = "hub" if sink.is_hub else "sink"
-        numbers = [f"{kind} {token_label(sink.token)}", f"{sink.heads:.0%} of heads", f"weight {sink.weight:.3f}"]
-        numbers += [f"value {sink.value:.2f} x"] if sink.value is not None else []
-        numbers += [f"residual {sink.residual:.0f} x"] if sink.residual is not None else []
-        yield packed_text(numbers, screen, DIM)
+def short_value(length: float) -> str:
+    """`value is short (0.25 of the median value's length; median of layers)`: the same number wherever it is told."""
+    return f"value is short ({length:.2f} of the median value's length; median of layers)"
+
+
+def sink_lines(sinks: Sequence[SinkKey], heads: int, screen: Screen) -> Iterator[Text]:
+    """`41% of all attention rests on 0 When, a sink of 162 heads`: a sentence for each sink of the text."""
+    for at, sink in enumerate(sinks[:_MOST_SINKS]):
+        words = f"{sink.weight:.0%} {'' if at else 'of all attention '}rests on {token_label(sink.token)}, "
+        words += f"a {'hub' if sink.is_hub else 'sink'} of {counted(round(heads * sink.heads), 'head')} of any kind"
+        if sink.value is not None and sink.value < SHORT_VALUE:
+            words += f"; its {short_value(sink.value)}, so little is read there"
+        yield Text("\n".join(packed([words], screen.width)))

@@ -179,7 +179,7 @@ def _closing(knock: Knock, screen: Screen) -> Iterator[tuple[str, Style]]:
     least = _BITS if knock.target is not None else _TURN
     count = sum(abs(head.outcome.effect) > least for head in knock.heads)
     moves = f"by more than {least} bits" if knock.target is not None else f"by more than {least}"
-    floor = f"noise floor (untouched copy) {knock.noise_floor.effect:.4f}"
+    floor = f"run again unchanged {knock.noise_floor.effect:.4f} (noise)"
     yield f"{counted(count, 'head')} change{'s' * (count == 1)} it {moves} · {floor}", DIM
     if any(head.direct is not None for head in knock.heads) and knock.target is not None:
         word = next_word(knock.target.tokens[0])

@@ -14,6 +14,8 @@ from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import on_texts
 
+_ON_AXES = 8  # words
+
 
 def draw(neighbours: Neighbours, report: Report, screen: Screen) -> Iterator[Text | str]:
     """A line per word: the word, its cosine, and a bar as long as it (none below 0)."""
@@ -25,6 +27,7 @@ def draw(neighbours: Neighbours, report: Report, screen: Screen) -> Iterator[Tex
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the words nearest to the first of them."""
+    """The next command: the nearest words on two axes."""
     assert isinstance(report.answer, Neighbours)
-    return on_texts("nearest", report.answer.words[:1], invocation.words({"model"})) if report.answer.words else None
+    near = [word for word in report.answer.words if word.isalpha()][:_ON_AXES]
+    return on_texts("plane", [" ".join(near)], invocation.words({"model"})) if len(near) > 1 else None

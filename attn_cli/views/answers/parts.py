@@ -75,7 +75,9 @@ def _same_answer(report: Report, invocation: Invocation) -> list[str]:
 def _titles(answer: PartsRead) -> list[str]:
     """The answer that is asked about, and the rows that read."""
     rows = ("row " if len(answer.read.rows) == 1 else "rows ") + ranges(answer.read.rows)
-    return [*_target(answer.hidden), rows + _ROWS[answer.queries_from]]
+    given = sum(read.part.kind == "given" for read in answer.read.parts)
+    pieces = [f"the text cut into {given:,} {answer.cut}"] if answer.cut in CUTS and given > 1 else []
+    return [*_target(answer.hidden), rows + _ROWS[answer.queries_from], *pieces]
 
 
 def _target(hidden: HiddenParts | None) -> list[str]:
@@ -99,7 +101,9 @@ def _legend(answer: PartsRead, *, marks_question: bool) -> str:
     read, hidden = answer.read, answer.hidden
     sinks = [f"{token_label(sink.token)} {sink.share:.3f}" for sink in read.sinks[:_SINKS]]
     sinks += [f"learned {read.learned_share:.3f}"] if read.learned_share else []
-    words = ["share: attention from these rows" + (" to keys that are not hidden" if answer.rescaled else "")]
+    words = [
+        "share: attention from these rows, sinks with it" + (" to keys that are not hidden" if answer.rescaled else "")
+    ]
     words += ["vs uniform: 1 = as uniform attention" + (f", excluding sinks {', '.join(sinks)}" if sinks else "")]
     if hidden is None:
         return " · ".join(words)

@@ -47,8 +47,8 @@ def draw(scaling: Scaling, report: Report, screen: Screen) -> Iterator[Text | st
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: one query step by step."""
-    return ["compute", EXAMPLE, "--steps", "-t", "bank"]
+    """The next command: what a cache of keys and values saves when the text goes on."""
+    return ["compute", EXAMPLE, "--decode"]
 
 
 def _spread(scaling: Scaling, screen: Screen, *, wide: bool) -> Iterator[Text]:

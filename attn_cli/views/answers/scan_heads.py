@@ -42,7 +42,7 @@ def draw(answer: ScanHeads, report: Report, screen: Screen) -> Iterator[Renderab
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the first head, or the surest of those that find content.
+    """The next command: the first head, or the surest of those that find content; of one kind the least sure.
 
     Where none is of a kind, those with most weight on its targets, if there is such a number.
     """
@@ -54,7 +54,8 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
         heads = sorted(content, key=lambda head: -head.kind.share if head.kind else 0.0) or heads
     if not heads and answer.kind in {each.heading for each in STATISTICS}:
         return ["scan", "show", answer.folder, "--sort", str(answer.kind)]
-    return scanned_head(answer.folder, heads[0].place) if heads else None
+    at = -1 if answer.kind is not None else 0  # the screen of the first leads here
+    return scanned_head(answer.folder, heads[at].place) if heads else None
 
 
 def corpus_lines(corpus: ScannedCorpus, screen: Screen) -> Iterator[Text]:

@@ -58,7 +58,7 @@ def draw(story: Story, screen: Screen) -> Iterator[Text]:
             place = story.heads[0].place
             example = f"{place.layer}.{place.head}: layer {place.layer}, head {place.head}"
             by_head = f", or a head ({example}) set to 0"
-            gives = "; gives: its largest weight on a token that is no sink"
+            gives = "; gives: its largest weight on a token that is no sink (number and text), and how much"
             by = "that gradients rank highest" if story.estimated else "that read them most"
             tried += f" and the {counted(len(story.heads), 'head')} {by}"
         legend = f"bits: change of log2 p({changed}) with the {noun} masked{by_head}, in {_rows(story)}{gives}; {tried}"
@@ -137,15 +137,21 @@ def _unread(story: Story) -> str:
 
 
 def _untold(story: Story) -> str:
-    """`; under 0.1 bits: 5 to, head 20.2; not shown: head 18.3`: what was tried and makes no difference, or less."""
+    """`; changes under 0.1 bits: "5 to", head 20.2; tried, and without room above: head 18.3`."""
     tried: list[StoryWord | StoryHead] = [*story.words, *story.heads]
     is_small = [each for each in tried if abs(each.effect) < LEAST_BITS]
     most = _MOST_WORDS if story.cut == "words" else _MOST_PARTS
     opposing = [word for word in reversed(story.words) if word.effect >= LEAST_BITS]
     beyond: list[StoryWord | StoryHead] = [*story.needed[most:], *opposing[_MOST_AGAINST:]]
     beyond += [*story.bringing[_MOST_HEADS:], *story.opposing[_MOST_AGAINST:]]
-    said = ((f"under {LEAST_BITS} bits", is_small), ("not shown", beyond))
-    return "".join(f"; {words}: {listed(_name(each, story) for each in those)}" for words, those in said if those)
+    said = ((f"changes under {LEAST_BITS} bits", is_small), ("tried, and without room above", beyond))
+    return "".join(f"; {words}: {listed(_quoted(each, story) for each in those)}" for words, those in said if those)
+
+
+def _quoted(tried: StoryWord | StoryHead, story: Story) -> str:
+    """The same, a word between quotation marks."""
+    name = _name(tried, story)
+    return name if isinstance(tried, StoryHead) or story.cut != "words" else f'"{name}"'
 
 
 def _name(tried: StoryWord | StoryHead, story: Story) -> str:

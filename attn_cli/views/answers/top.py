@@ -45,7 +45,9 @@ def draw(top: Top, summary: Summary, report: Report, screen: Screen) -> Iterator
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the explanation of the largest weight; of a mean over heads, each of its heads."""
+    """The next command: the explanation of the largest weight; of a mean over heads, each of its heads; of a recording,
+    which can't be asked why, what the row reads in all heads.
+    """
     summary, top = max(report.parts_of(Top), key=lambda pair: float(pair[1].weights.max(initial=0)))
     at, row = np.unravel_index(np.argmax(_without_sinks(summary, top)), top.weights.shape)[:2]
     query = ["-t", str(top.rows[row])]
@@ -54,6 +56,8 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     if top.averaged:
         return on_same_input("top", report, invocation, *query, "-l", str(summary.place.layer))
     trivial = float(top.weights[at, row].max()) == 1  # a row that sees one key, such as the first of a causal head
+    if is_recorded(invocation) and not trivial:
+        return on_same_input("inspect", report, invocation.without(HIDDEN), *query)
     if trivial or is_recorded(invocation) or summary.place.way not in ("computed", "registry"):
         return matrix_of_head(summary, int(at), report, invocation)
     head = head_name(summary, int(at))

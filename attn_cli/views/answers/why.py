@@ -22,6 +22,7 @@ from attn_cli.views.same_input import more_of_matrices, on_same_input
 
 _NAME = 9  # columns of "position"
 _BAR = 20
+_MOSTLY = 2.0  # times the other part
 _RANK = 30  # columns of "rank 1 of 9 by content alone"
 
 
@@ -53,7 +54,7 @@ def _sentence(cell: ExplainedCell, summary: Summary) -> str:
     (first, high), (second, low) = sorted(parts.items(), key=lambda part: -part[1])
     if high <= 0:
         return f"{said}though both count against it: {first}, {second}"
-    return f"{said}for {first}, {'less for' if low > 0 else 'in spite of'} {second}, both against the mean key"
+    return f"{said}{_mostly(first, high, second, low)}, both as scores over the mean key's"
 
 
 def _over_next(cells: Sequence[ExplainedCell], summary: Summary) -> str:
@@ -69,13 +70,20 @@ def _over_next(cells: Sequence[ExplainedCell], summary: Summary) -> str:
     content, position = first.content - second.content, first.position - second.position
     key = token_label(summary.keys[second.key])
     parts = {f"what it is (content {content:+.2f})": content, f"where it is (position {position:+.2f})": position}
-    (high, _), (low, least) = sorted(parts.items(), key=lambda part: -part[1])
-    return f"ahead of {key}, the next in weight, for {high}, {'less for' if least > 0 else 'in spite of'} {low}"
+    (high, most), (low, least) = sorted(parts.items(), key=lambda part: -part[1])
+    return f"ahead of {key}, the next in weight, {_mostly(high, most, low, least)}"
+
+
+def _mostly(first: str, high: float, second: str, low: float) -> str:
+    """`mostly for what it is (content +1.33), also for where it is (position +0.09)`, of the larger first."""
+    if low <= 0:
+        return f"for {first}, in spite of {second}"
+    return f"{'mostly ' if high >= _MOSTLY * low else ''}for {first}, also for {second}"
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     """The next command: who wrote what makes the score; of layer 0, and where one key alone is seen, the effect of
-    ablating the head; of a table, which predicts nothing, its matrix.
+    ablating the head; of a table or a recording, which predict nothing, what the row reads in all heads.
     """
     if report.batch is not None:
         return more_of_matrices(report, invocation)
@@ -88,9 +96,12 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
         key = invocation.words({"key"}) or ["-k", "1"]
         row = ["-H", head_name(summary, cell.head), "-t", str(summary.queries[cell.query].index)]
         return on_same_input("top", report, invocation, *row, *key, "--why", "writers")
-    command = "knock" if predicts and not invocation.has("pair") else "matrix"
-    head = head_name(summary, why.cells[0].head if why.cells else 0)
-    return on_same_input(command, report, invocation, "-H", head)
+    if predicts and not invocation.has("pair"):
+        head = head_name(summary, why.cells[0].head if why.cells else 0)
+        return on_same_input("knock", report, invocation, "-H", head)
+    if cell is None:
+        return on_same_input("matrix", report, invocation, "-H", head_name(summary, 0))
+    return on_same_input("inspect", report, invocation, "-t", str(summary.queries[cell.query].index))
 
 
 def _cell(cell: ExplainedCell, why: Why, summary: Summary, screen: Screen, longest: float) -> Iterator[Text]:

@@ -15,6 +15,7 @@ from attn_cli.views.drawing.styles import BOLD, DIM
 
 _LEAST = 0.05  # of what a word reads that is told
 _MOST_WORDS = 8
+_NAMED = 2  # in the sentence
 _NAME = 16  # columns of a word at most
 _SPECIAL = 3  # tokens that are told beside what a vector reads
 _SENTENCE = 20  # columns of its text, behind what it reads
@@ -32,11 +33,13 @@ def draw(reads: Reads, screen: Screen, *, of_table: bool = False) -> Iterator[Te
     if not taking:
         return
     several = len(reads.words) > _MOST_WORDS
-    told = taking[:_MOST_WORDS] if several else sorted(taking, key=lambda word: word.word.index)
+    named = clearest(reads)[:_NAMED]  # in the sentence
+    told = [*named, *(word for word in taking if word not in named)][:_MOST_WORDS] if several else taking
+    told = sorted(told, key=lambda word: word.word.index)
     width = max(cell_len(fit(_label(word.word, reads), _NAME).rstrip()) for word in told)
     yield from (_line(word, width, reads, screen) for word in told)
     if rest := len(taking) - len(told):
-        yield Text(f"  and {rest} {_noun(reads, rest)} that take less of a single one", DIM)
+        yield Text(f"  and {rest} more {_noun(reads, rest)}, that read {_LEAST} or more of another", DIM)
     yield from _vectors(reads, screen)
     yield packed_text(_captions(reads, of_table=of_table), screen, DIM)
 
@@ -65,7 +68,7 @@ def _sentence(reads: Reads) -> str:
     if not taking:
         most = max((word.sources[0].share for word in reads.words if word.sources), default=0.0)
         return f"no {_noun(reads)} reads {_LEAST} of another: the most is {most:.3f}"
-    first, *others = taking[:2]
+    first, *others = taking[:_NAMED]
     said = f"of other {_noun(reads, 2)}, {_quoted(first.word, reads)} reads "
     said += f"{_quoted(first.sources[0].word, reads)} most clearly: {first.sources[0].share:.2f} of all that it reads "
     said += f"(mean weight {first.sources[0].weight:.2f})" + _ahead(first, reads)
@@ -73,7 +76,7 @@ def _sentence(reads: Reads) -> str:
         key = word.sources[0]
         said += f"; {_quoted(word.word, reads)} reads {_quoted(key.word, reads)} {key.share:.2f}" + _ahead(word, reads)
     read = reads.most_read
-    told = {word.word.index for word in taking[:2]}
+    told = {word.word.index for word in taking[:_NAMED]}
     if read is not None and any(word.word.index not in told | {read.word.index} for word in reads.words):
         said += f"; of all {_noun(reads, 2)} {_quoted(read.word, reads)} is read most (mean {read.share:.2f})"
     return said
@@ -141,8 +144,8 @@ def _vectors(reads: Reads, screen: Screen) -> Iterator[Text]:
     """`vector of the text, as mean of all rows  5 river 0.14/0.05`, and as the row of [CLS]: what each reads."""
     if reads.vectors:
         noun = "image" if _noun(reads) == "patch" else "text"
-        yield Text(f"the vector of the whole {noun} reads", BOLD)
-    names = ["as mean of all rows" if each.of is None else f"as row of {visible(each.of.text)}"
+        yield Text(f"what a vector of the whole {noun} reads", BOLD)
+    names = ["the mean of all rows" if each.of is None else f"the row of {visible(each.of.text)}"
              for each in reads.vectors]  # fmt: skip
     width = max(map(len, names), default=0)
     for name, vector in zip(names, reads.vectors, strict=True):

@@ -58,19 +58,17 @@ def cell_lines(cell: WrittenCell, screen: Screen) -> Iterator[Text]:
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the same question of the head that wrote most of the key, or of the query."""
+    """The next command: the effect of ablating the head that wrote most of the key, or of the query; where none did, of
+    the head itself.
+    """
     assert isinstance(report.answer, Writers)
-    for cell in report.answer.cells:
-        walk = _strongest_head(cell)
-        if walk is not None:
-            writer, row = walk
-            more = ("-H", f"{writer.layer}.{writer.head}", "-t", str(row), "-k", "1", "--why", "writers")
-            return on_same_input("top", report, invocation, *more)
-    if not report.answer.cells:
+    cells = report.answer.cells
+    written = next((walk for cell in cells if (walk := _strongest_head(cell)) is not None), None)
+    if written is None and not cells:
         return None
-    cell = report.answer.cells[0]
-    head = f"{cell.place.layer}.{cell.place.head}"
-    return on_same_input("top", report, invocation, "-H", head, "-t", str(cell.query.index), "-k", "1", "--why")
+    place, row = (cells[0].place, cells[0].query.index) if written is None else written
+    where = [] if row == report.prompts[0].tokens[-1].index else ["--everywhere"]  # the last row alone decides
+    return on_same_input("knock", report, invocation, "-H", f"{place.layer}.{place.head}", *where)
 
 
 def _strongest_head(cell: WrittenCell) -> tuple[Writer, int] | None:

@@ -171,7 +171,7 @@ STATISTICS: tuple[Statistic, ...] = (
     CellWeight(
         name="previous_weight",
         heading="previous",
-        caption="on the previous {unit}",
+        caption="on the previous {unit} (0 for the first)",
         meaning="weight on the token (or word) before the query; null where queries and keys differ",
         cell=Diagonal(1),
     ),
@@ -185,7 +185,7 @@ STATISTICS: tuple[Statistic, ...] = (
     InductionWeight(  # prefix matching (Olsson et al. 2022)
         name="induction_weight",
         heading="induction",
-        caption="on what followed the query's {unit} before",
+        caption="on what followed the query's {unit} before (over queries that have it)",
         meaning="weight on the token (or word) that followed when the query's token (or word) last came up, "
         "over the queries whose did; null where none does",
         nothing=math.nan,

@@ -63,7 +63,7 @@ DELIMITER = Kind(
     "special tokens but the first, and punctuation",
     MARKS,
 )
-WINDOW = Kind("W", "window", "window", "looks at the tokens around", "keys at most 4 places away", SPREAD)
+WINDOW = Kind("W", "window", "window", "looks at tokens at most 4 away", "keys at most 4 places away", SPREAD)
 UNIFORM = Kind("U", "uniform", "uniform", "spreads evenly over all it may see",
                "no target: entropy over that of uniform attention", SPREAD)  # fmt: skip
 
