@@ -80,7 +80,7 @@ def test_the_vector_of_a_text_reads_the_mean_of_all_rows_or_that_of_cls() -> Non
     screen = attn("inspect", RIVER, "-m", MINILM, terminal=True, env=SCREEN).text
     assert f"5 river {river['share']:.2f}/{river['weight']:.2f}" in screen
     special = "  ".join(f"{x['key_word']} {x['share']:.2f}/{x['weight']:.2f}" for x in cls["special"])
-    assert "the vector of the whole text reads" in screen and special in screen
+    assert "what a vector of the whole text reads" in screen and special in screen
 
 
 @pytest.mark.usefixtures("loads_once")

@@ -132,7 +132,7 @@ def test_files_and_options_of_the_model_are_kept(tmp_path: Path, monkeypatch: py
 
 
 def test_the_next_commands_of_a_model_work_too() -> None:
-    """From the keys of a query to why, to who wrote them, and to who wrote those of the head that wrote most."""
+    """From the keys of a query to why, to who wrote them, and to the effect of the head that wrote most of these."""
     arguments: list[str] = ["top", SENTENCE, "-m", str(MODEL), "-H", "4.5", "-t", "bank"]
     followed = []
     for _ in range(3):
@@ -140,8 +140,20 @@ def test_the_next_commands_of_a_model_work_too() -> None:
         assert words is not None
         followed.append(words[0] + (" --why" if "--why" in words else "") + (" writers" if "writers" in words else ""))
         arguments = words
-    assert followed == ["top --why", "top --why writers", "top --why writers"]
+    assert followed == ["top --why", "top --why writers", "knock"]
     assert attn(*arguments, terminal=True).code == 0
+
+
+@pytest.mark.parametrize("first", [
+    ("nearest", "bank"), ("plane", "river bank", "money bank"), ("compare", "river bank", "bank loan"), ("scale",),
+    ("matrix", "he sat on the river bank"),
+])  # fmt: skip
+def test_two_screens_do_not_lead_to_each_other(first: tuple[str, ...]) -> None:
+    followed = [list(first)]
+    while len(followed) < 4 and (words := next_of(*followed[-1])) is not None:
+        assert words not in followed[-2:]
+        followed.append(words)
+    assert len(followed) > 1
 
 
 def test_a_check_that_fails_is_followed_by_the_steps_of_its_first_wrong_row(
