@@ -32,9 +32,13 @@ def draw(part: DecidingRows, summary: Summary, report: Report, screen: Screen) -
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The matrix of the head that reads most of one key; the row again head by head where none does."""
+    """The matrix of the head that reads most of one key; where none does, the row again head by head, or the overview
+    where the row is the first, which may see itself alone.
+    """
     seen = list(report.parts_of(DecidingRows))
     heads = _heads(seen, resting_keys(seen))
+    if not heads and seen[0][1].rows[-1] == 0:
+        return on_same_input("inspect", report, invocation)
     if not heads:
         return on_same_input("top", report, invocation, "-t", str(seen[0][1].rows[-1]), "--mean")
     return on_same_input("matrix", report, invocation, "-H", heads[0][1])
