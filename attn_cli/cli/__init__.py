@@ -17,7 +17,7 @@ from attn_cli.cli.kit.shell.commands import COMMANDS, Commands, declare, first_p
 from attn_cli.cli.kit.shell.usage_errors import message_and_hint
 from attn_cli.cli.kit.stderr.lines import print_line
 from attn_cli.errors import AttnError, ExitCode, reason
-from attn_cli.ranks import rank
+from attn_cli.ranks import rank, ranks
 from attn_cli.text import cut, shortened_words
 from attn_cli.views.sink import ReaderGone
 
@@ -104,9 +104,12 @@ def main() -> NoReturn:
 
 
 def _exit_code(error: Exception, debug: bool) -> int:
-    """Print what went wrong in one line, and what to try in a second; return the exit code."""
-    if rank() and sys.__stderr__ is not None:
-        sys.stderr = sys.__stderr__
+    """Print what went wrong in one line, and what to try in a second; return the exit code.
+
+    Of processes that share a model the first that fails speaks, for any cause; the others have lost it.
+    """
+    if ranks() > 1:
+        _let_the_first_speak()
     if isinstance(error, ReaderGone | BrokenPipeError):
         return ExitCode.DONE
     if debug:
@@ -131,8 +134,23 @@ def _exit_code(error: Exception, debug: bool) -> int:
     )
 
 
+def _let_the_first_speak() -> None:
+    """Give standard error to this process if it failed first of those that share a model, else take it."""
+    try:
+        from attn_cli.sources.huggingface.load.first_failure import is_first_failure  # here: it loads torch
+
+        speaks = is_first_failure()
+    except (ImportError, OSError):  # torch itself is what failed
+        speaks = True
+    if not speaks:
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
+    elif sys.__stderr__ is not None:
+        sys.stderr = sys.__stderr__
+
+
 def _print_error(message: str, hint: str, code: int) -> int:
-    print_line(f"attn: {cut(shortened_words(message), _LONGEST_MESSAGE)}")
+    whose = f"rank {rank()}: " if ranks() > 1 else ""
+    print_line(f"attn: {whose}{cut(shortened_words(message), _LONGEST_MESSAGE)}")
     if hint:
         print_line(f"      {cut(shortened_words(hint), _LONGEST_MESSAGE)}")
     return code

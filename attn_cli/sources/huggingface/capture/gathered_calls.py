@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import distributed
 
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call, Place
-from attn_cli.errors import AttnError, LoadError
+from attn_cli.errors import LoadError
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Token
 
@@ -37,11 +36,12 @@ def each_gathered(run: Callable[[Callable[[Call], None]], None], visit: Callable
 
     run  the pass, which shows a function the calls with this process's heads
 
-    Raises the first error of any process in all of them, so that none waits for another that is gone. LoadError for
-    calls of which weights alone are seen, and for a bias of each head.
+    An error of one process is raised in it alone, at once: in the midst of a pass it can't meet the others, who wait in
+    a layer's sum for what will not come, until torchrun ends them.
+
+    Raises LoadError for calls of which weights alone are seen, and for a bias of each head.
     """
     parts: list[_Part] = []
-    failure: AttnError | None = None
 
     def keep(call: Call) -> None:
         bias = call.rule.bias
@@ -50,16 +50,10 @@ def each_gathered(run: Callable[[Callable[[Call], None]], None], visit: Callable
         q, k, v = (torch.as_tensor(x).detach().clone() for x in (call.q, call.k, call.v))
         parts.append(_Part(q, k, v, call.rule, call.place, call.queries, call.keys))
 
-    try:
-        run(keep)
-    except AttnError as error:
-        failure = error
-    told: list[Any] = [None] * distributed.get_world_size()
-    distributed.all_gather_object(told, (parts, failure))
-    for number, (_, failed) in enumerate(told):
-        if failed is not None:
-            raise type(failed)(f"rank {number}: {failed.message}", failed.hint)
-    for same in _by_call([part for of_rank, _ in told for part in of_rank]):
+    run(keep)
+    told: list[list[_Part]] = [[] for _ in range(distributed.get_world_size())]
+    distributed.all_gather_object(told, parts)
+    for same in _by_call([part for of_rank in told for part in of_rank]):
         visit(_together(same))
 
 
