@@ -227,8 +227,20 @@ def found(packing: Packing, folder: Path) -> Found:
 
     source.each([prompt], Selection(), visit)
     theirs = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager").eval()
-    model = None if by_hand is None else by_hand.eval().to(theirs.dtype)
+    model = None if by_hand is None else _in_types_of(theirs, by_hand.eval().to(theirs.dtype))
     return Found(_largest(theirs, weights), None if model is None else _largest(model, weights))
+
+
+def _in_types_of(theirs: PreTrainedModel, model: PreTrainedModel) -> PreTrainedModel:
+    """The model with each of its unpacked matrices in the precision in which transformers' own computes with it.
+
+    Releases differ: before 5.21 experts of MXFP4 stay in bfloat16, which holds each of their numbers and rounds what
+    they are multiplied by.
+    """
+    types = {name: each.dtype for name, each in theirs.named_parameters()}
+    for name, each in model.named_parameters():
+        each.data = each.data.to(types.get(name, each.dtype))
+    return model
 
 
 @torch.no_grad()

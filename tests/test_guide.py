@@ -31,6 +31,7 @@ from tests.loaded import load_once
 from tests.media import image_file, vit
 from tests.program import Stream, environment
 from tests.real_models import folder_of
+from tests.releases import skip_on_older
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -172,7 +173,7 @@ def _near(a: str, b: str) -> bool:
     if a == b or "." not in a:
         return a == b
     last_digit = 10.0 ** -len(a.partition(".")[2].partition("e")[0])
-    return abs(float(a) - float(b)) <= max(2.001 * last_digit, 5e-6 * abs(float(a)))
+    return abs(float(a) - float(b)) <= max(2.001 * last_digit, 1e-5 * abs(float(a)))
 
 
 def compare(expected: str, actual: str) -> str:
@@ -237,6 +238,8 @@ def test_a_command_prints_what_the_page_says(
 ) -> None:
     if "| jq" in command and shutil.which("jq") is None:
         pytest.skip("jq is not installed")
+    if "./my-vit" in command:
+        skip_on_older("it draws the random weights of a ViT in another order")
     problem = compare(expected, walks[page].output(at))
     assert not problem, problem
 

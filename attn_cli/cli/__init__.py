@@ -88,6 +88,7 @@ def main() -> NoReturn:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     warnings.filterwarnings("ignore", category=RuntimeWarning)  # NumPy's, over numbers that the user allowed
+    own = sys.stderr
     if rank():  # the first of the processes that share a model speaks, and any of what it fails by
         sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
     if not debug:
@@ -95,7 +96,7 @@ def main() -> NoReturn:
     try:
         code = int(app(arguments, prog_name="attn", standalone_mode=False) or ExitCode.DONE)
     except Exception as error:
-        code = _exit_code(error, debug)
+        code = _exit_code(error, debug, own)
     except KeyboardInterrupt:
         code = ExitCode.INTERRUPTED
     except SystemExit as request:
@@ -103,13 +104,13 @@ def main() -> NoReturn:
     sys.exit(_flushed(code))
 
 
-def _exit_code(error: Exception, debug: bool) -> int:
+def _exit_code(error: Exception, debug: bool, own: TextIO) -> int:
     """Print what went wrong in one line, and what to try in a second; return the exit code.
 
-    Of processes that share a model the first that fails speaks, for any cause; the others have lost it.
+    Of processes that share a model the first that fails speaks, for any cause, on `own`; the others have lost it.
     """
     if ranks() > 1:
-        _let_the_first_speak()
+        _let_the_first_speak(own)
     if isinstance(error, ReaderGone | BrokenPipeError):
         return ExitCode.DONE
     if debug:
@@ -134,18 +135,15 @@ def _exit_code(error: Exception, debug: bool) -> int:
     )
 
 
-def _let_the_first_speak() -> None:
-    """Give standard error to this process if it failed first of those that share a model, else take it."""
+def _let_the_first_speak(own: TextIO) -> None:
+    """Give its standard error back to this process if it failed first of those that share a model, else take it."""
     try:
         from attn_cli.sources.huggingface.load.first_failure import is_first_failure  # here: it loads torch
 
         speaks = is_first_failure()
     except (ImportError, OSError):  # torch itself is what failed
         speaks = True
-    if not speaks:
-        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
-    elif sys.__stderr__ is not None:
-        sys.stderr = sys.__stderr__
+    sys.stderr = own if speaks else Path(os.devnull).open("w")  # noqa: SIM115
 
 
 def _print_error(message: str, hint: str, code: int) -> int:

@@ -285,12 +285,14 @@ def test_the_bright_patch_is_the_one_that_is_named(kind: str, place: tuple[int, 
 
 def test_what_a_query_attends_to_is_drawn_as_the_image_is(seeing: Seeing, cat: Path) -> None:
     asked = ("-m", seeing("vit"), "--image", cat, "--token", "[CLS]", "-l", "-1")
-    weights = np.array(attn("matrix", *asked, "--mean", "--json").json["result"]["matrices"][0]["weights"])
+    shown = attn("matrix", *asked, "--mean", "--json").json
+    weights = np.array(shown["result"]["matrices"][0]["weights"])
     lines = attn("matrix", *asked, "--mean").lines
     first = next(at for at, line in enumerate(lines) if line.split() == ["0", "1", "2", "3"]) + 1
     cells = np.array([[float(cell) for cell in line.split()[:4]] for line in lines[first : first + 4]])
     np.testing.assert_allclose(cells.ravel(), weights.ravel()[1:], atol=5.01e-4)  # three digits; [CLS] comes first
-    assert np.unravel_index(cells.argmax(), cells.shape) == (1, 2)  # the white one
+    heaviest = shown["input"]["tokens"][1 + weights.ravel()[1:].argmax()]
+    assert np.unravel_index(cells.argmax(), cells.shape) == (heaviest["row"], heaviest["column"])
     assert lines[first + 4] == f"on the image {weights.ravel()[1:].sum():.3f} · 0 [CLS] {weights.ravel()[0]:.3f}"
     for more, maps in (["--mean"], 1), (["-H", "0,2"], 2), (["-H", "0", "--scores", "--weights"], 2):
         assert attn("matrix", *asked, *more).text.count("rows and columns of patches") == maps

@@ -9,6 +9,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
 import attn_cli.sources.huggingface
 from attn_cli.sources.huggingface.known_types import TYPES, ModelType, type_of
+from tests.releases import skip_on_older
 
 HOUSE = Path(attn_cli.sources.huggingface.__file__).parent
 FILES = sorted(path for path in HOUSE.rglob("*.py") if path.name != "known_types.py")
@@ -26,6 +27,8 @@ def names_of_types(code: str) -> list[str]:
 
 @pytest.mark.parametrize("name", TYPES)
 def test_every_name_is_a_type_of_transformers(name: str) -> None:
+    if name not in CONFIG_MAPPING_NAMES:
+        skip_on_older(f"it has no {name} yet")
     assert name in CONFIG_MAPPING_NAMES
 
 

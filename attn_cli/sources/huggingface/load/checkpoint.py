@@ -188,18 +188,19 @@ def _load_class(cls: Any, origin: Origin, config: PreTrainedConfig) -> tuple[Pre
         quantisation["quantization_config"] = GgufConfig(dequantize=True)
     is_shared = ranks() > 1 and origin.gguf is None and origin.options.device_map is None
     shared = tensor_parallel_arguments() if is_shared else {}
-    return cls.from_pretrained(
-        origin.path,
-        config=config,
-        attn_implementation="eager",
-        dtype=dtype_of(origin.options.dtype),
-        device_map=origin.options.device_map,
-        output_loading_info=True,
-        ignore_mismatched_sizes=True,  # they are then listed in the report, and `check_weights` refuses them
-        **quantisation,
-        **shared,
-        **origin.hub,
-    )
+    with without_native_output() if is_shared else nullcontext():  # gloo tells there of each connection
+        return cls.from_pretrained(
+            origin.path,
+            config=config,
+            attn_implementation="eager",
+            dtype=dtype_of(origin.options.dtype),
+            device_map=origin.options.device_map,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # they are then listed in the report, and `check_weights` refuses them
+            **quantisation,
+            **shared,
+            **origin.hub,
+        )
 
 
 def _tokenizer(origin: Origin) -> PreTrainedTokenizerBase | None:

@@ -26,6 +26,7 @@ from attn_cli.sources.huggingface.read.processor import Processor, arrays_for_fo
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.calls.image_grid import TILED, WHOLE, image_grids
 from tests.media import KINDS
+from tests.releases import skip_on_older
 from tests.tiled_media import TILED_KINDS, unmixed
 
 SIZE = (70, 150)  # of the picture: no multiple of anything
@@ -103,6 +104,8 @@ def seen(folder: Path, size: tuple[int, int] = SIZE) -> Seen:
     assert isinstance(source, ModelSource) and source.reader.processor is not None
     unmixed(source.loaded.model)
     processor = source.reader.processor
+    if folder.name == "gemma3" and not hasattr(processor.processor, "images_kwargs"):
+        skip_on_older("a processor of gemma3 can't be told to cut crops")
     if folder.name == "gemma3":  # whose class leaves its crops out unless it is asked for them
         processor.processor.images_kwargs = {**processor.processor.images_kwargs, "do_pan_and_scan": True,
                                              "pan_and_scan_min_crop_size": 16}  # fmt: skip

@@ -1,0 +1,12 @@
+"""What an older transformers than the tested one can't do is skipped, with the reason and the release."""
+
+import pytest
+from packaging.version import Version
+
+from attn_cli.sources.huggingface.compat import TESTED_TRANSFORMERS, TRANSFORMERS
+
+
+def skip_on_older(reason: str) -> None:
+    """Skip the rest of a test on such a release; no effect on the tested one and on newer ones."""
+    if Version(TRANSFORMERS) < Version(TESTED_TRANSFORMERS):
+        pytest.skip(f"transformers {TRANSFORMERS}: {reason}")
