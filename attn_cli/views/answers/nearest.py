@@ -27,7 +27,9 @@ def draw(neighbours: Neighbours, report: Report, screen: Screen) -> Iterator[Tex
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the nearest words on two axes."""
+    """The next command: the nearest words on two axes; of a single one the words nearest to it."""
     assert isinstance(report.answer, Neighbours)
     near = [word for word in report.answer.words if word.isalpha()][:_ON_AXES]
-    return on_texts("plane", [" ".join(near)], invocation.words({"model"})) if len(near) > 1 else None
+    if len(near) > 1:
+        return on_texts("plane", [" ".join(near)], invocation.words({"model"}))
+    return on_texts("nearest", report.answer.words[:1], invocation.words({"model"})) if report.answer.words else None
