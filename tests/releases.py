@@ -6,7 +6,10 @@ from packaging.version import Version
 from attn_cli.sources.huggingface.compat import TESTED_TRANSFORMERS, TRANSFORMERS
 
 
+IS_OLDER = Version(TRANSFORMERS) < Version(TESTED_TRANSFORMERS)
+
+
 def skip_on_older(reason: str) -> None:
     """Skip the rest of a test on such a release; no effect on the tested one and on newer ones."""
-    if Version(TRANSFORMERS) < Version(TESTED_TRANSFORMERS):
+    if IS_OLDER:
         pytest.skip(f"transformers {TRANSFORMERS}: {reason}")

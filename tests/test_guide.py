@@ -31,7 +31,7 @@ from tests.loaded import load_once
 from tests.media import image_file, vit
 from tests.program import Stream, environment
 from tests.real_models import folder_of
-from tests.releases import skip_on_older
+from tests.releases import IS_OLDER, skip_on_older
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -173,7 +173,8 @@ def _near(a: str, b: str) -> bool:
     if a == b or "." not in a:
         return a == b
     last_digit = 10.0 ** -len(a.partition(".")[2].partition("e")[0])
-    return abs(float(a) - float(b)) <= max(2.001 * last_digit, 1e-5 * abs(float(a)))
+    rounding = 1e-5 if IS_OLDER else 5e-6  # an older torch adds up in another order
+    return abs(float(a) - float(b)) <= max(2.001 * last_digit, rounding * abs(float(a)))
 
 
 def compare(expected: str, actual: str) -> str:
