@@ -5,7 +5,6 @@ from packaging.version import Version
 
 from attn_cli.sources.huggingface.compat import TESTED_TRANSFORMERS, TRANSFORMERS
 
-
 IS_OLDER = Version(TRANSFORMERS) < Version(TESTED_TRANSFORMERS)
 
 
