@@ -110,9 +110,9 @@ def test_sums_of_blocks_learned_sinks_and_heads_that_share_keys(n: int, m: int) 
 
 
 def biases() -> dict[str, object]:
-    numbers = RANDOM.normal(size=(2, N, M)).astype(np.float32)
+    numbers = RANDOM.normal(size=(4, N, M)).astype(np.float32)
     return {
-        "ALiBi": Alibi(torch.tensor([0.5, 0.0]), M - N),
+        "ALiBi": Alibi(torch.tensor([0.5, 0.25, 0.1, 0.0]), M - N),
         "numbers of every head": torch.tensor(numbers),
         "numbers of all heads": GivenBias(torch.tensor(numbers[0])),
         "numbers of every key": torch.tensor(numbers[:1, :1]),
@@ -122,7 +122,7 @@ def biases() -> dict[str, object]:
 @pytest.mark.parametrize("softcap", [None, 3.0])
 @pytest.mark.parametrize("name", biases())
 def test_softcaps_and_biases(name: str, softcap: float | None) -> None:
-    q, k, v = arrays(2, 2, N, M, 16, 16)
+    q, k, v = arrays(4, 2, N, M, 16, 16)
     mask = Intersection((Causal(M - N), Window(13, M - N)))
     rule = Rule(0.8, softcap=softcap, bias=biases()[name], mask=mask)
     keys = RANDOM.integers(-1, M, size=(N, 1))
