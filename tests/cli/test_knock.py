@@ -9,6 +9,7 @@ from attn_cli.model.intervention import Intervention
 from attn_cli.sources import open_source
 from attn_cli.summaries.answers.knock import knock
 from tests.program import attn, refused
+from tests.real_models import MINILM
 from tests.views.test_schemas import hold
 
 TEXT = "the cat sat on a photo"
@@ -97,6 +98,11 @@ def test_lines_are_answered_one_by_one(llama: Path) -> None:
 )
 def test_wrong_use_is_one_line(llama: Path, options: tuple[str, ...], words: str) -> None:
     refused(attn("knock", TEXT, "-m", llama, *options), 2, words)
+
+
+def test_positions_are_refused_where_every_row_is_changed() -> None:
+    run = attn("knock", "the river bank", "-m", MINILM, "-t", "bank")
+    refused(run, 2, "--token is for models that choose next tokens")
 
 
 def test_the_key_that_the_most_needed_head_reads_is_masked(llama: Path) -> None:
