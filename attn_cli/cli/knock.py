@@ -105,7 +105,7 @@ def knock(
             if vector is not None and experiment.target is not None:
                 raise InputError("--vector is for encoders: this model chooses next tokens", "leave out --vector")
             if token is not None and experiment.target is None:
-                raise InputError("--token is for models that choose next tokens: others have heads set to 0 in all rows",
+                raise InputError("--token is for models that choose next tokens; of others all rows are changed",
                                  "leave out --token")  # fmt: skip
             experiment.vector = vector or "mean"
             layers = chosen_heads(experiment.layers, selection)
