@@ -94,7 +94,10 @@ def _verdict(budget: Budget, priced: PricedPlan) -> str:
             name = budget.keys if taken == "keys" else budget.values
             words.append(f"{name} {taken}" + (f" but for layers {layers}" if kept else " of all layers"))
     predicted = _lost(plan.predicted) if (plan.predicted < 0) != (plan.bits < 0) else f"{abs(plan.predicted):.3f}"
-    losses = f"bits a token: {_lost(plan.bits)} when run, predicted {predicted} ± {plan.error:.3f}"
+    losses = (
+        f"bits a token when run: {budget.bits + plan.bits:.3f} for {budget.bits:.3f}, {_lost(plan.bits)} "
+        f"(predicted {predicted} ± {plan.error:.3f}), on the tokens that the plan was made for"
+    )
     said = f"{'; '.join(words)}: cache {plan.cache:.0%} · {losses}"
     if not priced.is_within:
         said = f"no plan within the target was found; the nearest is {said}"
@@ -179,7 +182,7 @@ def _plan_lines(budget: Budget, priced: PricedPlan, screen: Screen) -> Iterator[
     spared = sum(unit.bits <= -_STEP and not own for unit, own in budget.planned)
     if spared and plan.taken.any():
         gain = f"{spared} that gain one at a time are" if spared > 1 else "one that gains by itself is"
-        yield f"{gain} kept whole: the plan goes by what each adds to the others, from runs of many at once"
+        yield f"{gain} kept whole, and others that lose are not: the plan goes by runs of many at once"
     if abs(plan.summed - plan.bits) > _FAR * abs(plan.bits) + 2 * _STEP:
         yield f"one at a time these sum to {_lost(plan.summed)}: losses do not add up"
     if priced.by_weight is not None and plan.taken.any():

@@ -1,7 +1,8 @@
 """The kinds of a model's heads on a text, in words: a line a kind with its heads, the sinks, what one head reads."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from textwrap import wrap
+from types import MappingProxyType
 
 import numpy as np
 from rich.cells import cell_len
@@ -66,10 +67,15 @@ def draw(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
         yield from _sinks(of_stream, screen)
 
 
-def family_lines(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
-    """A line for each family of the heads of a stream, and those of which too few rows tell."""
+def family_lines(summaries: Sequence[Summary], screen: Screen, *, with_shares: bool = False) -> Iterator[Text]:
+    """A line for each family of the heads of a stream, and those of which too few rows tell.
+
+    with_shares  whether heads that find content have the share of non-sink attention, too, by which they are named
+    """
     found = families(summaries)
-    yield from (_line(family, screen) for family in found)
+    for family in found:
+        finds = with_shares and family.kind is not None and family.kind.rank == CONTENT
+        yield _line(family, screen, shares_of(summaries, family.kind) if finds and family.kind else {})
     yield from _of_few_rows(summaries, found, screen)
 
 
@@ -99,21 +105,41 @@ def head_lines(out: StandOut | None, summary: Summary, at: int, reason: str, scr
         yield packed_text(given, screen)
 
 
-def _line(family: CountedKind, screen: Screen) -> Text:
+def shares_of(summaries: Sequence[Summary], kind: Kind) -> dict[str, float]:
+    """The share of non-sink attention that each head gives to what a kind looks at, by the head's name; {} where none
+    was measured.
+    """
+    return {
+        f"{summary.place.layer}.{head}": float(part.judged.measured[KINDS.index(kind)][at])
+        for summary, part in kind_parts(summaries)
+        if part.judged.by_share
+        for at, head in enumerate(summary.place.heads)
+    }
+
+
+def least_of_few(kind: Kind, uniform: float) -> float:
+    """The least number for a head to be of a kind that finds content where few rows tell, by what is uniform."""
+    least = float(least_for_name(kind, uniform, np.nan)) if np.isfinite(uniform) else 0.0
+    return max(LEAST_OF_FEW, least)
+
+
+def _line(family: CountedKind, screen: Screen, shares: Mapping[str, float]) -> Text:
     """`   4  look at the token before (previous)  1.2 0.81  11.1 0.77`: as many heads as fit.
+
+    shares  by head, the number that stands behind a head's own: `18.6 0.89/0.98`
 
     Of those that rest on the first token the least weight, and those that rest on it most.
 
-    Those that find content may take one line more.
+    Those that find content may take one line more, two with shares.
     """
     named = [] if family.kind is None else family.heads[:_MOST_RESTING] if family.kind is FIRST else family.heads
-    more = int(family.kind is not None and family.kind.rank == CONTENT)
+    more = 0 if family.kind is None or family.kind.rank != CONTENT else 2 if shares else 1
     words = of_several(family.does, len(family.heads))
     if family.kind is FIRST:
         fit = "fits" if len(family.heads) == 1 else "fit"
         words = words.replace(f" ({FIRST.words})", f" and {fit} no other kind ({FIRST.words})")
         words += f", weight {family.heads[-1][1]:.2f} or more" if len(family.heads) > 1 else ""
-    return _named(len(family.heads), words, named, screen, more)
+    return _named(len(family.heads), words, named, screen, more, shares)
 
 
 def of_several(work: str, count: int) -> str:
@@ -123,14 +149,22 @@ def of_several(work: str, count: int) -> str:
     return work if count == 1 else several
 
 
-def _named(count: int, words: str, heads: Sequence[tuple[str, float]], screen: Screen, more: int = 0) -> Text:
+def _named(
+    count: int,
+    words: str,
+    heads: Sequence[tuple[str, float]],
+    screen: Screen,
+    more: int = 0,
+    shares: Mapping[str, float] = MappingProxyType({}),
+) -> Text:
     """Heads with their numbers after words about them, in the same line, or where that is full in the next.
 
-    more  lines that they may take beyond
+    more    lines that they may take beyond
+    shares  by head, a second number
     """
     line = Text("\n".join(wrap(f"{count:>4}  {words}", screen.width, subsequent_indent=" " * 6)))
     room = screen.width - cell_len(line.plain.rpartition("\n")[2])
-    pieces = [f"  {name} {weight:.2f}" for name, weight in heads]
+    pieces = [f"  {name} {weight:.2f}" + (f"/{shares[name]:.2f}" if name in shares else "") for name, weight in heads]
     if pieces and cell_len(pieces[0]) > room:
         line.append("\n    ")
         room = screen.width - 4
@@ -147,21 +181,28 @@ def _named(count: int, words: str, heads: Sequence[tuple[str, float]], screen: S
     return line
 
 
-def number_captions(summaries: Sequence[Summary]) -> list[str]:
-    """The meaning of the numbers behind heads, the least for each kind, and the rows that a kind takes."""
+def number_captions(summaries: Sequence[Summary], *, with_shares: bool = False) -> list[str]:
+    """The meaning of the numbers behind heads, the least for each kind, and the rows that a kind takes.
+
+    with_shares  as for `family_lines`
+    """
     kinds = [family.kind for family in families(summaries) if family.kind is not None]
     judged = [part.judged for _, part in kind_parts(summaries)]
     least = f"rows that see {LEAST_KEYS} keys or more"
     captions = []
     if is_numbered := any(kind is not UNIFORM for kind in kinds):
         captions.append(f"number after a head: mean weight on what its kind looks at, over {least}")
+        if with_shares and judged[0].by_share and any(kind.rank == CONTENT for kind in kinds):
+            captions.append("behind /: the same as a share of non-sink attention, by which heads are named")
     captions += ["of uniform: entropy as a share of the largest"] if UNIFORM in kinds else []
     captions += _least(kinds, judged)
     content = {kind.words: max(int(each.rows[KINDS.index(kind)]) for each in judged)
                for kind in kinds if kind.rank == CONTENT}  # fmt: skip
     captions += [", ".join(f"{words} on {counted(rows, 'row')}" for words, rows in content.items())] if content else []
     whole = "non-sink attention" if judged and judged[0].by_share else "its weight"
-    of_few = f"{INDUCTION.words} and {DUPLICATE.words} on {FEW_ROWS}, if these get {LEAST_OF_FEW} of {whole}"
+    uniform = [each.baseline[KINDS.index(kind)] for each in judged for kind in (INDUCTION, DUPLICATE)]
+    asked = max((least_of_few(INDUCTION, float(each)) for each in uniform), default=LEAST_OF_FEW)
+    of_few = f"{INDUCTION.words} and {DUPLICATE.words} on {FEW_ROWS}, if these get {asked:.2g} of {whole}"
     rows = f"{LEAST_ROWS} such rows or more" if is_numbered else f"{LEAST_ROWS} {least}"
     return [*captions, f"a kind is told on {rows}, {of_few}"]
 

@@ -133,11 +133,16 @@ def _of_first(summaries: Sequence[Summary]) -> str:
     length = float(median(np.array(values))) if values else 1.0
     if length >= SHORT_VALUE:
         return ": they read little else"
-    return f": a sink, whose {short_value(length)}, so they read little there or elsewhere"
+    return (
+        f": a sink, whose {short_value(length)}, so a weight on it carries {length:.2f} of what it does on others, and "
+        "they read little"
+    )
 
 
 def _of_all_attention(summaries: Sequence[Summary]) -> str:
-    """`; 41% of all attention of 270 heads rests on it, 14% on 6 the: 55% on sinks`, where the first key is a sink.
+    """`; 41% of all attention of 270 heads rests on it, 14% on 6 the (value 1.01 of the median): 55% on sinks`.
+
+    Nothing where the first key is no sink.
 
     The mean of the column is another number: of all rows, the first of which see few keys.
     """
@@ -146,9 +151,12 @@ def _of_all_attention(summaries: Sequence[Summary]) -> str:
         return ""
     heads = counted(len(head_rows(summaries)), "head")
     said = f"; {found[0].weight:.0%} of all attention of {heads} rests on it"
-    said += "".join(f", {sink.weight:.0%} on {token_label(sink.token)}" for sink in found[1:])
+    for sink in found[1:]:
+        value = "" if sink.value is None else f" (value {sink.value:.2f} of the median)"
+        said += f", {sink.weight:.0%} on {token_label(sink.token)}{value}"
     total = f": {sum(sink.weight for sink in found):.0%} on sinks" if len(found) > 1 else ""
-    return f"{said}{total} (mean{rows_of_sinks(summaries[0])})"
+    rows = rows_of_sinks(summaries[0])
+    return f"{said}{total} (mean{rows}{', the column over all rows' if rows else ''})"
 
 
 def _ranking_title(rows: Sequence[HeadRow], ranking: Ranking) -> str:

@@ -11,12 +11,12 @@ from attn_cli.summaries.answers.kinds import KindMap
 from attn_cli.summaries.head_words import does
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, KINDS, Kind
-from attn_cli.summaries.reducers.kinds.kind_sums import LEAST_OF_FEW, LEAST_ROWS, JudgedKinds
+from attn_cli.summaries.reducers.kinds.kind_sums import LEAST_ROWS, JudgedKinds
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import standing_out
 from attn_cli.summaries.told.head_families import families
 from attn_cli.text import counted
-from attn_cli.views.answers.head_families import family_lines, number_captions, of_several
+from attn_cli.views.answers.head_families import family_lines, least_of_few, number_captions, of_several, shares_of
 from attn_cli.views.answers.kinds import draw_kinds, kind_parts, sink_lines
 from attn_cli.views.drawing.cells import packed, packed_text
 from attn_cli.views.drawing.screen import Screen
@@ -63,8 +63,8 @@ def _families(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
     """The head that finds content most surely, then every family with its heads."""
     if said := _sentence(summaries):
         yield Text("\n".join(packed([said], screen.width)), BOLD)
-    yield from family_lines(summaries, screen)
-    if captions := number_captions(summaries):
+    yield from family_lines(summaries, screen, with_shares=True)
+    if captions := number_captions(summaries, with_shares=True):
         yield packed_text(captions, screen, DIM)
     yield Text()
     yield Text("map: a row a layer, a column a head", BOLD)
@@ -84,14 +84,18 @@ def _sentence(summaries: Sequence[Summary]) -> str:
     said += "".join(f", {len(other.heads)} {of_several(other.does, len(other.heads))}" for other in found[1:])
     layer, _, head = name.partition(".")
     times = f", {weight / uniform:.0f} times as much as uniform attention, {uniform:.3f}" if uniform > 0 else ""
-    times += _surety(kind, [part.judged for _, part in kind_parts(summaries)])
-    return f"{said}; most of all {name} (layer {layer}, head {head}): weight {weight:.2f}{times}"
+    judged = [part.judged for _, part in kind_parts(summaries)]
+    share = shares_of(summaries, kind).get(name)
+    of_rest = "" if share is None else f", {share:.2f} of non-sink attention"
+    surety = _surety(kind, judged, uniform)
+    return f"{said}; most of all {name} (layer {layer}, head {head}): weight {weight:.2f}{of_rest}{times}{surety}"
 
 
-def _surety(kind: Kind, judged: Sequence[JudgedKinds]) -> str:
-    """`, mean of 14 rows: few, so that 0.5 of non-sink attention is asked of a head`; of many rows their number."""
+def _surety(kind: Kind, judged: Sequence[JudgedKinds], uniform: float) -> str:
+    """`, mean of 14 rows: few, so a head is named from 0.69 of non-sink attention on`; of many rows their number."""
     rows = max(int(each.rows[KINDS.index(kind)]) for each in judged)
-    few = f": few, so a head is named from {LEAST_OF_FEW} of non-sink attention on" if rows < LEAST_ROWS else ""
+    whole = "non-sink attention" if judged[0].by_share else "its weight"
+    few = f": few, so a head is named from {least_of_few(kind, uniform):.2f} of {whole} on" if rows < LEAST_ROWS else ""
     return f", mean of {counted(rows, 'row')} with such a token{few}"
 
 
