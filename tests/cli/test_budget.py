@@ -37,7 +37,9 @@ def test_the_screen_begins_with_the_plan_and_maps_all_heads(llama: Path, width: 
     assert f"taken away one at a time, {named}" in text
     plan = result["plan"]
     way = "gained" if round(plan["bits"], 3) < 0 else "lost"
-    assert f"bits a token: {abs(plan['bits']):.3f} {way} when run, predicted {abs(plan['predicted']):.3f}" in text
+    whole, bits = result["texts"][0]["bits"], plan["bits"]
+    losses = f"{whole + bits:.3f} for {whole:.3f}, {abs(bits):.3f} {way} (predicted {abs(plan['predicted']):.3f}"
+    assert f"bits a token when run: {losses}" in text and "on the tokens that the plan was made for" in text
     assert not re.search(r"lost:? -0|-0\.\d+ (bits a token )?lost", text), "a gain that is called a loss"
     assert "took the work of " in text and "- a gain of 0.001 or more" in text
     assert f"cache {plan['cache']:.0%}" in text and f"all keys for {4 - plan['taken']}" in text

@@ -50,9 +50,11 @@ def test_heads_on_the_first_token_read_little_where_its_value_is_short() -> None
     heads = attn("heads", TEXT, "-m", SMOL, "--json").json["result"]["heads"]
     half = sum(head["first_weight"] >= 0.5 for head in heads)
     assert f"{half} of 270 heads give the first token, 0 he, half of their weight or more" in said
-    assert "the first 5 " in said and "so they read little there" in said
+    assert "the first 5 " in said
+    assert f"so a weight on it carries {first['value_norm']:.2f} of what it does on others" in said
     assert f"a sink, whose value is short ({first['value_norm']:.2f} of the median value's length" in said
     assert f"; {first['weight']:.0%} of all attention of 270 heads rests on it" in said
+    assert all(f"(value {sink['value_norm']:.2f} of the median)" in said for sink in kinds if sink["key"])
     if len(kinds) > 1:
         assert f": {sum(sink['weight'] for sink in kinds):.0%} on sinks" in said
 

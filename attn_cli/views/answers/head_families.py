@@ -200,8 +200,9 @@ def number_captions(summaries: Sequence[Summary], *, with_shares: bool = False) 
                for kind in kinds if kind.rank == CONTENT}  # fmt: skip
     captions += [", ".join(f"{words} on {counted(rows, 'row')}" for words, rows in content.items())] if content else []
     whole = "non-sink attention" if judged and judged[0].by_share else "its weight"
-    uniform = [each.baseline[KINDS.index(kind)] for each in judged for kind in (INDUCTION, DUPLICATE)]
-    asked = max((least_of_few(INDUCTION, float(each)) for each in uniform), default=LEAST_OF_FEW)
+    found = [kind for kind in kinds if kind.rank == CONTENT]
+    uniform = {kind: float(np.nanmean([each.baseline[KINDS.index(kind)] for each in judged])) for kind in found}
+    asked = max((least_of_few(kind, uniform[kind]) for kind in found), default=LEAST_OF_FEW)
     of_few = f"{INDUCTION.words} and {DUPLICATE.words} on {FEW_ROWS}, if these get {asked:.2g} of {whole}"
     rows = f"{LEAST_ROWS} such rows or more" if is_numbered else f"{LEAST_ROWS} {least}"
     return [*captions, f"a kind is told on {rows}, {of_few}"]
