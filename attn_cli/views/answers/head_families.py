@@ -94,8 +94,9 @@ def head_lines(out: StandOut | None, summary: Summary, at: int, reason: str, scr
         said += f": {part.peaks.weight[at]:.2f} of a row{past} (mean)"
     if out is not None:
         uniform = f"{out.baseline:.{2 if out.baseline >= _HUNDREDTH else 3}f}"
-        of_content = " of those that find content" if out.kind is not None and out.kind.rank == CONTENT else ""
-        few = "" if out.is_judged else f" (a kind takes {LEAST_ROWS})"
+        finds = out.kind is not None and out.kind.rank == CONTENT
+        of_content = " of those that find content" if finds else ""
+        few = "" if out.is_judged else f" (a kind takes {FEW_ROWS if finds and out.rows < FEW_ROWS else LEAST_ROWS})"
         said = f"{name} (the clearest{of_content}) · {sentence(out)}{few}; uniform attention would give {uniform}"
     yield Text("\n".join(packed([said], screen.width)), BOLD)
     found = [f"{token_label(x.query)} gives {token_label(x.key)} {x.weight:.2f}" for x in readings(summary, at)]
