@@ -61,7 +61,21 @@ def test_a_mistake_that_nobody_knows_is_placed_and_has_no_cause() -> None:
     assert is_placed(answer, made)
     assert answer.cause is not None
     assert answer.cause.mistakes == ()
-    assert len(answer.cause.nearest) == 3
+    assert answer.cause.nearest == ()  # none leaves half of what is wrong, or less
+
+
+def test_a_mistake_below_noise_of_another_kind_is_told_as_the_nearest() -> None:
+    case = PortCase("llama", ("rotary-base",), "float32", 1)
+    made = case.dump()
+    assert made is not None
+    random = np.random.default_rng(0)
+    for name in [one.placed.array.name for one in case.verdict(made.arrays).judged if one.is_wrong]:
+        made.arrays[name] *= 1 + 0.02 * random.normal(size=made.arrays[name].shape).astype(np.float32)
+    answer = case.verdict(made.arrays)
+    assert answer.cause is not None
+    assert answer.cause.mistakes == ()
+    (mistake,) = answer.cause.nearest[0].mistakes
+    assert (mistake.name, round(answer.cause.nearest[0].error, 2)) == ("rotary-base", 0.02)
 
 
 def test_an_array_that_was_dumped_wrongly_and_used_rightly_is_wrong_alone() -> None:
