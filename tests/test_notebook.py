@@ -266,6 +266,25 @@ def test_experiments_say_that_the_text_comes_first(function: str) -> None:
             getattr(attn_cli, function)(model, TEXT)
 
 
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_compiled_model_is_looked_at_as_the_plain_one(in_place: bool) -> None:
+    plain, compiled = tiny_model("llama", "tiny"), tiny_model("llama", "tiny")
+    compiled.load_state_dict(plain.state_dict())
+    if in_place:
+        compiled.compile(backend="eager")
+    else:
+        compiled = torch.compile(compiled, backend="eager")
+    words = tokenizer()
+    compiled(**words(TEXT, return_tensors="pt"))
+    one, other = (attn_cli.knock(TEXT, (model, words)) for model in (plain, compiled))
+    bits = [[head.outcome.bits for head in found.heads] for found in (one, other)]
+    assert bits[0] == pytest.approx(bits[1], abs=1e-5)
+    assert len(one.heads) > 1
+    np.testing.assert_allclose(
+        *(attn_cli.heads(TEXT, (model, words)).arrays["entropy_bits"] for model in (plain, compiled)), atol=1e-6
+    )
+
+
 def test_experiments_need_a_model_and_a_way_to_cut() -> None:
     with pytest.raises(InputError, match="heads are ablated in a model"):
         attn_cli.knock(TEXT, TOY)

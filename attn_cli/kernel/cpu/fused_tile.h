@@ -2,7 +2,7 @@
    LANES (floats in a vector), GROUPS (vectors side by side in a product), ROWS (rows in a product), NAMED(x), TARGET
    (the attribute of its functions), LARGER(a, b) and ANY(mask), which end with it.
 
-   Read `rows` at the end first: scores of some rows, `soften` (softmax), `note` (what is asked of a row), output. In
+   Read `rows` at the end first: scores of some rows, `softmax_row`, `write_stats` (what is asked of a row), output. In
    all of them i is a query, j a key, e points to a row's e^(score - maximum) with e[j] for key j, and share is 1 / its
    sum, so that a weight is e[j] * share. Such a pointer lies where key 0 would, wherever the row's own keys begin. For
    keys that the row may not attend to e is 0 as far as those go that its tile was multiplied with, unset beyond. */

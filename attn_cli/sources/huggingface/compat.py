@@ -67,6 +67,7 @@ __all__ = [
     "tensor_parallel_arguments",
     "tensor_parallel_place",
     "tree_map",
+    "uncompiled",
     "wrapper_subclass",
 ]
 
@@ -197,6 +198,11 @@ def cache_name(parameters: Iterable[str]) -> str | None:
     Another name: interventions run without the rows before them kept, which takes longer.
     """
     return next((name for name in _CACHE_NAMES if name in parameters), None)
+
+
+def uncompiled(model: Any) -> Any:
+    """The module that torch.compile wraps, whose class is a model's; others unchanged. Gone: a wrapper is no model."""
+    return getattr(model, "_orig_mod", model)
 
 
 def is_quantised(model: Any) -> bool:

@@ -22,6 +22,7 @@ from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace
 from attn_cli.sources.huggingface.anatomy.parameters import dtype_of_module
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.ledger import Ledger
+from attn_cli.sources.huggingface.compat import uncompiled
 from attn_cli.sources.huggingface.generate.prompts import TextGenerator, answered
 from attn_cli.sources.huggingface.intervene.experiment import ModelExperiment
 from attn_cli.sources.huggingface.known_types import type_of
@@ -46,6 +47,7 @@ def source_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, pre
 
     predicts  whether the answers of its language-model head are asked for, if it has one
     """
+    model = uncompiled(model)
     name = str(getattr(model, "name_or_path", "") or type(model).__name__)
     about = about_model(model, name=name, model_type=str(configuration_of(model).model_type))
     generating = model if predicts and has_generating_head(model) else None

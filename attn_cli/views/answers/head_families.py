@@ -195,6 +195,7 @@ def number_captions(summaries: Sequence[Summary], *, with_shares: bool = False) 
         captions.append(f"number after a head: mean weight on what its kind looks at, over {least}")
         if with_shares and judged[0].by_share and any(kind.rank == CONTENT for kind in kinds):
             captions.append("behind /: the same as a share of non-sink attention, by which heads are named")
+            captions.append("kinds tell where heads look, attn heads --sort logit what they write")
     captions += ["of uniform: entropy as a share of the largest"] if UNIFORM in kinds else []
     captions += _least(kinds, judged)
     content = {kind.words: max(int(each.rows[KINDS.index(kind)]) for each in judged)

@@ -140,7 +140,7 @@ def _of_first(summaries: Sequence[Summary]) -> str:
 
 
 def _of_all_attention(summaries: Sequence[Summary]) -> str:
-    """`; 41% of all attention of 270 heads rests on it, 14% on 6 the (value 1.01 of the median): 55% on sinks`.
+    """`; 41% of all attention of 270 heads rests on it, 14% on 6 the, which is read (value 1.01 of ...): 55% on sinks`.
 
     Nothing where the first key is no sink.
 
@@ -152,7 +152,8 @@ def _of_all_attention(summaries: Sequence[Summary]) -> str:
     heads = counted(len(head_rows(summaries)), "head")
     said = f"; {found[0].weight:.0%} of all attention of {heads} rests on it"
     for sink in found[1:]:
-        value = "" if sink.value is None else f" (value {sink.value:.2f} of the median)"
+        read = "read little" if sink.value is not None and sink.value < SHORT_VALUE else "read as others are"
+        value = "" if sink.value is None else f", which is {read} (value {sink.value:.2f} of the median)"
         said += f", {sink.weight:.0%} on {token_label(sink.token)}{value}"
     total = f": {sum(sink.weight for sink in found):.0%} on sinks" if len(found) > 1 else ""
     rows = rows_of_sinks(summaries[0])

@@ -92,10 +92,12 @@ def _sentence(summaries: Sequence[Summary]) -> str:
 
 
 def _surety(kind: Kind, judged: Sequence[JudgedKinds], uniform: float) -> str:
-    """`, mean of 14 rows: few, so a head is named from 0.69 of non-sink attention on`; of many rows their number."""
+    """`, mean of 14 rows: few, so a head is named from 0.69 of non-sink attention on, 5 times what uniform ...`."""
     rows = max(int(each.rows[KINDS.index(kind)]) for each in judged)
     whole = "non-sink attention" if judged[0].by_share else "its weight"
-    few = f": few, so a head is named from {least_of_few(kind, uniform):.2f} of {whole} on" if rows < LEAST_ROWS else ""
+    least = least_of_few(kind, uniform)
+    times = f", {least / uniform:.0f} times what uniform attention gives" if uniform > 0 else ""
+    few = f": few, so a head is named from {least:.2f} of {whole} on{times}" if rows < LEAST_ROWS else ""
     return f", mean of {counted(rows, 'row')} with such a token{few}"
 
 
