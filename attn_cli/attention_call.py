@@ -22,7 +22,7 @@ class Ingredients:
     context     embeddings of keys and values `[m, width]`, if they are not x
     projection  W_O `[h * e, width]`
     value_up    U_V `[h, r, e]`, which absorbed latent attention applies to its output
-    latent      the latents that k and v are computed from
+    latent      the latents c `[m, r]` that k and v are computed from, with their up-projections (see `Latent`)
     projected   whether q, k and v are products of x and not x itself
     rotation    the rotary position embedding of q and k
     turning     finds out how columns of q and k were turned, while the call is visited

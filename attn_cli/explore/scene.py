@@ -61,7 +61,7 @@ class Scene:
         return regions(self.screen.width, self.lines, view)
 
     def region(self, pane: str) -> Region:
-        """The region that a pane would have if it had the keys."""
+        """The region, in columns and lines of the terminal, that a pane would have with the keyboard focus."""
         return self.regions(Viewpoint(pane))[pane]
 
     def layer(self, view: Viewpoint) -> RecordedLayer:

@@ -162,7 +162,7 @@ class NoiseFloor:
         self.loss_bits = max(self.loss_bits, abs(outcome.loss_bits or 0.0))
 
     def is_rounding(self, effect: float) -> bool:
-        """True if an effect can't be told from rounding."""
+        """True if |effect|, an `Outcome.effect` in bits or as a cosine distance, is below 4 times the floor's."""
         return abs(effect) < self.FACTOR * self.effect
 
 
@@ -190,7 +190,10 @@ class Experiment(Protocol):
 
     @property
     def run_mode(self) -> RunMode:
-        """The mode of runs with interventions; an untouched copy runs first, if none did."""
+        """How runs with interventions compute their rows: "cache", "prefix" or "whole", as `RunMode` says.
+
+        A copy of the baseline without interventions runs first, if none did, to try whether the cache reproduces it.
+        """
 
     @property
     def no_cache_reason(self) -> str:
@@ -203,7 +206,11 @@ class Experiment(Protocol):
         """
 
     def outcomes_from_cache(self, interventions: Sequence[Intervention]) -> list[Outcome] | None:
-        """The outcomes from the last rows alone; None where these can't run alone, and whole runs would be needed."""
+        """One outcome for each intervention, in their order, from its last rows alone; None where one needs whole runs.
+
+        The last rows are those from the first one that the intervention changes, or that the answer is read from, on;
+        keys and values of the rows before them are the baseline's.
+        """
 
     def estimated_effects(self) -> Mapping[HeadPlace, float]:
         """For every head the bits that its ablation in the rows that run costs, to first order, by one derivative.

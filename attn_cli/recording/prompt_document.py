@@ -38,7 +38,11 @@ class TokenTables:
         return words
 
     def rows(self) -> list[list[list[Any]]]:
-        """All tables; tokens of one occurrence of a word share the number of that word."""
+        """One table per different sequence of tokens, with one row per token: the columns of `_COLUMNS`, in order.
+
+        These are text, id, start, end, special, row, column, piece, generated, and the number of the occurrence of a
+        word that the token is part of, None for none.
+        """
         words = self.words()
         return [[_token_document(token, words) for token in tokens] for tokens in self.tables]
 

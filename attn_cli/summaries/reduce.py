@@ -38,7 +38,7 @@ class Part(ABC):
 
     @abstractmethod
     def arrays(self) -> dict[str, np.ndarray]:
-        """The numbers as named arrays whose first axis is heads."""
+        """What was found, as arrays by name, heads first `[h, ...]`; each class of parts says its names and shapes."""
 
     def labels(self) -> dict[str, np.ndarray]:
         """Labels of the other axes of the arrays, where these are not all queries and all keys."""

@@ -10,7 +10,10 @@ from attn_cli.summaries.told.word_reads import UnitReads, can_be_told, reads_of
 
 
 def reads_each_token(call: Call) -> bool:
-    """True if a call's tokens read one another in both directions, and can be told by words or sentences."""
+    """True for self-attention in both directions over a text whose reads can be added up by words or sentences.
+
+    Those are texts of at most 512 tokens, by words, and longer ones of 3 to 512 sentences.
+    """
     return not call.is_causal and call.n == call.m and call.queries == call.keys and can_be_told(call.keys)
 
 

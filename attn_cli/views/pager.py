@@ -23,9 +23,10 @@ def is_leafed(text: str, height: int | None) -> bool:
 
 
 def pager() -> str | None:
-    """The person's pager: ATTN_PAGER, else PAGER, else less.
+    """The command of the person's pager: ATTN_PAGER if it is set, else PAGER, else less.
 
-    None where there is none: one of them is empty or "cat", TERM is "dumb", or nothing is set and less isn't installed.
+    None where the one that is taken is empty or "cat", where TERM is "dumb", and where neither is set and less isn't
+    installed.
     """
     if os.environ.get("TERM") == "dumb":
         return None

@@ -11,7 +11,7 @@ from attn_cli.kernel.bands.threads import cores
 
 @cache
 def pool() -> ThreadPoolExecutor:
-    """The threads that help the one that asks: one for every other core."""
+    """The pool of cores() - 1 threads, at least 1, that work beside the calling one; one pool for all callers."""
     return ThreadPoolExecutor(max(1, cores() - 1), thread_name_prefix="attn-fused")
 
 

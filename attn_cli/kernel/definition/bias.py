@@ -30,7 +30,10 @@ class Alibi:
     offset: int = 0
 
     def cells(self, start: int, stop: int, first: int, last: int) -> Array:
-        """The bias of each cell: minus the head's slope times the distance of query and key."""
+        """The bias `[h, stop - start, last - first]` of queries start:stop on keys first:last, 0 or less.
+
+        It is minus the head's slope times the absolute distance of query and key.
+        """
         xp = namespace(self.slopes)
         i = indices(start, stop, self.slopes)[:, None] + self.offset
         j = indices(first, last, self.slopes)[None, :]

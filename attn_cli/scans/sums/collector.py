@@ -33,7 +33,12 @@ class NotFiniteError(Exception):
 
 
 class ScannedText(NamedTuple):
-    """The document of a text in a batch, and which piece of it; its parts as (name, first, last character)."""
+    """One text of a batch: a document of the corpus, or a piece of a long one.
+
+    document  the number of the document's record in the corpus, from 0
+    piece     the number of the piece in the document, from 0
+    parts     (name, start, end) of each named part, in characters of this text, `end` excluded; none without names
+    """
 
     document: int
     piece: int

@@ -111,9 +111,10 @@ class ModelSource(ModelPasses):
             )
 
     def logit_parts(self, prompt: Prompt, target: Target) -> LogitParts:
-        """The direct parts of all heads in the logit of the answer.
+        """What each head writes along the target's logit, less the mean logit, and what the rest writes, in logits.
 
-        As for `attn_cli.model.source.Predicting`.
+        Raises LoadError, with the check that failed, where these don't add up to the model's own logit, as for
+        `attn_cli.model.source.Predicting`.
         """
         self._check_alone()
         arguments = self._without_cache(self.reader.arguments([prompt]))
@@ -126,7 +127,10 @@ class ModelSource(ModelPasses):
     def written_rows(
         self, prompt: Prompt, selection: Selection, choose: Callable[[AttentionCall], Sequence[RowChoice]]
     ) -> list[WrittenRow]:
-        """As for `attn_cli.model.score_writers.ReadsWriters`."""
+        """The rows that `choose` picks of each selected attention call, query and keys as sums over W writers.
+
+        Arguments and errors are as for `attn_cli.model.score_writers.ReadsWriters`.
+        """
         self._check_layers(selection)
         return [
             row
@@ -136,7 +140,10 @@ class ModelSource(ModelPasses):
         ]
 
     def written_head(self, prompt: Prompt, place: HeadPlace, row: int) -> WrittenHead:
-        """As for `attn_cli.model.score_writers.ReadsWriters`."""
+        """One head's query `[W, d]` in `row`, its keys `[m, W, d]` and values `[m, W, e]`, as sums over W writers.
+
+        Errors are as for `attn_cli.model.score_writers.ReadsWriters`.
+        """
         selection = Selection(pairs=((place.layer, place.head),))
         self._check_layers(selection)
         modules = [x for x in self.places if (x.layer, x.stream) == (place.layer, place.stream)]
@@ -165,7 +172,10 @@ class ModelSource(ModelPasses):
 
     @property
     def alignment(self) -> AlignmentHeads:
-        """As for `attn_cli.model.source.Aligning`."""
+        """The cross-attention heads, as (layer, head), whose weights say when words are spoken; none if none is named.
+
+        They are those of the model's generation_config. The median filter is 7 frames wide if the model says nothing.
+        """
         settings = getattr(self.loaded.generating, "generation_config", None)
         named = getattr(settings, "alignment_heads", None) or ()
         width = number_of(configuration_of(self.loaded.model), "median_filter_width")

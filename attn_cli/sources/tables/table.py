@@ -104,7 +104,10 @@ class VectorTable:
         return self.words[row]
 
     def rows(self, rows: Sequence[int], part: str = "vectors") -> Vectors:
-        """The vectors of rows, or their q, k or v, which are the vectors where the table has none."""
+        """The vectors `[len(rows), d]` of rows, in float32 or float64; InputError where one has NaN or Inf.
+
+        part  "vectors"; or "q", "k" or "v", which are the vectors themselves where the table has none of its own
+        """
         own = getattr(self, part)
         vectors: Vectors = (self.vectors if own is None else own)[np.array(rows, dtype=np.intp)]
         return self._checked(vectors, rows)

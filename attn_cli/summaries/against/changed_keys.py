@@ -104,9 +104,12 @@ class ChangedKeys(Part):
 def changed_keys(
     pair: SideBySide, count: int, rows: Sequence[int] | None = None, *, mean_heads: bool = False
 ) -> ChangedKeys:
-    """The `count` keys whose weights change most, of all paired rows or of those among `rows`.
+    """The `count` keys of every head and row with the largest |other weight - weight|, the largest first.
 
-    mean_heads  of the weights' means over heads
+    Fewer where both texts together have fewer keys.
+
+    rows        queries of the first text, of which those with a partner in the other count; None for all
+    mean_heads  take the mean of the weights over heads first, so that h = 1
     """
     first, second = pair.keys.columns
     count = min(count, len(first))

@@ -18,9 +18,9 @@ from attn_cli.summaries.report import Answer
 
 @dataclass(frozen=True, eq=False)
 class Journey:
-    """One word's vectors through all blocks, in one context.
+    """One word's vectors before and after every block, in one context.
 
-    rows       the tokens that make up the word
+    rows       the indices of the tokens that make up the word
     steps      its vectors before and after each block, a row per token
     summaries  the attention calls of its text, each with the `Pulls` of those rows
     """
@@ -172,7 +172,10 @@ class Comparison(Answer):
 
 
 def comparison_of(first: Journey, second: Journey) -> Comparison:
-    """Both journeys, which went through the same blocks of the same source, side by side."""
+    """One word in two contexts, block by block: its vectors, means over its tokens, with its weights and pulls.
+
+    Both come from the same blocks of the same model or table. InputError for a block without attention of the text.
+    """
     blocks = []
     for one, other in zip(first.steps, second.steps, strict=True):
         contexts = _context(first, one), _context(second, other)

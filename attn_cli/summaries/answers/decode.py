@@ -118,7 +118,11 @@ class Decoding(Part):
         return [_Cache(name, layer, tokens, self.itemsize) for name, layer in self.variants]
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per decoding step: what was read from the cache, and multiplied."""
+        """One row per decoding step, that of one query: counts of tokens, of numbers and of multiplications.
+
+        `query` and `query_token`, tokens added (`new`) and read from the cache (`reused`), `cached_numbers` after the
+        step, `multiplications` of it and, in a pass over all tokens so far, `multiplications_without_cache`.
+        """
         return (made(_STEP, step) for step in self.labelled(summary))
 
     def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:

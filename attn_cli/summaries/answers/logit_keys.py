@@ -154,7 +154,7 @@ def _largest(values: np.ndarray) -> list[int]:
 
 
 def logit_keys(source: Predicting, prompt: Prompt, selection: Selection) -> LogitKeys:
-    """The contribution of the selected heads, from each key of a text, to the logit of its answer.
+    """What each selected head adds, from each key of a text, to the logit of the answer: `[heads, m]`, in logits.
 
     The answer is what was generated, else the likeliest next token. Raises InputError for a model without one, and
     LoadError, with the check that failed, where the logit is no plain sum of what heads write.

@@ -78,7 +78,10 @@ class Plane(Answer):
             }
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Points, their labels, and the axes to put other vectors on them: `(x - centre) @ axes.T`."""
+        """`before` and `after` `[n, 2]`, the points' `texts` and `tokens` `[n]`, `axes` `[2, d]` and `centre` `[d]`.
+
+        `variance_shares` and `layers` are `[2]`. Other vectors have the coordinates `(x - centre) @ axes.T`.
+        """
         return {
             "texts": np.array(self.texts),
             "tokens": np.array([token.text for token in self.tokens]),

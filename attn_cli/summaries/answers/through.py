@@ -77,7 +77,10 @@ class Through(Answer):
         return replace(self, shares=self.shares.mean(axis=0, keepdims=True), overall=True)
 
     def ranked(self, at: int) -> list[tuple[Token, float]]:
-        """The tokens that row `at` of the shares came from, most first."""
+        """The `count` tokens with the largest shares in row `at` of `shares`, each with its share, the largest first.
+
+        Shares are from 0 to 1, and 0 is listed, too; fewer tokens for a shorter text.
+        """
         order = np.argsort(-self.shares[at], kind="stable")[: self.count]
         return [(self.tokens[key], float(self.shares[at, key])) for key in order.tolist()]
 

@@ -261,11 +261,11 @@ class Writers(Answer):
 
 
 class KeyPicks(NamedTuple):
-    """The keys of a row whose scores are taken apart.
+    """The choice of the keys of a row whose scores are taken apart.
 
-    most     how many of the heaviest ones, where none are picked
-    keys     those that are picked, by the tokens of a call; None for none
-    against  the key that they are held against; None for the mean of the visible keys
+    most     how many keys with the largest weights, where `keys` is None
+    keys     a function from the tokens of a call's keys to the indices of the chosen ones; None for the heaviest
+    against  a function from them to the index of the key whose score is subtracted; None for the mean of visible keys
     """
 
     most: int

@@ -41,7 +41,10 @@ class Compared:
 
     @property
     def is_doubtful(self) -> bool:
-        """True where few places are wrong, or slightly: another way of rounding may explain them."""
+        """True if `over` is 6 at most everywhere, or above 1 at no more than 30 % of positions and heads.
+
+        Another way of rounding may explain so little. True, too, where nothing is wrong.
+        """
         return self.worst <= _SLIGHTLY or float(np.mean(self.over > 1)) <= _FEW_WRONG
 
     @property

@@ -139,7 +139,7 @@ def _times_log(weights: np.ndarray) -> np.ndarray:
 
 
 def hidden_keys(call: Call) -> tuple[int, ...]:
-    """The keys of `call` that are hidden, ascending."""
+    """The indices of the keys that `call` leaves out for all queries, ascending; none unless it is a `HiddenKeys`."""
     return call.hidden if isinstance(call, HiddenKeys) else ()
 
 

@@ -80,7 +80,14 @@ class Overall(Part):
                     yield dict(zip(names, (*cell, *numbers), strict=True))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`keys`, `received_share`, by value or by output that share, and rescaled `rescaled_share`, `[h, k]`."""
+        """The k keys of each head that receive most, and their shares by name, `[h, k]` each.
+
+        keys            their indices, the largest share first; -1 where nothing is received
+        received_share  the mean weight on each, over the queries
+        value_share     the mean share of its values in what queries read; by value only
+        output_share    the same by output; by output only
+        rescaled_share  the one of these that ranks keys, over its sum on keys that are not hidden; rescaled only
+        """
         named = {"keys": self.keys, "received_share": self.shares, f"{self.by}_share": self.read,
                  "rescaled_share": self.rescaled_shares}  # fmt: skip
         return {name: values for name, values in named.items() if values is not None}

@@ -29,7 +29,11 @@ class Pulls(Part):
     pulls: np.ndarray | None
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per (query, key)."""
+        """One row per picked query and key, masked ones too: `weight`, mean over heads, and `pull`, with their names.
+
+        The columns are layer, query, query_token, key, key_token, weight and pull, a share of the query's attention
+        output that may be negative; the pulls of a query add to 1. None without values.
+        """
         for at, query in enumerate(self.rows):
             for key, token in enumerate(summary.keys):
                 yield {

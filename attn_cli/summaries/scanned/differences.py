@@ -42,7 +42,7 @@ class HeadDifference:
 
     @property
     def differs(self) -> bool:
-        """True if it differs beyond chance, with all compared numbers taken into account."""
+        """True if `adjusted`, the p-value corrected for all compared numbers (Holm 1979), is below 0.05."""
         return self.adjusted < LEVEL
 
 
@@ -115,7 +115,7 @@ class ScanDifferences(Answer):
 
     @property
     def beyond_chance(self) -> tuple[HeadDifference, ...]:
-        """The heads that differ between the two scans by more than chance."""
+        """The differences of statistics of heads whose adjusted p-value is below 0.05, the largest |effect| first."""
         return tuple(each for each in self.differences if each.differs)
 
     def arrays(self) -> dict[str, np.ndarray]:

@@ -65,7 +65,7 @@ def _sentences_of(tokens: Sequence[Token]) -> MergedWords:
 
 
 def can_be_told(tokens: Sequence[Token]) -> bool:
-    """True if a text is one of words, or of several sentences, but not of so many that what each reads is a burden."""
+    """True for a text of at most 512 tokens, or of 3 to 512 sentences, special tokens counted among these."""
     return len(tokens) <= MOST_WORDED or 2 < len(units_of(tokens).labels) <= _MOST_SENTENCES
 
 

@@ -76,9 +76,9 @@ def to_html(reports: list[Report]) -> bytes:
 
 
 def inline_html(report: Report, most: int, more: str) -> str:
-    """The first `most` lines of the same screen as one block, with its styles within, for a page of somebody else's.
+    """The first `most` lines of a report's screen, 120 columns wide, as one HTML block to put into another page.
 
-    more  what to do for the others, said after their number
+    more  how to see the lines that are left out, said after their number
     """
     console, lines, left = console_for(PAGE, record=True), list[list[Segment]](), 0
     for renderable in renderables(report, PAGE):

@@ -96,7 +96,11 @@ class AgainstOptions:
     def run(
         self, options: TextCommandOptions, comparison: AgainstCommand, settings: ViewSettings = DEFAULTS
     ) -> ExitCode:
-        """Answer each text: both runs, and a report of what differs."""
+        """Print for each text a report of the differences between two runs, and return the worst exit code.
+
+        The first run is the model's on the text; the second the same model's on the text of --against, or on the same
+        text that of --against-model, in the precision of --against-dtype.
+        """
         texts, reading = texts_and_reading(options)
         other_text = None if self.against is None else whole_texts([self.against])[0]
         with options.view(settings) as view:

@@ -5,10 +5,10 @@ from typing import Any, Literal, get_args, get_origin
 
 
 def with_left_out(parameters: Iterable[Any], words: Sequence[str]) -> list[str]:
-    """The words of a command line with the values that were left out.
+    """The words of a command line, with the first of an option's choices put in where its value was left out.
 
     An option whose value may be left out has [ ] around its metavar. The word that follows it is its value if it is one
-    of its choices.
+    of its choices. Words after -- stay as they are.
     """
     choices = {name: _choices(parameter) for parameter in parameters for name in parameter.opts}
     end = words.index("--") if "--" in words else len(words)

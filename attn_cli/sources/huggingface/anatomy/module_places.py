@@ -13,7 +13,7 @@ _NUMBERED = re.compile(r"(.*[a-z]_?)(\d+)", re.IGNORECASE)
 
 
 class ModulePlace(NamedTuple):
-    """One place of a module in its model.
+    """One occurrence of a module in its model; paths are dotted names, as `named_modules` gives them.
 
     layer       the number of its block
     path        its own path
@@ -30,7 +30,11 @@ class ModulePlace(NamedTuple):
 
 
 class ModulePlaces:
-    """The places of a model's modules."""
+    """Finds for every module of a model its `ModulePlace`s: path, number and path of its block, and stream.
+
+    paths    the dotted names of each module, several where blocks share it
+    streams  names the stream of a path
+    """
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
@@ -45,7 +49,7 @@ class ModulePlaces:
         self._places: dict[nn.Module, tuple[ModulePlace, ...]] = {}
 
     def of(self, module: nn.Module) -> tuple[ModulePlace, ...]:
-        """The module's places, several if it is part of several blocks; none if it isn't part of the model."""
+        """The module's `ModulePlace`s, one for each of its paths; none if it isn't part of the model."""
         if module not in self._places:
             self._places[module] = tuple(self._place(path) for path in self.paths.get(module, ()))
         return self._places[module]

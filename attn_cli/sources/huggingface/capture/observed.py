@@ -53,7 +53,10 @@ class ObservedAttention:
 
     @torch.no_grad()
     def of_softmax(self, module: nn.Module, way: str, weights: torch.Tensor, scores: torch.Tensor | None) -> None:
-        """Visit weights in the layout of the module that made them, and their scores where those were captured.
+        """Pass the weights of a selected layer to the visitor as `[b, h, n, m]`, and their scores if any were captured.
+
+        way     how they were captured: "softmax", "dispatch", "flex" or "returned", as `Place.way` says
+        scores  before the softmax, in the layout of the weights, which is the module's own; None where unknown
 
         Raises LoadError for rows that can't be attention, SelectionDone where the pass ends here.
         """

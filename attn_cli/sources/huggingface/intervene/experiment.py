@@ -117,7 +117,11 @@ class ModelExperiment:
             done += len(outcomes)
 
     def outcomes_from_cache(self, interventions: Sequence[Intervention]) -> list[Outcome] | None:
-        """The outcomes from the last rows alone; None where these can't run alone."""
+        """One outcome for each intervention, in their order, from its last rows alone; None where one needs whole runs.
+
+        The last rows are those from the first one that the intervention changes, or that the answer is read from, on;
+        keys and values of the rows before them are the baseline's.
+        """
         outcomes: list[Outcome] = []
         while len(outcomes) < len(interventions):
             batch = next(self._batches(interventions[len(outcomes) :], with_loss=False))
@@ -229,7 +233,10 @@ class ModelExperiment:
 
     @property
     def run_mode(self) -> RunMode:
-        """The mode of runs with interventions; an untouched copy runs first, if none did."""
+        """How runs with interventions compute their rows: "cache", "prefix" or "whole", as `RunMode` says.
+
+        A copy of the baseline without interventions runs first, if none did, to try whether the cache reproduces it.
+        """
         return self._mode_without_cache if self.no_cache_reason else "cache"
 
     @property

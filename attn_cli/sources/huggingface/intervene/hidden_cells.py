@@ -57,7 +57,10 @@ class KeyWindow(Mask):
     start: int = 0
 
     def allowed(self, i: torch.Tensor, j: torch.Tensor) -> torch.Tensor:
-        """The cells `[h, b, c]`."""
+        """True `[h, b, c]` where query i `[b, 1]` may read key j `[1, c]`: a key of its head's window, or a first one.
+
+        Rows outside `rows` may read all keys. Keys after a query's own are allowed, too: the model's mask hides them.
+        """
         windows, first = (x.to(i.device)[:, None, None] for x in (self.windows, self.first))
         near = j > i + self.start - windows
         return near | (j < first) | ~self.rows.to(i.device)[i]

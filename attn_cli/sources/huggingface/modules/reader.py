@@ -36,7 +36,12 @@ class ModuleReader(PromptReader):
         return f"--inputs FILE.npz with {', '.join(signature(self.loaded.model.forward).parameters)}"
 
     def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
-        """The arrays of the inputs file, or the image beside each text; InputError for texts that it doesn't read."""
+        """One prompt of the arrays in the inputs file, whatever the texts; without a file the image with each text.
+
+        pair  a second text, which no such module reads: InputError without an inputs file
+
+        Raises InputError, too, for a text without an image, and beside one where the module reads no text.
+        """
         if self.arrays is not None:
             return super().read(texts, pair)
         if self._media is None or pair is not None:

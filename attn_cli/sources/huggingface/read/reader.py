@@ -256,7 +256,10 @@ class PromptReader:
         return arguments
 
     def padded_batch(self, texts: Sequence[np.ndarray]) -> dict[str, torch.Tensor]:
-        """The token ids of each text as one batch."""
+        """`input_ids` `[b, longest]` of the token ids of each text, padded on the right, on the model's device.
+
+        Filled with the tokenizer's pad token, 0 without one; `attention_mask` beside them where lengths differ.
+        """
         filler = getattr(self.loaded.tokenizer, "pad_token_id", None) or 0
         return padded(texts, filler, device_of_module(self.loaded.model))
 

@@ -18,10 +18,11 @@ Few = Callable[[set[Station], Given, int], dict[Station, np.ndarray]]
 
 
 class LateStart:
-    """The layers of a model at which a pass can begin.
+    """Finds the layers of a model at which a pass can begin, and runs passes from there.
 
-    blocks  the modules of the layers
-    few     runs a few tokens, on which it is proved
+    blocks  the modules of the layers, in their order
+    few     runs a few tokens; a pass begins at a layer only if that layer's output for them, tried once, is then equal
+            to that of a whole pass, bit for bit
     """
 
     def __init__(self, blocks: Sequence[nn.Module], few: Few) -> None:

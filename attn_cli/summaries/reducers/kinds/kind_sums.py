@@ -195,9 +195,12 @@ def is_held_by_rows(kind: Kind) -> bool:
 
 
 def judged(texts: Sequence[KindSums], *, by_share: bool) -> JudgedKinds:
-    """The means over the rows of each text, then over texts.
+    """The mean weight, share, baseline ... of K kinds for h heads: over the rows of each text, then over the texts.
 
+    texts     one at least
     by_share  whether a head is named by the share of what it doesn't give to sinks, or by its weight
+
+    A text without rows for a kind is left out of its means, which are NaN where no text has any.
     """
     weight, share, past, baseline, control = (np.stack(parts) for parts in zip(*map(_means, texts), strict=True))
     if not by_share:

@@ -54,5 +54,9 @@ class Peaks:
 
     @property
     def focus(self) -> np.ndarray:
-        """The concentration of each head on one key past the sinks `[h]`, from 0 to 1: weight times share."""
+        """The concentration of each head on one key a row past the sinks `[h]`, from 0 to 1: `weight` times `share`.
+
+        That is the mean weight on the row's strongest key that is no sink, times what that is of all that these rows
+        give to anything but expected sinks.
+        """
         return self.weight * self.share

@@ -141,7 +141,11 @@ class KindTexts:
         return targets_of(call.keys, call.n, sinks, self._distances[is_causal], is_causal=is_causal, seed=self.seed)
 
     def factors(self, call: Call, targets: Targets, seen: Intervals | None) -> RowFactors:
-        """The factors of a call's rows, made once for calls of the same tokens and mask."""
+        """Which of a call's n rows count for each of K kinds, `[K, n]` each, made once for the same tokens and mask.
+
+        targets  the keys that define each kind, for every row
+        seen     the keys that each row may read, as intervals; None for another mask: then the call's own is read
+        """
         learned = call.rule.sink is not None
         if seen is None:
             return factors_of(targets, MaskSight(call.rule.mask, call.n, call.m, call.like), learned_sink=learned)

@@ -24,6 +24,7 @@ from attn_cli.sources.huggingface.compat import hidden_from_function_modes
 class FusedKernels:
     """Takes the calls of fused kernels to `attend`.
 
+    attend   gets queries, keys, values and rule of a call; gives the output, or None to leave it to the kernel
     running  finds the module that attends now; None where there is none
     """
 
@@ -38,7 +39,12 @@ class FusedKernels:
             yield
 
     def called(self, kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What a kernel returns: its output, or that of `attend`, and whatever else was asked for."""
+        """The result of a kernel's call: the output in the kernel's layout, and whatever else the call asked for.
+
+        The output is that of `self.attend` where it gives one. It is the kernel's own outside an attention module, with
+        dropout, and for a call whose arguments can't be read, which the ledger notes as unseen. All else, such as the
+        log-sum-exp of scores, is the kernel's.
+        """
         module = None if self._is_inside else self.running()
         if module is None:
             return kernel(*args, **kwargs)
