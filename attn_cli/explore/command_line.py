@@ -22,12 +22,12 @@ class LineOrigin:
     options: tuple[str, ...] = ()
 
     def with_text(self, text: str) -> "LineOrigin":
-        """The command line with another text in place of its own."""
+        """The same origin with the words that name another text; after -- for a text that begins with a hyphen."""
         words = ("--", text) if text.startswith("-") else (text,)
         return replace(self, text=words)
 
     def words(self, command: str, options: Sequence[str]) -> list[str]:
-        """The words of a command on it."""
+        """The command line, as words, of `command` with these options on the same text and source."""
         text = list(self.text)
         return [command, *([] if "--" in text else text), *self.options, *options, *(text if "--" in text else [])]
 

@@ -15,7 +15,7 @@ class KeyHead(NamedTuple):
 
 @dataclass(frozen=True)
 class CacheFormat:
-    """A way to round the numbers of a cache.
+    """The format in which the numbers of a KV cache are rounded.
 
     bits    that a number takes, with its part of the scales
     block   numbers of a head that share a scale, which must divide the size of a head; 1 where none is shared

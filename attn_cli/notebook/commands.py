@@ -79,22 +79,22 @@ class Findings(Displayed):
 
     @property
     def heads(self) -> Table:
-        """One row per head: entropy, distance, weight on the first key and so on."""
+        """One row per head: entropy in bits, distance in tokens, the weight on the first key and so on, 0 to 1."""
         return self._rows("heads")
 
     @property
     def top(self) -> Table:
-        """One row per query and heavy key."""
+        """One row per head, query and rank from 0: one of its heaviest keys, with token, score and weight."""
         return self._rows("top")
 
     @property
     def received(self) -> Table:
-        """One row per head and key: the share of all attention that it receives."""
+        """One row per head and key: received_share, the mean weight on it over all queries, 0 to 1."""
         return self._rows("received")
 
     @property
     def cells(self) -> Table:
-        """One row per cell of the matrices."""
+        """One row per head, query and key of the matrices: both with their tokens, score and weight."""
         return self._rows("matrices")
 
     @property

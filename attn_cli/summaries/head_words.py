@@ -51,7 +51,7 @@ class HeadWork:
     others: tuple[tuple[str, int], ...]
 
     def of(self, call: int, at: int) -> StandOut | None:
-        """The head at a place of a call, where it stands out."""
+        """The head number `at` of call number `call`, both from 0, if it stands out; None if it doesn't."""
         return next((out for out in self.outs if (out.call, out.at) == (call, at)), None)
 
 

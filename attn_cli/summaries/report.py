@@ -47,7 +47,7 @@ class Answer(ABC, Displayed):
 
     @abstractmethod
     def arrays(self) -> dict[str, np.ndarray]:
-        """The answer's numbers as arrays by name, for .npz files."""
+        """The answer's numbers as arrays by name, for .npz files; each class of answers says its names and shapes."""
 
 
 @dataclass(frozen=True, eq=False)

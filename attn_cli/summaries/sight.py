@@ -37,7 +37,7 @@ class Sight(ABC):
 
 
 class IntervalSight(Sight):
-    """Every query sees the keys from one place to another.
+    """The visible cells of a mask whose rows are intervals: each query sees the keys from `first` to before `last`.
 
     >>> sight = IntervalSight(Intervals(np.array([0, 0, 1]), np.array([1, 2, 3])), 3)
     >>> sight.along_rows(np.array([1, 10, 100])).tolist(), sight.along_columns(np.ones(3)).tolist()
@@ -93,7 +93,7 @@ class MaskSight(Sight):
         return np.concatenate([np.zeros(0), *(cells @ of_keys for _, cells in self._rows())])
 
     def along_columns(self, of_rows: np.ndarray) -> np.ndarray:
-        """A product of the mask's cells."""
+        """The sum of numbers of the queries `[n]` over those that see each key `[m]`, in any head."""
         return sum((of_rows[rows] @ cells for rows, cells in self._rows()), start=np.zeros(self.m))
 
     def _rows(self) -> Iterator[tuple[slice, np.ndarray]]:

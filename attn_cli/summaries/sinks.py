@@ -38,7 +38,7 @@ def expected_sinks(call: Call) -> np.ndarray:
 
 @memoised
 def special_places(tokens: Sequence[Token]) -> np.ndarray:
-    """The places of special tokens, ascending."""
+    """The indices of special tokens among `tokens`, ascending; `[]` for none."""
     return np.array([place for place, token in enumerate(tokens) if token.special], dtype=np.int64)
 
 

@@ -218,12 +218,12 @@ class RowStats(RowNumbers):
         return replace(self, **{name: _in_numpy(getattr(self, name)) for name in names})
 
     def on_keys(self, keys: np.ndarray) -> Array:
-        """The sum over that key set, `[h, R]`."""
+        """The sum of each row's weights over `keys`, which is one of the key sets that were wanted, `[h, R]`."""
         assert self.key_sums is not None
         return self.key_sums[..., _place(keys, self.wanted.key_sets)]
 
     def along(self, vector: np.ndarray) -> Array:
-        """The product with that vector, `[h, R]`."""
+        """The product of each row's weights with `vector`, which is one of those that were wanted, `[h, R]`."""
         assert self.vector_sums is not None
         return self.vector_sums[..., _place(vector, self.wanted.vectors)]
 

@@ -88,7 +88,7 @@ class BatchTargets:
 
     @cached_property
     def by_kind(self) -> Targets:
-        """The targets of all rows, by kind."""
+        """The keys that each of the R rows of all texts has as targets, by kind; numbers of rows, -1 for none."""
         rows = self.rows
         first = np.arange(rows.count) * rows.length
         offsets = [offset_of(encoded.ids) for encoded in rows.encoded]
@@ -98,7 +98,7 @@ class BatchTargets:
 
     @cached_property
     def factors(self) -> RowFactors:
-        """The factors of all rows in the numbers of each kind."""
+        """Which of the R rows of all texts count for each of K kinds, `[K, R]` each."""
         return factors_of(self.by_kind, self.sight, learned_sink=self.learned_sink)
 
     @cached_property
@@ -117,11 +117,11 @@ class BatchTargets:
 
     @cached_property
     def even_received(self) -> np.ndarray:
-        """The weight that uniform attention gives each range of places, by text `[B, ranges]`."""
+        """The weight that uniform attention gives each range of key positions, by text `[B, ranges]`."""
         return self.rows.by_text(self.sight.along_columns(self.even)) @ self.in_ranges
 
     @cached_property
     def in_ranges(self) -> np.ndarray:
-        """Which places of a text are in each range `[n, ranges]`."""
+        """1 for each position of a text that is in a range of positions, else 0, `[n, ranges]`."""
         ranges = np.searchsorted(POSITION_EDGES, np.arange(self.rows.length), side="right") - 1
         return (ranges[:, None] == np.arange(POSITIONS)).astype(np.float64)

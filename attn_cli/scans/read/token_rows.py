@@ -36,7 +36,7 @@ class TokenRows:
 
     @cached_property
     def place(self) -> np.ndarray:
-        """The place of each row in its text `[R]`, also of padding."""
+        """The position of each row in its text `[R]`, from 0, also of padding."""
         return np.tile(np.arange(self.length), self.count)
 
     @cached_property

@@ -63,7 +63,7 @@ class Quantiles:
                          for digest in digests]).reshape(-1, len(ranks))  # fmt: skip
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The digests' bytes, concatenated, and the number of bytes of each."""
+        """`bytes` of all digests, one after the other (uint8), and `sizes` `[count]`, the number of bytes of each."""
         digests = self.settled().digests
         sizes = np.array([len(digest) for digest in digests])
         return {"bytes": np.frombuffer(b"".join(digests), np.uint8), "sizes": sizes}

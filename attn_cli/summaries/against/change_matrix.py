@@ -82,7 +82,10 @@ class ChangeMatrix(Part):
     block: tuple[int, int] = (1, 1)
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per cell, with the key in this text and in the other; None where a text lacks it."""
+        """One row per head, paired query and key: the columns of `CELL`, then change, the other weight less this one.
+
+        `key` or `other_key` is None where that text lacks the key.
+        """
         for at, row, column in np.ndindex(*self.changes.shape):
             query, key, other_key = int(self.rows[row]), int(self.keys[column]), int(self.other_keys[column])
             head = summary.head_names(self.averaged)[at]

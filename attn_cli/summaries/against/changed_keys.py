@@ -59,7 +59,10 @@ class ChangedKeys(Part):
         return self.other_weights - self.weights
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per (head, query, rank), with the key in this text and in the other; None where a text lacks it."""
+        """One row per head, query and rank: the columns of `CELL`, then weight, other_weight and change.
+
+        `key` or `other_key` is None where that text lacks the key.
+        """
         for at, row, rank in np.ndindex(*self.keys.shape):
             key, other_key = int(self.keys[at, row, rank]), int(self.other_keys[at, row, rank])
             query = int(self.rows[row])

@@ -50,13 +50,13 @@ class HeadChanges(Part):
     last_row: int | None
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per head: its mean change over paired rows, and that of the last row."""
+        """One row per head: layer, head, kv_head, change (the mean over paired rows) and last_change, from 0 to 1."""
         place = summary.place
         numbers = (place.heads, place.groups, self.changes.tolist(), self.last_changes.tolist())
         return (made(_ROW, _Row(place.layer, *of_head)) for of_head in zip(*numbers, strict=True))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The mean change of a row `changes` `[h]`, and that of the last row `last_changes` `[h]`."""
+        """`changes` `[h]`, the mean change of paired rows, from 0 to 1, and `last_changes` `[h]`, of the last row."""
         return {"changes": self.changes, "last_changes": self.last_changes}
 
 

@@ -33,7 +33,7 @@ class KeptRows(WeightsCall):
 
 
 def kept_rows(call: Call, rows: Sequence[int]) -> KeptRows:
-    """Some rows of a call."""
+    """The weights `[h, rows, m]` of these rows of a call, in NumPy, as a call that has no other rows and no scores."""
     part = reduce(call, FullMatrix(rows=sorted(rows))).part(Matrix)
     assert part is not None and part.weights is not None
     rule = replace(call.rule, bias=None, sink=None)

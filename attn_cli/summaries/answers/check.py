@@ -115,15 +115,15 @@ class Check(Part):
         return not any(head.bad for head in self.heads)
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per head and array."""
+        """One row per head and array: what, head, right, the largest errors, counts, and the first that is off."""
         return (made(_HEAD, head) for head in self.heads)
 
     def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One object per batch entry."""
+        """One object per batch entry: the verdict, the likely cause of what is wrong, and the rows of its heads."""
         yield made(_VERDICT, _Verdict(self, summary))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The largest absolute errors, one per head and array, and how many numbers of each row are off."""
+        """`worst_absolute_error` `[checks]` of each head and array; `bad_by_row` `[checks, n]`, how many are off."""
         return {
             "worst_absolute_error": np.array([head.worst_absolute for head in self.heads]),
             "bad_by_row": np.stack([head.bad_by_row for head in self.heads]),

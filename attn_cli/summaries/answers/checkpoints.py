@@ -75,14 +75,14 @@ class Checkpoints(Answer):
         return names if len(set(names)) == len(names) else list(self.models)
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """A row for each listed head and checkpoint."""
+        """One row per listed head and checkpoint: checkpoint (the model), stream, layer, head, call, and `column`."""
         for course in self.listed:
             head = made(_HEAD, course)
             for name, value in zip(self.models, course.values, strict=True):
                 yield {"checkpoint": name, **head, self.column: value}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`values` `[heads, checkpoints]` of the listed heads, and the place of each."""
+        """`values` `[heads, checkpoints]` of the listed heads, with `streams`, `layers`, `heads` and `checkpoints`."""
         return {
             "checkpoints": np.array(self.models),
             "streams": np.array([course.place.stream for course in self.listed]),

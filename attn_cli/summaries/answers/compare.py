@@ -134,7 +134,10 @@ class Comparison(Answer):
     blocks: tuple[ComparedBlock, ...]
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One row per (block, text, key): the cosines of the word's vectors, and the key's weight and pull."""
+        """One row per block, text and key: the cosines of the word's vectors, and the key's weight and pull.
+
+        The columns are layer, cosine_before, cosine_after, text (0 or 1), cosine_turned, key, key_token, weight, pull.
+        """
         for block in self.blocks:
             for text, (journey, context) in enumerate(zip(self.journeys, block.contexts, strict=True)):
                 for token, weight, pull in zip(
@@ -153,7 +156,10 @@ class Comparison(Answer):
                     }
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`layers`, cosines `[layers]`, `before` and `after` `[layers, 2, d]`, `weights1` `[layers, m]` and so on."""
+        """`layers`, `cosine_before` and `cosine_after` `[layers]`; `before` and `after` `[layers, 2, d]`, by text.
+
+        For each text N, 1 or 2, `tokensN` `[m]`, `weightsN` and `pullsN` `[layers, m]`; NaN for pulls without values.
+        """
         blocks = self.blocks
         arrays = {
             "layers": np.array([block.layer for block in blocks]),

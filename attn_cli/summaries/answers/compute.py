@@ -109,7 +109,10 @@ class Computation(Answer):
         return made(FIELDS, _Computed(self, self.arrays()))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`scores`, `weights`, shares and `output`, those that were collected; q, k, v if attn made them."""
+        """`scores`, `weights`, `value_share`, `output_share` `[*batch, h, n, m]` and `output` `[*batch, h, n, e]`.
+
+        Those that were collected; `q`, `k`, `v` too if attn made them. Without `head_axis` there is no h.
+        """
         arrays = {}
         for name in ("scores", "weights", "value_share", "output_share", "output"):
             entries = [x for summary in self.summaries for part in summary.parts

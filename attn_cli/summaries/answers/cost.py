@@ -97,7 +97,7 @@ class Cost(Answer):
     is_longest: bool = False
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The variants' names and numbers."""
+        """`variants` (names), `cache_bytes` and `matrix_operations` of the alternatives for the cache `[variants]`."""
         return {
             "variants": np.array([variant.name for variant in self.variants]),
             "cache_bytes": np.array([variant.cache_bytes for variant in self.variants]),

@@ -130,7 +130,7 @@ class Decoding(Part):
         yield made(_WALK, _Walk(self, summary))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The rows of `weights` `[h, n, m]` and of the `output` `[h, n, e]`."""
+        """`weights` `[h, n, m]`, 0 for keys to come, and `output` `[h, n, e]`, row by row as decoded."""
         return {"weights": self.weights, "output": self.output}
 
 

@@ -95,12 +95,15 @@ class Edges(Answer):
         return [_Row(self, rank, edge) for rank, edge in enumerate(self.edges)]
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One row per edge: the head that writes, and the effect of its part on the head that reads."""
+        """One row per edge: the head that reads and its row, then rank, writer, through, bits and kl_bits.
+
+        `bits` is the change of log2 p of the answer with the writer taken out of the head's query, keys or values.
+        """
         lead = made(_HEAD, self)
         yield from ({**lead, **made(_EDGE, row)} for row in self.rows)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`writers`, `through`, `bits` and `kl_bits` of every edge."""
+        """`writers` (names), `through` ("query", "keys" or "values"), `bits` and `kl_bits` of every edge `[edges]`."""
         return {
             "writers": np.array([edge.writer.name for edge in self.edges], dtype=np.str_),
             "through": np.array([edge.through for edge in self.edges], dtype=np.str_),

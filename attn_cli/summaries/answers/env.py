@@ -214,7 +214,7 @@ class Installation(Answer):
     kept: KeptRuns = KeptRuns()
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One row per fact: its kind, its name, its value; of a variable whose value isn't told that it is set."""
+        """One row per fact: kind, name and value; "set" for a variable whose value isn't told."""
         pairs: list[tuple[str, str, Any]] = [
             ("version", "attn", __version__),
             ("version", "python", self.python),
@@ -234,7 +234,7 @@ class Installation(Answer):
         yield from ({"kind": kind, "name": name, "value": value} for kind, name, value in pairs)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The columns of the rows, as text; what is None is ""."""
+        """`kinds`, `names` and `values` of the rows `[N]`, as text; "" for None."""
         rows = list(self.records())
         return {
             f"{field}s": np.array(["" if row[field] is None else str(row[field]) for row in rows])

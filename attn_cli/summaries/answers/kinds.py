@@ -140,7 +140,10 @@ class KindMap(Answer):
         return [] if self.seed is not None else text_sinks(self.parts)
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One row per head: its kind, with weight, share and baseline of every kind."""
+        """One row per head, with the columns of `HEAD_ROW`: layer, head, its kind, and the numbers of every kind.
+
+        `stream` first where there are several; `module` and `call`, too, where a layer has several calls.
+        """
         streams = {summary.place.stream for summary in self.summaries}
         modules = [(summary.place.stream, summary.place.layer) for summary in self.summaries]
         lead = [STREAM] if len(streams) > 1 else []
@@ -159,7 +162,10 @@ class KindMap(Answer):
         return "weight" if self.seed is not None else "share"
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """A row for each head of every call `[N]`, a column for each kind `[N, K]`."""
+        """`streams`, `layers`, `heads`, `kv_heads` and `kind` of the N heads of all calls `[N]`, and `kinds` `[K]`.
+
+        `kind_weight`, `kind_share`, `kind_baseline` and `kind_control` are `[N, K]`, of all K kinds.
+        """
         parts = [(summary, part.arrays()) for summary, part in self.parts]
         arrays = {
             "streams": np.array([summary.place.stream for summary, _ in parts for _ in summary.place.heads]),

@@ -97,13 +97,21 @@ class Knock(Answer):
         return [KnockedRow(head, head.place.stream if several else None) for head in self.heads]
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One row per head, the most needed first; `key` is the one that it attends to most in the rows that choose."""
+        """One row per ablated head, the most needed first: layer, head, kv_head, effects, key, key_token and weight.
+
+        Effects are bits, kl_bits, loss_bits, cosine_distance and direct_logit, None where unknown. `key` is the one
+        that the head attends to most in the rows that choose, and `weight` the mean weight there.
+        """
         none = dict.fromkeys(field.name for field in KEY)
         for row in self.table_rows:
             yield made(HEAD, row) | (made(KEY, row.head.top_keys[0]) if row.head.top_keys else none)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`layers`, `heads`, `streams`, and the numbers of each, most needed first; NaN where there is none."""
+        """`layers`, `heads`, `kv_heads`, `streams` and effects of the heads, `[heads]` each, most needed first.
+
+        The effects are `bits`, `kl_bits`, `loss_bits`, `cosine_distance` and `direct_logit`: NaN where one is unknown,
+        left out where all are.
+        """
         numbers = {
             name: np.array([np.nan if value is None else value for value in values], dtype=np.float64)
             for name, values in {

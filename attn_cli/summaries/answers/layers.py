@@ -89,7 +89,7 @@ class Layers(Answer):
     rows: tuple[Layer, ...]
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """A column for every field; what is None is "" among words and NaN among numbers."""
+        """Each field of `Layer` by its name, `[blocks]`; what is None is "" among words and NaN among numbers."""
         columns = {}
         for name in Layer.__dataclass_fields__:
             values = [getattr(row, name) for row in self.rows]

@@ -83,7 +83,10 @@ class Learning(Answer):
         return self.descent.weights[step][text].mean(axis=0)
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One row per (step of the training that is shown, text, key): the weight on the key then."""
+        """One row per milestone of the training, text and key: step, loss, text, query, key, key_token, target, weight.
+
+        `target` says whether the key is one that the query should attend to; `loss` is in nats, after that step.
+        """
         for step in self.milestones:
             for text, (prompt, example) in enumerate(zip(self.prompts, self.examples, strict=True)):
                 weights = self.weights(text, step).tolist()
@@ -100,7 +103,10 @@ class Learning(Answer):
                     }
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`wq` and `wk` `[d, d]`, for --projections; `losses` `[steps + 1]`; `weights1` `[steps + 1, n]` and so on."""
+        """`wq` and `wk` `[d, d]` at the end, for --projections, and `losses` `[steps + 1]`, from before the first step.
+
+        For each text N from 1 `weightsN` `[steps + 1, n]` of its query, means over heads, and `tokensN` `[n]`.
+        """
         arrays = {"wq": self.descent.wq, "wk": self.descent.wk, "losses": self.descent.losses}
         for text, prompt in enumerate(self.prompts):
             arrays[f"weights{text + 1}"] = np.array([self.weights(text, step) for step in range(self.steps + 1)])

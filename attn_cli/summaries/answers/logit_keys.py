@@ -131,7 +131,10 @@ class LogitKeys(Answer):
         return (rows[::-1] if self.turned else rows)[: self.count]
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One row per listed key, per head, or of a matrix per head and key."""
+        """One row per listed key (key, key_token), per listed head (layer, head), or of a matrix per head and key.
+
+        Each with `direct_logit`, what is added to the answer's logit less the mean logit.
+        """
         if self.of == "matrix":
             for place, row in zip(self.heads, self.values.tolist(), strict=True):
                 head = {"layer": place.layer, "head": place.head}
@@ -141,7 +144,7 @@ class LogitKeys(Answer):
         yield from (made(fields, row) for row in self.listed)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`direct_logit` `[heads, m]`, whole, with `layers` and `heads`."""
+        """`direct_logit` `[heads, m]` of all chosen heads and all keys, with their `layers` and `heads` `[heads]`."""
         return {
             "direct_logit": self.values,
             "layers": np.array([place.layer for place in self.heads]),

@@ -49,7 +49,7 @@ class Neighbours(Answer):
         return list(zip(range(len(self.words)), self.words, self.rows, self.cosines.tolist(), strict=True))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`words`, `ids`, `cosines` `[k]`, and the `target` `[d]`."""
+        """`words`, `ids` (rows in the table) and `cosines` `[k]`, nearest first, and the `target` `[d]`."""
         return {
             "words": np.array(self.words, dtype=np.str_),
             "ids": np.array(self.rows, dtype=np.int64),

@@ -63,7 +63,7 @@ class Plane(Answer):
         return min(before, after) < max(before, after) / 8
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One row per token: its coordinates before and after attention."""
+        """One row per token: text, index, token, and coordinates before_x, before_y, after_x and after_y."""
         for text, token, before, after in zip(
             self.texts, self.tokens, self.before.tolist(), self.after.tolist(), strict=True
         ):

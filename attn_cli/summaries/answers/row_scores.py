@@ -11,13 +11,13 @@ from attn_cli.kernel.bands.masked_cells import lowest_of
 
 @dataclass(frozen=True, eq=False)
 class RowScores:
-    """One row of a head, as the model has it.
+    """One row of a head: its scores and weights, as the model has them.
 
     products  `[m]`, the scaled q kᵀ: scores before softcap and bias
-    bias      `[m]`; None for none
-    softcap   None for none
+    bias      `[m]`, what is added to scores; None for none
+    softcap   what scores stay below, by a tanh; None for none
     sink      the score of a learned sink; None without one
-    weights   `[m]`
+    weights   `[m]`, after the softmax
     visible   `[m]`, whether the row may see the key
     """
 
@@ -50,7 +50,7 @@ class RowScores:
 
 
 def row_scores(call: AttentionCall, head: int, row: int) -> RowScores:
-    """One row of a call."""
+    """The scores and weights of one row of a head, by their index in the call, in float64."""
     rule, m = call.rule, call.m
     weights, visible = np.zeros(m), np.zeros(m, dtype=bool)
     for band in call.bands(rows=[row], want_scores=True):

@@ -48,7 +48,10 @@ class Scaling(Answer):
     seed: int
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`factors`, `weights`, and the columns of the second demonstration."""
+        """`factors` `[F]` and their `weights` `[F, scores]`; for S sizes `d`, variances and top weights, `[S]` each.
+
+        The latter are `variance`, `scaled_variance`, `top_weight` and `scaled_top_weight`.
+        """
         columns = {name: np.array([row[name] for row in self.records()]) for name in next(self.records(), {})}
         return {
             "factors": np.array([row.factor for row in self.saturation]),

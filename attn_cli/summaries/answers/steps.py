@@ -95,7 +95,10 @@ class Steps(Part):
         return next((stage for stage in self.stages if stage.name == name), None)
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per number of every array; `head` is None where an array has no axis of heads."""
+        """One row per number of every array: step from 1, stage (its name), head, row, column and value.
+
+        `head` is None where an array has no axis of heads; `row` is the query's index where rows are queries.
+        """
         for number, stage in enumerate(self.stages, 1):
             by_head = stage.axes[0] == "heads"
             for head, values in enumerate(stage.values if by_head else stage.values[None]):
@@ -124,7 +127,7 @@ class Steps(Part):
         ]
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The arrays of the computation's stages, by stage: scores, weights, output ..."""
+        """The array of every stage by its name, such as `scores`, `weights` and `output`, with its `Stage.axes`."""
         return {stage.name: stage.values for stage in self.stages}
 
     def sum_as_text(self, summary: Summary, head: int, row: int, most: int = 12) -> str:

@@ -95,7 +95,10 @@ class Through(Answer):
         ]
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`through_share` `[r, n]`, whole, with the `queries` and `tokens`."""
+        """`through_share` `[r, n]` of all tokens, the indices `queries` of the rows, and the texts `tokens` `[n]`.
+
+        Of a mean over rows `through_share` is `[1, n]`, and `queries` are the rows of the mean.
+        """
         tokens = np.array([token.text for token in self.tokens], dtype=np.str_)
         return {"through_share": self.shares, "queries": np.array(self.rows), "tokens": tokens}
 

@@ -8,8 +8,7 @@ _BOTH, _ROW, _FRAME = range(3)  # the steps of a path
 
 
 class Motion(NamedTuple):
-    """The way of a head's mean frame down the rows.
-
+    """How a head's mean frame moves from row to row of the text.
     correlation  of the mean frame of a row with the row's number; 0 where it stands still
     travel       the share of the frames that a line through the mean frames goes over
     """

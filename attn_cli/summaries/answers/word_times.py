@@ -97,7 +97,10 @@ class WordTimes(Answer):
     matrix: np.ndarray
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`alignment` `[rows, frames]`, whose path gives the times, `queries` and `frames` of its rows, the words."""
+        """`alignment` `[rows, frames]`, its `queries` `[rows]`, and the `frames` `[rows]` where the path enters each.
+
+        `words`, `start_seconds` and `end_seconds` are `[words]`; `heads` `[heads, 2]` are layer and head.
+        """
         return {
             "alignment": self.matrix,
             "queries": np.array(self.rows),

@@ -238,13 +238,20 @@ class Writers(Answer):
     cells: tuple[WrittenCell, ...]
 
     def records(self) -> Any:
-        """One row per term of a cell; of a cell whose writers can't be told apart none."""
+        """One row per term of a cell, of which the 64 largest are listed: the columns of `CELL`, then those of `TERM`.
+
+        These are its rank, both writers, its part of the score's contrast, and the key's weight without it. A cell
+        whose writers can't be told apart has no row.
+        """
         for cell in self.cells:
             lead = made(CELL, cell)
             yield from ({**lead, **made(TERM, row)} for row in rows_of(cell))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """By cell N `pairs_N` `[W, W]`, all of them, and `writers_N`; `layers`, `heads` and so on are `[cells]`."""
+        """`layers`, `heads`, `cell_queries`, `cell_keys`, `weights` and `contrasts` of the cells `[cells]`.
+
+        For cell N from 0 all `pairs_N` `[W, W]` and the names `writers_N` `[W]`, unless they can't be told apart.
+        """
         arrays = {
             "layers": np.array([cell.place.layer for cell in self.cells]),
             "heads": np.array([cell.place.head for cell in self.cells]),

@@ -131,7 +131,7 @@ class Bisected(Answer):
         return next((one for one in self.cause.after if one.is_wrong), None)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """A column for every field of the placed arrays."""
+        """The columns of `records` by name, `[arrays]` each, such as name, station, error and noise; "" for None."""
         rows = list(self.records())
         return {name: np.array(["" if row[name] is None else row[name] for row in rows]) for name in rows[0]}
 

@@ -57,7 +57,7 @@ class DumpedOperands:
 
     @property
     def arrays(self) -> list[DumpArray]:
-        """The arrays that weights are made of."""
+        """The arrays of q, then of k, of all `layers`; of the scores where layers have these alone."""
         sides = [self.sides["q"], self.sides["k"]] if self.shows_products else [self.scores]
         return [side[layer] for side in sides for layer in self.layers]
 

@@ -23,7 +23,12 @@ _ROTATED = ("q_projected", "k_projected", "q", "k", "q_rotated", "k_rotated")
 
 
 class Placed(NamedTuple):
-    """One array at its station."""
+    """One array of a dump and the station of the model that its numbers are of.
+
+    layout  which of its axes are positions, heads and width
+    shape   the station's
+    by      what says so: "name", "map" or "numbers"
+    """
 
     array: DumpArray
     at: Station

@@ -163,7 +163,10 @@ class Budget(Answer):
         return list(zip(self.units, self.plan.plan.taken.tolist(), strict=True))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`taken` (words), `layers`, `key_heads` (-1 for a whole layer), `bits`, `weight_behind`, `in_plan`."""
+        """`taken` (words), `layers`, `key_heads` (-1 for a whole layer), `bits` and `weight_behind`, `[units]` each.
+
+        `weight_behind` is NaN where it is unknown; booleans `in_plan` are there with a plan.
+        """
         unseen = (np.nan if priced.weight_behind is None else priced.weight_behind for priced in self.units)
         arrays = {
             "taken": np.array([priced.unit.taken for priced in self.units]),

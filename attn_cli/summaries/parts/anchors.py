@@ -117,11 +117,14 @@ class Anchors(Answer):
         return sorted(found, key=lambda pair: pair[1])
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One row per sentence: what reads it, and what masking it changes."""
+        """One row per sentence: sentence (its number), text, first_token, tokens, vs_usual, bits and answer_bits.
+
+        `vs_usual` is what it receives, 1 for as much as usual; bits are changes of log2 p with it masked, None untried.
+        """
         return (made(_ANCHOR, anchor) for anchor in self.anchors)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`bits`, `answer_bits` and `vs_usual` of every sentence; nan where unknown."""
+        """`bits`, `answer_bits` and `vs_usual` of every sentence `[sentences]`, as in `Anchor`; NaN where unknown."""
         return {
             name: np.array([np.nan if (x := getattr(anchor, name)) is None else x for anchor in self.anchors])
             for name in ("bits", "answer_bits", "vs_usual")

@@ -134,7 +134,10 @@ class PartsRead(Answer):
         ]
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One row per part: the share that reads it, and the effect of masking it."""
+        """One row per part, as shown, with the columns of `COLUMNS`: its text, its shares of attention, and effects.
+
+        `hidden_bits` is the change of log2 p of the answer with it masked; an encoder has `hidden_cosine_distance`.
+        """
         return (made(COLUMNS, row) for row in self.table_rows)
 
     def logit_of(self, read: ReadPart) -> float | None:
@@ -142,7 +145,11 @@ class PartsRead(Answer):
         return None if self.key_logits is None else float(self.key_logits[list(read.part.tokens)].sum())
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Numbers of the parts in the order of the text `[S]`; `head_share` `[calls, heads, S]` where heads agree."""
+        """`names`, `tokens`, `share`, `non_sink_share`, `vs_uniform` and effects of the S parts `[S]`, in text order.
+
+        Beside them the reading `rows`, the `layers` of the calls, and `head_share` `[calls, heads, S]`, which is
+        `call0.head_share` `[heads, S]` and so on where calls differ in the number of heads.
+        """
         parts = self.read.parts
         arrays = {
             "names": np.array([read.part.name for read in parts]),

@@ -21,7 +21,9 @@ _TIMES = 3.0  # what most readers give the sentence that they agree on, against 
 
 
 class Receiver(NamedTuple):
-    """A head in which most later sentences read the same one much more than usual, and agree beyond chance.
+    """A head in which most later sentences read the same one 3 times as much as usual, or more, and agree on it.
+
+    They agree where `clear` is 5 or more.
 
     sentence  that one
     times     what half of the later sentences give it at least, against what is usual at their distance
@@ -52,12 +54,12 @@ class SentenceReads(Part):
     clear: np.ndarray
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per head: what it reads of earlier sentences."""
+        """One row per head: layer, head and clear, in standard deviations of shuffled reads; NaN for few sentences."""
         for at, head in enumerate(summary.place.heads):
             yield {"layer": summary.place.layer, "head": head, "clear": float(self.clear[at])}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`received` and `median` `[h, S]`, `clear` `[h]`."""
+        """`received` and `median` `[h, S]` of S sentences, 1 for what is usual at a distance, and `clear` `[h]`."""
         return {"received": self.received, "median": self.median, "clear": self.clear}
 
 

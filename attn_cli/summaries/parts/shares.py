@@ -34,7 +34,7 @@ class PartShares(Part):
     even: np.ndarray
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per (head, part)."""
+        """One row per head and part: layer, head, part (its number), name and share, the mean weight on it, 0 to 1."""
         for at, head in enumerate(summary.place.heads):
             for number, part in enumerate(self.parts):
                 yield {
@@ -46,7 +46,7 @@ class PartShares(Part):
                 }
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The share of each of S parts in what each head reads, `share` `[h, S]`."""
+        """`share` `[h, S]`: the mean over the rows of the weights on each of S parts, from 0 to 1."""
         return {"share": self.shares}
 
 

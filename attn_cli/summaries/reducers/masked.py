@@ -20,7 +20,7 @@ class Masked(Part):
     rows: np.ndarray
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per head: the number of its fully masked rows."""
+        """One row per head: layer, head and masked_rows, the number of its fully masked rows."""
         for head, count in zip(summary.place.heads, self.rows.tolist(), strict=True):
             yield {"layer": summary.place.layer, "head": head, "masked_rows": count}
 

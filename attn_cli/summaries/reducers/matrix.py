@@ -148,7 +148,10 @@ class Matrix(Part, Displayed):
         return [(column, key) for column, key in enumerate(keys) if key not in hidden]
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per cell: layer, head, query, key, their tokens, score and weight."""
+        """One row per head, query and key that isn't hidden: layer, head, both with their tokens, score and weight.
+
+        Then `value_share` or `output_share`, and `rescaled_share`, where collected; score or weight is None where not.
+        """
         place, keys = summary.place, self.listed_keys(summary)
         for at, head in enumerate(self.head_names(summary)):
             for row, query in enumerate(self.row_numbers(summary)):
@@ -174,7 +177,7 @@ class Matrix(Part, Displayed):
         yield made(_CALL_MAPS, _CallMaps(summary, self, self.arrays()))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`weights`, `scores`, `value_share` or `output_share`, and `rescaled_share`, those that were collected."""
+        """`weights`, `scores`, `value_share` or `output_share`, `rescaled_share`: `[h, rows, keys]`, if collected."""
         named = {"weights": self.weights, "scores": self.scores, f"{self.by}_share": self.shares,
                  "rescaled_share": self.rescaled_share}  # fmt: skip
         return {name: values for name, values in named.items() if values is not None}

@@ -23,7 +23,7 @@ class Outputs(Part):
     names: tuple[str, ...]
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per number: map, query, dimension, value."""
+        """One row per number of the output: the title of its map, query, dimension and value."""
         for at, name in enumerate(self.names):
             for query, row in enumerate(self.values[at].tolist()):
                 for dimension, value in enumerate(row):
@@ -34,7 +34,7 @@ class Outputs(Part):
         yield {"layer": summary.place.layer, "batch": summary.place.text, "names": list(self.names)} | self.arrays()
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The attention output, `output` `[h, n, e]`."""
+        """The attention output, `output` `[h, n, e]`, or `[1, n, width]` of joined heads."""
         return {"output": self.values}
 
 

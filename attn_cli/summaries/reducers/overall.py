@@ -68,7 +68,10 @@ class Overall(Part):
         return self.shares if self.read is None else self.read
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per (head, rank)."""
+        """One row per head and rank from 0: layer, head, rank, key, key_token and received_share, 0 to 1.
+
+        Then `value_share` or `output_share`, and `rescaled_share`, where collected. Ranks without a key are left out.
+        """
         shares = [(SHARE_BY.get(self.by), self.read), (RESCALED_SHARE, self.rescaled_shares)]
         columns = {one.name: values for one, values in shares if one is not None and values is not None}
         names = [*(one.name for one in _KEY), *columns]

@@ -62,7 +62,10 @@ class Received(Part):
         return self.shares if self.read is None else self.read
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per (head, key), without hidden keys."""
+        """One row per head and key that isn't hidden: layer, head, key, key_token and received_share, 0 to 1.
+
+        `rescaled_share` beside it, if rescaled.
+        """
         rescaled_shares, hidden = self.rescaled_shares, set(summary.hidden)
         for at, head in enumerate(summary.place.heads):
             for key, token in enumerate(summary.keys):
@@ -78,7 +81,10 @@ class Received(Part):
                 } | rest
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`received_share` and, if rescaled, `rescaled_share` `[h, m]`; 0 for hidden keys."""
+        """`received_share` `[h, m]`, the mean weight on each key over the rows; 0 for hidden keys.
+
+        If rescaled `rescaled_share` `[h, m]`, too: the measure `by` over its sum on the keys that are not hidden.
+        """
         return {"received_share": self.shares} | ({"rescaled_share": self.rescaled_shares} if self.rescaled else {})
 
 

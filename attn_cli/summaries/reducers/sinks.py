@@ -22,7 +22,10 @@ class HeadSinks(Part):
     reception: Reception
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per (head, sink)."""
+        """One row per head and sink: layer, head, key, key_token, reception and baseline.
+
+        `reception` is the mean weight on the key from the rows that may see it, `baseline` that of uniform attention.
+        """
         for at, key in np.argwhere(self.reception.is_sink).tolist():
             yield {
                 "layer": summary.place.layer,
@@ -34,7 +37,7 @@ class HeadSinks(Part):
             }
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The mean weight on keys, `reception` `[h, m]`, and booleans `is_sink` `[h, m]`."""
+        """`reception` `[h, m]`, the mean weight on a key of the rows that may see it; booleans `is_sink` `[h, m]`."""
         return {"reception": self.reception.mean, "is_sink": self.reception.is_sink}
 
 

@@ -84,7 +84,11 @@ class Top(Part):
         return self.measured if self.rest is None else renormalised(self.measured, self.rest[..., None])
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per (head, query, rank)."""
+        """One row per head, query and rank, from 0: both tokens with their indices, score and weight, 0 to 1.
+
+        Then `value_share` or `output_share`, and `rescaled_share`, where they were collected; a score that wasn't is
+        None. Ranks without a key are left out.
+        """
         # Lists and a literal: NumPy's numbers one by one, or a dict of the fields' names, take longer than writing.
         every = (self.keys, self.weights, self.scores, self.shares, self.rescaled_shares)
         keys, weights, scores, shares, rescaled_shares = (None if x is None else x.tolist() for x in every)
@@ -114,7 +118,10 @@ class Top(Part):
                     )
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`keys`, `weights`, `scores`, `value_share` or `output_share`, `rescaled_share` `[h, r, k]`, if collected."""
+        """The heaviest keys by name, `[h, r, k]` each, heaviest first: `keys`, -1 for none, and `weights`.
+
+        `scores`, `value_share` or `output_share`, and `rescaled_share` only where they were collected.
+        """
         named = {"keys": self.keys, "weights": self.weights, "scores": self.scores, f"{self.by}_share": self.shares,
                  "rescaled_share": self.rescaled_shares}  # fmt: skip
         return {name: values for name, values in named.items() if values is not None}

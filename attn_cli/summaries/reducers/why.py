@@ -41,7 +41,10 @@ class Why(Part):
         return [DotTerm(pair, columns, contrast) for pair, (columns, contrast) in enumerate(numbers)]
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per (cell, pair)."""
+        """One row per cell and term of its dot product: the columns of `CELL`, then pair, columns and contrast.
+
+        `pair` is the term's number, `columns` such as "3+35", `contrast` the term less its mean over the visible keys.
+        """
         for cell in self.cells:
             lead = made(CELL, CellRow(self, cell, summary))
             yield from (lead | term._asdict() for term in self.terms(cell))
@@ -51,9 +54,10 @@ class Why(Part):
         return (made(EXPLAINED, CellRow(self, cell, summary)) for cell in self.cells)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """By cell: `head_places`, `queries`, `keys`, `weights`, `scores`, parts and ranks (NaN for none) `[cells]`.
+        """The numbers of all cells by name, `[cells]` each, NaN for none, and `contrasts` `[cells, terms]`.
 
-        Besides `contrasts` `[cells, terms]`.
+        `head_places` (among the call's heads), `cell_queries` and `cell_keys` are indices; `weights`, `scores`,
+        `mean_scores`, `contents`, `positions`, `biass`, `ranks`, `content_ranks` and `distance_ranks` as in `CELL`.
         """
         names = ("weight", "score", "mean_score", "content", "position", "bias", "rank", "content_rank",
                  "distance_rank")  # fmt: skip

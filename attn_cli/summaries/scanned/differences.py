@@ -119,7 +119,7 @@ class ScanDifferences(Answer):
         return tuple(each for each in self.differences if each.differs)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The columns of the rows."""
+        """The columns of `records` by name, `[N]` each for N differences: head, statistic, means, effect, p-values."""
         return columns_of([*self.records()])
 
 

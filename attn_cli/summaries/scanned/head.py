@@ -187,10 +187,13 @@ class ScanHead(Answer):
     examples: tuple[ScanExample, ...]
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One row per example: query, key, weight and the text around them."""
+        """One row per example, a cell of one document: the head's place, then the columns of `EXAMPLE`.
+
+        Kind and rank from 1, weight, document, piece, file and record, query and key with tokens, and the text around.
+        """
         return (made(PLACE, self.head.place) | made(EXAMPLE, example) for example in self.examples)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The columns of the examples; `files`, since an archive has no array of the name file."""
+        """The columns of `records` by their names, `[examples]` each; `file` is called `files`, for NumPy's sake."""
         columns = columns_of([*self.records()])
         return {"files" if name == "file" else name: column for name, column in columns.items()}

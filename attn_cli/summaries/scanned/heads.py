@@ -92,11 +92,14 @@ class ScanHeads(Answer):
     kind: str | None = None
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One row per head: its statistics over documents, and its kind."""
+        """One row per head: its layer and number, kind, certainty and share, then the mean of every statistic.
+
+        Each mean has the ends of its 95 % confidence interval beside it, `NAME_low` and `NAME_high`.
+        """
         return (head.record() for head in self.heads)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The columns of the table of heads, `[N]` each, by name."""
+        """The columns of `records` by their names, `[N]` each for N heads; NaN for None."""
         return columns_of([*self.records()])
 
 

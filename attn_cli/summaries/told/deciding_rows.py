@@ -41,14 +41,14 @@ class DecidingRows(Part):
     causal: bool = True
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per (head, key)."""
+        """One row per head and key of its k heaviest: layer, head, key, key_token and weight, a mean over the rows."""
         for at, head in enumerate(summary.place.heads):
             for key, weight in zip(self.keys[at].tolist(), self.weights[at].tolist(), strict=True):
                 token = summary.keys[key].text
                 yield {"layer": summary.place.layer, "head": head, "key": key, "key_token": token, "weight": weight}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`deciding_weight` `[m]`, over the heads of the call."""
+        """`deciding_weight` `[m]`, the mean weight on every key over the rows, added up over the heads of the call."""
         return {"deciding_weight": self.weight}
 
 

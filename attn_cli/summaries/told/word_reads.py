@@ -86,7 +86,7 @@ class UnitReads(Part):
     weights: np.ndarray
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per (reading, read)."""
+        """One row per pair of units: layer, query and key (indices of their first tokens), share and weight, 0 to 1."""
         labels = units_of(summary.keys).labels
         for query, row, weights in zip(labels, self.shares.tolist(), self.weights.tolist(), strict=True):
             for key, share, weight in zip(labels, row, weights, strict=True):
@@ -94,7 +94,7 @@ class UnitReads(Part):
                 yield {**place, "share": share, "weight": weight}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`read_share` and `read_weight`, each with an axis of one head in front."""
+        """`read_share` and `read_weight` `[1, u, u]`, of all heads together: a row reads, a column is read."""
         return {"read_share": self.shares[None], "read_weight": self.weights[None]}
 
 

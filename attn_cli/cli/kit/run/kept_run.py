@@ -24,8 +24,9 @@ MOST_BYTES = 64 * 10**6  # of a run that is kept: of its queries and keys, and o
 
 @dataclass(frozen=True)
 class KeptRun:
-    """The place of a run's recording in the folder of kept runs.
+    """A run's recording in the folder of kept runs, whether it is there yet or not.
 
+    folder  the folder of kept runs
     names  of files that can answer it: that of all layers and heads, then that of the chosen ones alone, which it is
            written to
     """

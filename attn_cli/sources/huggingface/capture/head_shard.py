@@ -8,7 +8,7 @@ from attn_cli.sources.huggingface.compat import tensor_parallel_place
 
 
 class HeadShard(NamedTuple):
-    """The place of a process among those that share a layer's heads.
+    """The number of a process among those that share a layer's heads by tensor parallelism.
 
     rank, ranks  its number, and how many they are
     heads, key_heads  of the layer in all processes, as its configuration says; 0 where it doesn't

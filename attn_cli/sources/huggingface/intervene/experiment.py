@@ -117,11 +117,7 @@ class ModelExperiment:
             done += len(outcomes)
 
     def outcomes_from_cache(self, interventions: Sequence[Intervention]) -> list[Outcome] | None:
-        """One outcome for each intervention, in their order, from its last rows alone; None where one needs whole runs.
-
-        The last rows are those from the first one that the intervention changes, or that the answer is read from, on;
-        keys and values of the rows before them are the baseline's.
-        """
+        """One outcome for each intervention from its last rows alone, as `Experiment` says; None where one can't."""
         outcomes: list[Outcome] = []
         while len(outcomes) < len(interventions):
             batch = next(self._batches(interventions[len(outcomes) :], with_loss=False))
@@ -233,10 +229,7 @@ class ModelExperiment:
 
     @property
     def run_mode(self) -> RunMode:
-        """How runs with interventions compute their rows: "cache", "prefix" or "whole", as `RunMode` says.
-
-        A copy of the baseline without interventions runs first, if none did, to try whether the cache reproduces it.
-        """
+        """How runs compute rows, "cache", "prefix" or "whole"; a copy without interventions runs first, if none did."""
         return self._mode_without_cache if self.no_cache_reason else "cache"
 
     @property

@@ -43,14 +43,14 @@ def attention_mistakes(problem: Problem) -> Iterator[PlantedMistake]:
 
 
 class KernelMistake:
-    """A mistake of the register, made in every attention call of some layers; None: in all."""
+    """A mistake of the register of mistakes, made in every attention call of `layers`; of all layers for None."""
 
     def __init__(self, config: PreTrainedConfig, planted: PlantedMistake, layers: Collection[int] | None) -> None:
         self.config, self.planted, self.layers = config, planted, layers
         self._families = REGISTER  # from the first call that has the mistake on: those that it belongs to
 
     def products(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> Products | None:
-        """As `WrongAttention` says: queries and keys with other rotary positions."""
+        """q, k and v `[h, n, d]` with other rotary positions; None for a mistake that is made elsewhere."""
         mistake = self._made(layer, qkv, rule, turning) if self.planted.kind == "q_rotated" else None
         if mistake is None or mistake.operands is None:
             return None
@@ -58,7 +58,7 @@ class KernelMistake:
         return q, k, v
 
     def attended(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> Attended | None:
-        """As `WrongAttention` says."""
+        """The q, k, v and rule that are attended to with the mistake; None where it is in no operand or rule."""
         mistake = None if self.planted.kind == "q_rotated" else self._made(layer, qkv, rule, turning)
         if mistake is None or mistake.operands is None:
             return None
@@ -67,7 +67,7 @@ class KernelMistake:
         return Attended((_tensor(q, qkv[0]), _tensor(k, qkv[0]), _tensor(v, qkv[0])), wrong_rule, changed)
 
     def output(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> torch.Tensor | None:
-        """As `WrongAttention` says."""
+        """The wrong output of a mistake that no other operands or rule make; None for all other mistakes."""
         mistake = None if self.planted.kind == "q_rotated" else self._made(layer, qkv, rule, turning)
         if mistake is None or mistake.operands is not None:
             return None

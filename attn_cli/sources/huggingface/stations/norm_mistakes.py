@@ -129,7 +129,7 @@ class _NormedLater:
         self.sites, self.layers = sites, layers
 
     def products(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> Products | None:
-        """As `WrongAttention` says."""
+        """q and k `[h, n, d]` normed after their rotation, and v; None for a layer without such norms."""
         inner = self.sites.inner[layer] if layer < len(self.sites.inner) else {}
         if not is_made(layer, self.layers) or "k_norm" not in inner:
             return None

@@ -67,7 +67,11 @@ class Heads(Part):
         raise AttributeError(f"'Heads' has no statistic {name!r}")
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per head: every statistic by its name, and the count of masked rows."""
+        """One row per head: layer, head, kv_head, every statistic by its name, and the count masked_rows.
+
+        Entropy is in bits, distance in tokens, all else from 0 to 1; `visible_weight` last, where keys are hidden or
+        rescaled.
+        """
         place = summary.place
         columns = {name: values.tolist() for name, values in self.statistics.items()}
         columns["masked_rows"] = [int(count) for count in self.masked_rows]
@@ -78,7 +82,10 @@ class Heads(Part):
             yield lead | dict(zip(columns, numbers, strict=True))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The mean of each head statistic `[h]`, by the statistic's name."""
+        """The mean of each head statistic over rows `[h]`, by its name: in bits, tokens or weights from 0 to 1.
+
+        Then the counts `masked_rows` `[h]` and, where keys are hidden or rescaled, `visible_weight` `[h]`.
+        """
         rest = {} if self.rest is None else {"visible_weight": self.rest}
         return {**self.statistics, "masked_rows": self.masked_rows, **rest}
 

@@ -11,7 +11,7 @@ LEAST_KEYS = 4  # a query that sees fewer has no choice worth counting
 
 
 class CountedRows(NamedTuple):
-    """The factors of R rows in the numbers of one kind.
+    """Which of R rows count in the numbers of one kind of head; rows that see fewer than 4 keys don't.
 
     counted  1 for rows that see a target `[R]`
     rest     1 for rows that see a target at which no sink is expected `[R]`

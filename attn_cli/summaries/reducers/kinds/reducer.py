@@ -87,7 +87,11 @@ class HeadKinds(Part):
         return judged(self.texts, by_share=self.by_share)
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per head: its kind with its numbers, then weight and baseline of every kind."""
+        """One row per head, with the columns of `HEAD_ROW`: layer, head, kv_head, its kind, and that kind's numbers.
+
+        These are weight, share, baseline and control, None without a kind; weight, share and baseline of every kind
+        follow.
+        """
         numbers, place = self.judged, summary.place
         for at, (head, group) in enumerate(zip(place.heads, place.groups, strict=True)):
             named = int(numbers.kind[at])
@@ -98,7 +102,10 @@ class HeadKinds(Part):
             yield {one.name: value for one, value in zip(HEAD_ROW, row, strict=True)}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The kind's name of each head `[h]`, and weight, share `[h, K]` and baseline `[h, K]` of all kinds."""
+        """`kind` `[h]`, the name of each head's kind, and `kind_weight`, `kind_share`, `kind_baseline`, `kind_control`.
+
+        These are `[h, K]`, of all K kinds; NaN where there is no such number.
+        """
         numbers = self.judged
         kind = np.array([KIND_NAMES[int(named)] for named in numbers.kind])
         baseline = np.broadcast_to(numbers.baseline, numbers.weight.T.shape)
