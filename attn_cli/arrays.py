@@ -137,7 +137,9 @@ def row_dot(a: Array, b: Array) -> Array:
 
 
 def take_along_last_axis(x: Array, places: Array) -> Array:
-    """The entries of x `[..., c]` at places `[..., k]` of its last axis; quicker in torch than `take_along_axis`.
+    """The entries `[..., k]` of x `[..., c]` at indices of its last axis; quicker in torch than `take_along_axis`.
+
+    places  the indices `[..., k]`, from 0 to c - 1
 
     >>> take_along_last_axis(np.array([[5, 6, 7]]), np.array([[2, 0]])).tolist()
     [[7, 5]]

@@ -79,7 +79,10 @@ def rows_of_stream(pick: str | None, queries: Sequence[Token], text: str) -> lis
 
 
 def first_place(pick: str, prompt: Prompt) -> tuple[list[int], tuple[str, ...]]:
-    """The tokens of the first place that `pick` names, and notes. Raises InputError where it names none."""
+    """The indices of the tokens of the first occurrence of what `pick` names, and a note if there are several.
+
+    Raises InputError where it names none.
+    """
     indices, notes = picked_tokens(pick, prompt.tokens, prompt.text)
     if not notes:
         return indices, ()

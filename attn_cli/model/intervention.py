@@ -55,7 +55,7 @@ class AttentionLayer(NamedTuple):
 
     @property
     def heads(self) -> tuple[HeadPlace, ...]:
-        """The places of the layer's heads, in the order of their numbers."""
+        """The layer's heads, in the order of their numbers, from 0."""
         return tuple(HeadPlace(self.layer, head, self.stream) for head in range(len(self.groups)))
 
     @property
@@ -197,7 +197,7 @@ class Experiment(Protocol):
 
     @property
     def no_cache_reason(self) -> str:
-        """Why the mode isn't "cache"; "" where it is."""
+        """A sentence on why `run_mode` isn't "cache", such as "all rows run"; "" where it is."""
 
     def outcomes(self, interventions: Sequence[Intervention], *, with_loss: bool = False) -> Iterator[Outcome]:
         """The outcome of each intervention, in their order; neighbours with the same first block share a batch.

@@ -78,7 +78,7 @@ class RecordedLayer(Call):
         return np.empty(0, np.float64 if kept is not None and kept.dtype == np.float64 else np.float32)
 
     def of_heads(self, heads: Sequence[int]) -> "RecordedLayer":
-        """The call of some heads alone, by their places in `place.heads`; itself for all of them."""
+        """The call of some heads alone, by their indices in `place.heads`; itself for all of them in order."""
         heads = list(heads)
         if heads == list(range(self.h)):
             return self

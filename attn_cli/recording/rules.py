@@ -20,7 +20,7 @@ def rule_in_numpy(call: Call) -> Rule:
 
 
 def rule_of_heads(rule: Rule, heads: list[int]) -> Rule:
-    """The rule of some of the heads alone, by their places; `rule` is one of NumPy's."""
+    """The rule of some of the heads alone, by their indices; `rule` holds arrays of NumPy."""
     sink = None if rule.sink is None else rule.sink[heads]
     return replace(rule, bias=_heads_of_bias(rule.bias, heads), mask=_heads_of_mask(rule.mask, heads), sink=sink)
 

@@ -11,8 +11,9 @@ _NEAR = 4  # tokens: texts that differ by no more are always alike
 def batches_by_length(
     lengths: Sequence[int], most: int, *, tokens: int = _TOKENS, together: int = _ANY_LENGTH, alike: float = math.inf
 ) -> list[list[int]]:
-    """The places of texts with so many tokens, in batches of at most `most`, the shortest texts first.
+    """The indices of texts in batches of at most `most`, the shortest texts first.
 
+    lengths   how many tokens each text has
     tokens    of a batch with its padding, unless it has no more than `together` texts
     alike     how many times as long as its shortest text a batch's longest may be
 

@@ -18,7 +18,7 @@ _CONTENT, _PLACED = ([at for at, kind in enumerate(KINDS) if kind.rank == rank] 
 
 
 class StrongestCell(NamedTuple):
-    """A cell of a head's matrix, by the places of its query and key among those of the call."""
+    """A cell of a head's matrix, by the indices of its query and key in the call, and its weight, 0 to 1."""
 
     query: int
     key: int

@@ -10,7 +10,7 @@ from attn_cli.kernel.definition.rule import Rule
 
 
 class Step(NamedTuple):
-    """One array on the way: its name, the formula that makes it from the array before, and its numbers."""
+    """One array of the computation: its name, the formula that makes it from the array before, and its numbers."""
 
     name: str
     formula: str

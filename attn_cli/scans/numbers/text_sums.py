@@ -13,7 +13,7 @@ _ONE = np.ones((1, 1), np.float32)
 
 
 class TextSum:
-    """Numbers of rows x `[h, rows, c]` times factors `[rows, c]`, to be added up over the rows of each text.
+    """A sum that is asked for: x `[h, rows, c]` times factors `[rows, c]`, added up over the rows of each text.
 
     An axis of factors of length 1 is repeated, and so is the last of x.
 

@@ -14,7 +14,7 @@ _MESSAGE_KEYS = (("role", "content"), ("from", "value"))
 
 
 class FieldText(NamedTuple):
-    """The content of a record's fields: a text, and the places of its fields or messages in it."""
+    """The text of a record's fields, and the characters of it that are of each field or message; none if of one."""
 
     text: str
     fields: tuple[TextField, ...] = ()

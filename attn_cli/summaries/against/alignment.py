@@ -12,10 +12,10 @@ from attn_cli.prompt import Token
 
 @dataclass(frozen=True, eq=False)
 class TokenAlignment:
-    """Pairs of places in two sequences, ascending in the first, and the places that are in no pair.
+    """Pairs of tokens of two sequences by their indices, ascending in the first, and the tokens that are in no pair.
 
-    first, second              the places of each pair `[pairs]`
-    alone_first, alone_second  places of one sequence that have none in the other
+    first, second              the indices of the two tokens of each pair `[pairs]`
+    alone_first, alone_second  the indices of tokens of one sequence that have no partner in the other
     """
 
     first: np.ndarray
@@ -24,14 +24,14 @@ class TokenAlignment:
     alone_second: np.ndarray
 
     def partners(self, places: np.ndarray) -> np.ndarray:
-        """The positions in the second sequence that are paired with `places` of the first, which all have partners."""
+        """The indices in the second sequence of the partners of tokens `places` of the first, which must have some."""
         return self.second[np.searchsorted(self.first, places)]
 
     @property
     def columns(self) -> tuple[np.ndarray, np.ndarray]:
-        """All places in the order of the first sequence, `[columns]` twice: -1 where one sequence has none.
+        """The indices in both sequences of all tokens, `[columns]` twice: -1 where one sequence has no partner.
 
-        A place of the second sequence alone stands behind the pair of the place before it.
+        They are in the order of the first; a token of the second alone stands behind the pair of the token before it.
         """
         after: dict[int, list[int]] = defaultdict(list)  # by the place in the first that they stand behind
         partner = dict(zip(self.second.tolist(), self.first.tolist(), strict=True))

@@ -124,7 +124,11 @@ FIELDS = (
 
 @dataclass(frozen=True, eq=False)
 class Comparison(Answer):
-    """The word's vectors in both contexts, block by block."""
+    """One word in two contexts, block by block.
+
+    journeys  the word's vectors and attention calls in each context
+    blocks    by block its mean vectors, weights and pulls in both, with the cosines between them
+    """
 
     name: ClassVar[str] = "compare"
     several_texts: ClassVar[bool] = True

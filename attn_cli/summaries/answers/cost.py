@@ -17,7 +17,7 @@ _WINDOW = 4096
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to keep keys, over all layers: bytes of the cache, operations of the whole text and of the next token.
+    """One kind of KV cache, over all layers: its bytes, operations of the whole text, and those of the next token.
 
     An operation is a multiplication or an addition: two for every multiplication of a matrix product.
     """

@@ -25,7 +25,10 @@ _MOST_BYTES = 2**30  # of all keys and values by writer
 
 
 class Edge(NamedTuple):
-    """One writer taken out of what the head reads through its query, its keys or its values."""
+    """One writer taken out of what the head reads, and the effect on the answer.
+
+    through  what of the head it is taken out of: "query", "keys" or "values"
+    """
 
     writer: Writer
     through: Through
@@ -116,8 +119,11 @@ def edges_of(
     source: ReadsWriters, experiment: Experiment, prompt: Prompt, place: HeadPlace, shown: int,
     step: Callable[[], None] = lambda: None,
 ) -> Edges:  # fmt: skip
-    """The writers that the effect of the head at `place` rests on; `step` is called after the query, keys and values.
+    """The effect of a head's output without each writer of its query, keys or values, in bits, as `Edges`.
 
+    place  the head
+    shown  how many of them a screen names
+    step   is called after the query, the keys and the values
     Raises InputError where more than one row chooses the answer, LoadError where the head can't be taken apart.
     """
     target = experiment.target

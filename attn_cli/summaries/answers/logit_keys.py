@@ -26,7 +26,7 @@ _NAMED = 3  # heads of a key, and keys of a head, that JSON names
 
 
 class KeyLogit(NamedTuple):
-    """One key, and the heads that write most from it."""
+    """One key, what it adds to the answer's logit, and the 3 heads that write most from it, with what each adds."""
 
     token: Token
     logit: float
@@ -34,7 +34,7 @@ class KeyLogit(NamedTuple):
 
 
 class HeadLogit(NamedTuple):
-    """One head, and the keys from which it writes most."""
+    """One head, what it adds to the answer's logit, and the 3 keys from which it writes most, with what each adds."""
 
     place: HeadPlace
     logit: float

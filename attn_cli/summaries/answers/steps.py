@@ -21,7 +21,7 @@ _MOST_CELLS = 2**24  # about ten arrays of this many float64 numbers take 1.3 GB
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """One array of the walk: its name, its formula, the names of its axes (such as heads, queries), its values."""
+    """One array of the computation: its name, its formula, the names of its axes (heads, queries ...), its values."""
 
     name: str
     formula: str

@@ -36,7 +36,7 @@ class Compared:
 
     @property
     def is_wrong(self) -> bool:
-        """True where any position is off by more than what is allowed."""
+        """True where `over` is above 1 at any position and head."""
         return self.worst > 1
 
     @property
@@ -54,19 +54,19 @@ class Compared:
 
     @property
     def at_worst(self) -> tuple[int, int]:
-        """The row and the head of the largest."""
+        """The position and the head, both from 0, of the largest number of `over`."""
         row, head = np.unravel_index(int(self.over.argmax()), self.over.shape)
         return int(row), int(head)
 
     @property
     def error(self) -> float:
-        """The error at the worst place, relative to the size of the numbers there."""
+        """The error at `at_worst`, relative to the size of the numbers there."""
         place = self.at_worst
         return float(self.errors.error[place] / max(self.errors.size[place], 1e-30))
 
     @property
     def noise(self) -> float:
-        """The difference that rounding explains there, relative to the same size."""
+        """The error that rounding alone makes at `at_worst`, relative to the same size; 0 where there is no error."""
         over = float(self.over[self.at_worst])
         return self.error / over / 4 if over > 0 and np.isfinite(over) else 0.0
 

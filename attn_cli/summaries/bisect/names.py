@@ -50,7 +50,7 @@ _COMPILED = tuple((re.compile(pattern, re.IGNORECASE), kinds) for pattern, kinds
 
 
 class Hint(NamedTuple):
-    """What an array's name says of its place: layer and station, None where it doesn't say.
+    """What an array's name says of it: its layer, and the stations that its numbers can be of.
 
     layer     its layer; None where it names none
     kinds     the stations that it can be, the likeliest first; none where it says nothing

@@ -135,7 +135,7 @@ class Placing:
         return self.until is None or at.layer <= self.until
 
     def result(self) -> tuple[dict[str, tuple[Placed, Errors]], list[Unplaced]]:
-        """Every array at its place with its errors, by name in the order of the pass; and those without a place."""
+        """Every array with its station and errors, by name in the order of the pass; and those without a station."""
         tries: dict[str, list[_Try]] = {}
         for of_station in self._tries.values():
             for one in of_station:

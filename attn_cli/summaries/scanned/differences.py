@@ -90,7 +90,7 @@ FIELDS = (
 class ScanDifferences(Answer):
     """Two scans, head by head.
 
-    folder, other  of the two
+    folder, other  the folders of the two scans
     differences    of all heads and statistics of both; those that differ first, by effect
     shown     how many of them a screen shows; None for as many as differ
     renamed   heads that are of another kind in the second scan, with both kinds

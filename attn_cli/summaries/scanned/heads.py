@@ -23,8 +23,9 @@ from attn_cli.summaries.scanned.corpus import (
 
 @dataclass(frozen=True, eq=False)
 class ScannedHead:
-    """A head of a scan: its place, its statistics over documents, and its kind.
+    """A head of a scan: its statistics over documents, and its kind.
 
+    place       its layer, number and stream in the model
     kind        what it is called, with its numbers; None where it is of no kind, or none was judged
     judged      whether kinds were judged
     statistics  by name

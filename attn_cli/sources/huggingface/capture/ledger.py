@@ -45,7 +45,7 @@ class LedgerEntry(NamedTuple):
 
 
 class Ledger:
-    """The records of an open capture: places, counts, labels and the selection.
+    """The records of an open capture: which attention modules ran, how often, and which calls are selected.
 
     calls          how often each (stream, block number) has attended
     blocks         how many blocks each stream has
@@ -127,7 +127,7 @@ class Ledger:
         )
 
     def record_unseen(self, module: nn.Module, kernel: str = "") -> None:
-        """Keep the place of a module that ran and whose code names a softmax, none of which was intercepted.
+        """Note the `ModulePlace` of a module that ran and whose code names a softmax, none of which was intercepted.
 
         kernel  the function in which it attended, and the argument for which that isn't shown; "" where unknown
         """
@@ -136,7 +136,7 @@ class Ledger:
             self.kernels.setdefault(self._place(module).path, kernel)
 
     def record_silent(self, ran: Iterable[nn.Module]) -> None:
-        """Keep the places of those attention modules that ran, and of which no call was recorded.
+        """Note in `unseen` the `ModulePlace`s of attention modules that ran, and of which no call was recorded.
 
         Modules around or inside one that is known are left out: their code is part of what it did.
         """
@@ -148,7 +148,7 @@ class Ledger:
                 self._append_if_selected(module, self.unseen)
 
     def record_not_over_keys(self, module: nn.Module) -> None:
-        """Keep the place of an attention module that has no softmax, or one that is not over keys."""
+        """Note the `ModulePlace` of an attention module that has no softmax, or one that is not over keys."""
         self._append_if_selected(module, self.not_over_keys)
 
     def _append_if_selected(self, module: nn.Module, places: list[ModulePlace]) -> None:

@@ -142,6 +142,8 @@ class InterveningAttention:
     def of_softmax(self, module: nn.Module, way: str, weights: torch.Tensor, scores: torch.Tensor | None) -> None:
         """Change the weights in place, in the layout of the module that made them: an ablated head has weights of 0.
 
+        way  how they were captured, as `Place.way` says
+
         Raises LoadError for a layout, or a way of computing them, in which changed weights have no effect.
         """
         recorded = self.ledger.record(module, way)

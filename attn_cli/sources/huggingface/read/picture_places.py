@@ -105,7 +105,10 @@ def _line(places: np.ndarray, seen: np.ndarray, size: int) -> tuple[float, float
 
 
 def box_of(region: tuple[int, Box] | None, places: Sequence[Placement | None]) -> Box | None:
-    """The part of the picture that a region of a tile shows; None for no region, or a tile without a place."""
+    """The part of the picture that a region of a tile shows; None for no region, or for a tile whose placement is None.
+
+    region  the tile's number, and the region in the tile's pixels
+    """
     if region is None or region[0] >= len(places) or (place := places[region[0]]) is None:
         return None
     return place.box(region[1])

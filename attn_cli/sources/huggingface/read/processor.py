@@ -107,7 +107,7 @@ class Processor:
         return MarkedText("".join(missing) + text, complete=False)
 
     def placements(self, marked_text: MarkedText) -> tuple[Placement | None, ...]:
-        """The place in the image of each tile that the model sees of it; empty without an image, or where unknown."""
+        """The part of the image that each tile is, which the model sees of it; none without an image, or if unknown."""
         image = self.media.image
         if image is None:
             return ()

@@ -13,7 +13,7 @@ from attn_cli.kernel.definition.positions import Turning
 
 
 class Angles(NamedTuple):
-    """cos and sin of one angle per place and pair, `[m, pairs]`, times a factor that both may have."""
+    """cos and sin of one angle per key position and pair of columns, `[m, pairs]`, times what a model may give both."""
 
     cos: np.ndarray
     sin: np.ndarray
@@ -22,8 +22,9 @@ class Angles(NamedTuple):
 def find_rope_layout(
     query: np.ndarray, place: int, tables: Sequence[Angles], outputs: Sequence[np.ndarray], tolerance: float
 ) -> Turning:
-    """The rotation of query `[d]`, at `place` among the keys; `unknown` says why where no layout fits.
+    """The rotation of query `[d]`, a `Turning`, whose `unknown` says why where no layout fits.
 
+    place      the query's position among the keys
     tables     cos and sin `[m, columns]` as the attention was given them: of every pair or of every column
     outputs    what modules of the attention put out for that query, each flat
     tolerance  the most that a direction may be off, in radians

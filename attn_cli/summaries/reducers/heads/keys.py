@@ -37,13 +37,13 @@ class FixedKey(Cell):
         return True
 
     def keys(self, alignment: Alignment) -> np.ndarray:
-        """The one key, for all rows."""
+        """The index of the one key, for each of n queries `[n]`."""
         return np.full(alignment.n, self.key)
 
 
 @dataclass(frozen=True)
 class Diagonal(Cell):
-    """The weight on the key that stands `back` places before the query, after it if `back` is negative."""
+    """The weight on the key that is `back` tokens before the query, after it if `back` is negative."""
 
     back: int
 
@@ -52,7 +52,7 @@ class Diagonal(Cell):
         return alignment.same_tokens and (self.back >= 0 or not alignment.is_causal)
 
     def keys(self, alignment: Alignment) -> np.ndarray:
-        """So many places before each query."""
+        """The key that is `back` tokens before each query `[n]`, -1 where there is none."""
         keys = np.arange(alignment.n) + (alignment.offset - self.back)
         return np.where((keys >= 0) & (keys < alignment.m), keys, -1)
 

@@ -74,7 +74,7 @@ class InductionWeight(CellWeight):
 
 
 def followers(tokens: Sequence[Token]) -> np.ndarray:
-    """For every token the place after the last earlier one that is the same, -1 where there is none.
+    """For every token the index of the one after its last earlier occurrence `[n]`, -1 where there is none.
 
     Control tokens follow nothing: they come up again by the tokenizer's rules, not by the text's.
 

@@ -96,7 +96,7 @@ class JudgedKinds:
 
     @property
     def number(self) -> np.ndarray:
-        """The number by which the kind is judged; NaN for kinds of under 16 rows, which are not judged.
+        """The number by which each kind is judged `[K, h]`; NaN for kinds of under 16 rows, which are not judged.
 
         Of heads that find content numbers from 0.5 on stand from 8 rows on: sharp scores of a network that learned
         nothing reach less.
@@ -109,7 +109,7 @@ class JudgedKinds:
 
     @cached_property
     def kind(self) -> np.ndarray:
-        """The place of each head's kind in `KINDS` `[h]`; `NOTHING`, or `NOT_JUDGED` with too few rows for all."""
+        """The index of each head's kind in `KINDS` `[h]`; -1 (`NOTHING`), -2 (`NOT_JUDGED`) if no kind has a number."""
         number = self.number
         if np.isnan(number).all():
             return np.full(number.shape[1], NOT_JUDGED)

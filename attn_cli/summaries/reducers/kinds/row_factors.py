@@ -74,7 +74,11 @@ class RowFactors:
 
 
 def factors_of(targets: Targets, sight: Sight, *, learned_sink: bool) -> RowFactors:
-    """The factors of rows that see what `sight` says; a learned sink is a target of the kind `first`."""
+    """Which of n rows count for each of K kinds, `[K, n]` each.
+
+    sight         the keys that each row sees
+    learned_sink  whether the call has one, which is a target of the kind `first`
+    """
     count = sight.count.astype(np.float64)
     counted, rest = np.zeros((len(KINDS), len(count))), np.zeros((len(KINDS), len(count)))
     uniform = np.full(counted.shape, np.nan)

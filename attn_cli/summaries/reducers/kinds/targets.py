@@ -93,7 +93,7 @@ def targets_of_rows(
 
 
 def cross_targets(keys: Sequence[Token], n: int, sinks: np.ndarray) -> Targets:
-    """Those of n queries that are no keys: they have no place among the keys, so no neighbours and no repeats."""
+    """The targets of n queries that are no keys: they have no position among keys, so no neighbours and no repeats."""
     marks = np.stack([delimiters(keys), np.isin(np.arange(len(keys)), sinks, invert=True)]).astype(np.float32)
     return Targets({FIRST: np.zeros((n, 1), dtype=np.int64)}, {}, {}, marks, sinks)
 
@@ -111,8 +111,11 @@ def names_of(tokens: Sequence[Token]) -> np.ndarray:
 
 
 def content_lists(names: np.ndarray, *, is_causal: bool) -> dict[Kind, np.ndarray]:
-    """The targets `[m, c]` of induction and duplicate, for a query at each of m places.
+    """The keys `[m, c]` that are targets of induction and duplicate, for a query at each of m positions; -1 for none.
 
+    names  a number for each token `[m]`, the same for the same token
+
+    Of a token's repeats the 64 nearest on each side count.
     >>> lists = content_lists(np.array([0, 1, 0, 0]), is_causal=True)
     >>> lists[INDUCTION].tolist(), lists[DUPLICATE].tolist()
     ([[-1, -1], [-1, -1], [1, -1], [3, 1]], [[-1, -1], [-1, -1], [0, -1], [2, 0]])
@@ -133,12 +136,12 @@ def content_lists(names: np.ndarray, *, is_causal: bool) -> dict[Kind, np.ndarra
 
 
 def placed_keys(kinds: Sequence[Kind], m: int) -> np.ndarray:
-    """The one target of each of m places for kinds at a fixed distance `[m, kinds]`; some lie beyond the ends."""
+    """The one target key of each of m positions for kinds at a fixed distance `[m, kinds]`; some are < 0, or >= m."""
     return np.arange(m)[:, None] - np.array([kind.back for kind in kinds])
 
 
 def window_keys(m: int, *, is_causal: bool) -> np.ndarray:
-    """The keys of the window around each of m places `[m, c]`; some lie beyond the ends."""
+    """The keys from 4 before each of m positions to itself, or to 4 after it `[m, c]`; some are < 0, or >= m."""
     return np.arange(m)[:, None] + np.arange(-REACH, 1 if is_causal else REACH + 1)
 
 
