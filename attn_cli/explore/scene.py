@@ -84,12 +84,12 @@ class Scene:
         )
 
     def statistic(self, view: Viewpoint) -> Statistic:
-        """The number that colours heads."""
+        """The head statistic that colours the map of heads."""
         return next((each for each in self.statistics if each.name == view.statistic), self.statistics[0])
 
     @property
     def is_judged(self) -> bool:
-        """True once it is known what heads do."""
+        """True once the kinds of the recording's heads are computed."""
         return id(self.recording.prompt) in self._work
 
     @property
@@ -216,12 +216,12 @@ class Scene:
         return forms(*self.size(view), self.space(view))
 
     def form(self, view: Viewpoint) -> CellForm:
-        """The form of the matrix' cells."""
+        """The queries and keys that one cell of the matrix stands for."""
         steps = self.forms(view)
         return view.form if view.form in steps else steps[0]
 
     def window(self, view: Viewpoint) -> MatrixWindow:
-        """The part of the matrix that is seen."""
+        """The queries and keys of the matrix that are on the screen."""
         corner, cursor = (view.top, view.left), (view.query, view.key)
         return window_at(self.form(view), self.size(view), self.space(view), corner, cursor)
 

@@ -48,7 +48,7 @@ class Station(NamedTuple):
 
     @property
     def order(self) -> tuple[int, int]:
-        """By it stations are in the order of the pass."""
+        """The key that sorts stations in the order of the forward pass: the layer, then the kind's index in `KINDS`."""
         return self.layer, _RANK[self.kind]
 
     @property

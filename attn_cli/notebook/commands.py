@@ -94,7 +94,7 @@ class Findings(Displayed):
 
     @property
     def cells(self) -> Table:
-        """One row per head, query and key of the matrices: both with their tokens, score and weight."""
+        """One row per cell of the matrices: layer, head, query and key with their tokens, score and weight."""
         return self._rows("matrices")
 
     @property

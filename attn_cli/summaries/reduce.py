@@ -41,7 +41,7 @@ class Part(ABC):
         """What was found, as arrays by name, heads first `[h, ...]`; each class of parts says its names and shapes."""
 
     def labels(self) -> dict[str, np.ndarray]:
-        """Labels of the other axes of the arrays, where these are not all queries and all keys."""
+        """What the axes of the arrays behind heads are, by name; none where they are all queries and all keys."""
         return {}
 
     @property
@@ -170,7 +170,7 @@ def _part(reducer: RowReducer, call: Call, stats: RowStats) -> Part:
 
 
 def reduce_texts(packed: PackedCall, reducers: Sequence[Sequence[Reducer]]) -> list[Summary]:
-    """As `reduce`, of each packed text with its own reducers; from one pass over all rows where that can be."""
+    """The summary of each packed text by its own reducers, as `reduce` makes it; from one pass if that can be."""
     parts = _parts_together(packed, reducers)
     if parts is None:
         return [reduce(call, *own) for call, own in zip(packed.calls, reducers, strict=True)]

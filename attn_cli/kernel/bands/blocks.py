@@ -38,7 +38,7 @@ def folded(cells: Array, axis: int, offset: int, step: int, *, sums: bool = Fals
 
 
 def farthest(highest: np.ndarray, lowest: np.ndarray) -> np.ndarray:
-    """Of the largest and the smallest number of each block the one that is farther from 0; -inf if a block has none.
+    """The number of each block that is farthest from 0, of its largest and its smallest; -inf if it has no number.
 
     A block without numbers has -inf as its largest and inf as its smallest.
 

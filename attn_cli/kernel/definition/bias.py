@@ -47,7 +47,7 @@ class BiasSum:
     parts: Sequence[Bias]
 
     def cells(self, start: int, stop: int, first: int, last: int) -> Array:
-        """The sum of all parts."""
+        """The sum of all parts for queries start:stop and keys first:last, broadcastable to `[h, queries, keys]`."""
         total = self.parts[0].cells(start, stop, first, last)
         for part in self.parts[1:]:
             total = total + part.cells(start, stop, first, last)

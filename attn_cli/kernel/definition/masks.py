@@ -68,7 +68,7 @@ class Window(Mask):
     both_sides: bool = False
 
     def allowed(self, i: Array, j: Array) -> Array:
-        """Where j is less than `size` before i + offset."""
+        """Where j is less than `size` before i + offset and, with `both_sides`, less than `size` after it."""
         near = j > i + (self.offset - self.size)
         return near & (j < i + (self.offset + self.size)) if self.both_sides else near
 

@@ -29,7 +29,13 @@ class Slope(NamedTuple):
 
 
 class Descent(NamedTuple):
-    """A whole descent: the losses after 0, 1, 2, ... steps, the weights after each, and the projections at its end."""
+    """A whole gradient descent.
+
+    losses   after 0, 1, 2, ... steps, in nats `[steps + 1]`
+    weights  after each of these, of every example, those of its query `[h, n]`
+    wq, wk   the projections at its end `[d, h * e]`
+    rate     the learning rate
+    """
 
     losses: np.ndarray
     weights: tuple[tuple[np.ndarray, ...], ...]

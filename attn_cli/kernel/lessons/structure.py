@@ -15,8 +15,7 @@ _PERIODS = (8, 16, 32, 64, 128)  # rows of a tile
 def structure(
     errors: np.ndarray, rounding: np.ndarray, directions: Mapping[str, np.ndarray], least: float = LEAST_SHARE
 ) -> str:
-    """In words what tells errors from those of rounding; "" if nothing does.
-
+    """A phrase on what tells errors from those of rounding; "" if nothing does.
     errors      `[h, n, e]`, signed; rounding: errors of the same numbers as rounding makes them
     directions  what errors would be made of if they came of something else: by its words, arrays `[h, n, e]`
     least       the share of the errors' squares that a direction explains at least

@@ -29,13 +29,13 @@ class Banded(Protocol):
 
     @property
     def like(self) -> Array:
-        """An array of the right library, device and precision."""
+        """An array in the library, on the device and in the precision in which weights come."""
 
     @property
     def shows_scores(self) -> bool:
-        """True if bands can carry scores."""
+        """True if the call has scores that its bands can carry, and not weights alone."""
 
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
-        """The attention, a few rows at a time, ascending."""
+        """The attention as bands, each of some neighbouring rows, ascending; of all rows or of `rows`."""

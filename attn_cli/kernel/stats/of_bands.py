@@ -56,7 +56,7 @@ class BandStats:
         return zeros((self.call.h, len(self.places), *last), self.call.like)
 
     def add(self, band: Band) -> None:
-        """Take in a few rows; may be given rows that nothing is wanted of."""
+        """Take in the rows of a band; rows of which nothing is wanted are passed over."""
         if band.first == band.last:
             return
         for parts in (self.columns, self.pools):
@@ -92,7 +92,7 @@ class BandStats:
         return np.arange(band.start, band.stop) + (self.call.m - self.call.n)
 
     def result(self) -> RowStats:
-        """All that is wanted, in NumPy."""
+        """The statistics that are wanted of all rows that were added, in NumPy; None for all others."""
         return RowStats(
             self.wanted,
             **(self.moments.result() if self.wanted.moments else {}),

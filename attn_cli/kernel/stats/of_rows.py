@@ -56,7 +56,7 @@ class RowMoments:
             self.hidden[heads, kept] = band.hidden[:, inside]
 
     def result(self) -> dict[str, np.ndarray]:
-        """The moments by their names."""
+        """The moments that were asked for, by their names in `RowNumbers`, `[h, R]` each in float64."""
         largest, maximum, total, mean_score, distance, hidden = (
             to_numpy(x).astype(np.float64)
             for x in (self.largest, self.maximum, self.weight_sum, self.mean_score, self.distance, self.hidden)
@@ -96,7 +96,7 @@ class KeySums:
 
 
 class RankedRows:
-    """The largest cells of every row."""
+    """Collects the keys of the largest weights of every row, or of what else `top` ranks by."""
 
     def __init__(self, call: Banded, rows: int, top: TopK) -> None:
         self.top = top

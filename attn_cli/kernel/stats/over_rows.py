@@ -12,7 +12,7 @@ from attn_cli.kernel.stats.wanted import ColumnSums, Pool, block_sizes
 
 
 class SummedColumns:
-    """Column sums over some rows."""
+    """Adds up the weights on each key, or what else is `wanted`, over the rows that are asked for."""
 
     def __init__(self, call: Banded, wanted: ColumnSums) -> None:
         self.wanted, self.places = wanted, RowPlaces(wanted.rows, call.n)
@@ -94,7 +94,10 @@ class PooledBlocks:
         return cells[:, :, (self.columns[first:last] - band.first).tolist()], int(first)
 
     def result(self) -> np.ndarray:
-        """The pooled blocks; one of scores without a visible cell is -inf, or inf where the lowest score is kept."""
+        """The blocks `[h, blocks of rows, blocks of keys]`, h 1 for a mean over heads.
+
+        A block of scores without a visible cell is -inf, or inf where the lowest score is kept.
+        """
         if self.allowed is not None:
             height, width = map(block_sizes, self.size, (self.pool.rows, self.pool.keys))
             with np.errstate(divide="ignore", invalid="ignore"):

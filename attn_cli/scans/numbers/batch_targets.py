@@ -31,9 +31,11 @@ LARGEST = TopK(1, scores=False)
 
 
 class BatchTargets:
-    """The targets of the rows of a batch that see the keys of `span`.
+    """The keys that are targets of every kind for the R rows of a batch of texts.
 
-    seed  of the control's draws
+    span          the keys that each row sees
+    learned_sink  whether the call has one, which is a target of the kind `first`
+    seed          of the control's draws
     """
 
     def __init__(self, rows: TokenRows, span: Intervals, *, learned_sink: bool, seed: int) -> None:
@@ -103,7 +105,7 @@ class BatchTargets:
 
     @cached_property
     def ahead(self) -> int:
-        """How many keys after the query belong to the window kind: 0 in causal attention."""
+        """The number of keys after the query that belong to the window kind: 0 in causal attention, else 4."""
         return 0 if self.is_causal else REACH
 
     @cached_property

@@ -80,7 +80,7 @@ class RowCounts:
         self.baselines[BASELINE_AT[f"{kind.name}:rows"]] = self._rows(rest)
 
     def least(self, *kinds: Kind) -> np.ndarray:
-        """The weight that is enough for a name by these kinds, by text `[B, kinds]`."""
+        """The least weight for a name by these kinds, by text `[B, kinds]`: 0.1, or 5 times the baseline if larger."""
         return np.stack([enough(self.baselines[BASELINE_AT[f"{kind.name}:baseline"]]) for kind in kinds], axis=1)
 
 

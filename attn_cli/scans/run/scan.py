@@ -76,7 +76,10 @@ def scan(
 
 
 def run_scan(opens: OpenSource, corpus: Corpus, output: str, options: ScanOptions, running: Running) -> dict[str, Any]:
-    """As `scan`, of a model that `opens` opens: here, or in every worker of Ray."""
+    """Scan a corpus into the folder `output` by a model that `opens` opens, here or in every worker of Ray.
+
+    Returns the counts that `scan` returns, and raises its errors.
+    """
 
     def run(model: ScannedModel, labels: Callable[[list[int]], list[str]], compute: Compute) -> dict[str, Any]:
         manifest = manifest_of(model, _numbers(options), corpus.fingerprint())

@@ -24,7 +24,7 @@ class Blocks:
 
     @classmethod
     def none(cls, *shape: int) -> "Blocks":
-        """Of no documents; `shape` is that of a document's numbers."""
+        """The blocks of no documents, whose numbers have this shape each."""
         return cls(0, np.zeros(0, np.int64), np.zeros((0, *shape), np.uint32), np.zeros((0, *shape)))
 
     @classmethod

@@ -23,7 +23,7 @@ class Moments:
 
     @classmethod
     def of(cls, values: np.ndarray) -> "Moments":
-        """Of `values` `[..., B]` over the last axis; NaN doesn't count."""
+        """The moments `[...]` of `values` `[..., B]` over the last axis; NaN doesn't count."""
         known = ~np.isnan(values)
         count = known.sum(axis=-1)
         mean = np.where(known, values, 0).sum(axis=-1) / np.maximum(count, 1)
@@ -31,7 +31,7 @@ class Moments:
         return cls(count, mean, (apart * apart).sum(axis=-1))
 
     def __or__(self, other: "Moments") -> "Moments":
-        """The sums of both."""
+        """The moments of the values of both."""
         count = self.count + other.count
         share = other.count / np.maximum(count, 1)
         apart = other.mean - self.mean
@@ -43,7 +43,7 @@ class Moments:
 class TokenCounts:
     """Counts of how often heads attend to each token and from it: exact for as many tokens as are kept.
 
-    ids       ascending `[U]`
+    ids       the U tokens' numbers in the vocabulary, ascending `[U]`
     to        the number of rows whose largest weight is on the token `[h, U]`
     of_query  the number of the token's own rows whose largest weight is on no expected sink `[h, U]`
     rows      the number of rows of the token `[U]`
@@ -101,7 +101,7 @@ def _counted(one: np.ndarray, more: np.ndarray) -> np.ndarray:
 
 @dataclass
 class ModuleHeads:
-    """An attention module, the chosen ones of its heads, and the key head that each reads."""
+    """An attention module and its chosen heads; stream, layer, name, call, heads and groups are as in `Place`."""
 
     stream: str
     layer: int
@@ -118,7 +118,11 @@ class ModuleHeads:
 
 @dataclass
 class Ranges:
-    """Sums of weights over ranges, by head `[h, ranges]`, and what uniform attention gives `[ranges]`."""
+    """Sums of weights over ranges of distances or of positions, added up over all rows.
+
+    weight  of each head `[h, ranges]`
+    even    what uniform attention gives `[ranges]`
+    """
 
     weight: np.ndarray
     even: np.ndarray
@@ -130,7 +134,12 @@ class Ranges:
 
 @dataclass
 class PartSums:
-    """Sums of weights over the keys of each part of a document, by name; `even` as in Ranges; one row per part."""
+    """Sums of weights over the keys of each of P named parts of documents, added up over all rows.
+
+    weight  of each head `[h, P]`
+    even    what uniform attention gives `[P]`
+    rows    how many rows were added
+    """
 
     names: tuple[str, ...]
     weight: np.ndarray
@@ -143,7 +152,7 @@ class PartSums:
         return cls((), np.zeros((heads, 0)), np.zeros(0), 0.0)
 
     def __or__(self, other: "PartSums") -> "PartSums":
-        """Of both; names in the order in which they came."""
+        """The sums of both, by name in the order in which names came; 0 where one has no such part."""
         names = (*self.names, *(name for name in other.names if name not in self.names))
         weight, even = np.zeros((len(self.weight), len(names))), np.zeros(len(names))
         for sums in (self, other):
@@ -189,7 +198,10 @@ class ModuleSums:
         )  # fmt: skip
 
     def plus(self, other: "ModuleSums", most_tokens: int) -> "ModuleSums":
-        """Of the documents of both; those of `other` come after."""
+        """The sums over the documents of both, of which those of `other` come after.
+
+        most_tokens  how many different tokens are kept in `tokens`
+        """
         return ModuleSums(
             self.place, self.documents + other.documents, self.values | other.values, self.baselines | other.baselines,
             self.distances | other.distances, self.positions | other.positions, self.quantiles | other.quantiles,
@@ -223,7 +235,7 @@ class ScanSums:
     modules: dict[tuple[str, int, str, int], ModuleSums] = field(default_factory=dict)
 
     def add(self, other: "ScanSums", most_tokens: int) -> None:
-        """Add what comes after in the corpus."""
+        """Add the sums of the next shards of the corpus, of which at most `most_tokens` different tokens are kept."""
         self.documents, self.tokens = self.documents + other.documents, self.tokens + other.tokens
         self.records += other.records
         self.poison.add(other.poison)

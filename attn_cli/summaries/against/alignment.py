@@ -88,7 +88,7 @@ class Aligner:
         self._known: list[tuple[Sequence[Token], Sequence[Token], TokenAlignment]] = []
 
     def of(self, first: Sequence[Token], second: Sequence[Token]) -> TokenAlignment:
-        """As `aligned_tokens`; tokens are compared with earlier ones by identity."""
+        """The alignment of two sequences of tokens by `aligned_tokens`; the earlier one for the same two objects."""
         for one, other, alignment in self._known:
             if one is first and other is second:
                 return alignment

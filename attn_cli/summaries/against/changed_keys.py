@@ -100,7 +100,7 @@ class ChangedKeys(Part):
         }
 
     def labels(self) -> dict[str, np.ndarray]:
-        """The numbers of the `queries` in both."""
+        """The indices of the paired rows `[r]` in both texts, `queries` and `other_queries`."""
         return {"queries": self.rows, "other_queries": self.other_rows}
 
 

@@ -37,8 +37,8 @@ class RowBlock:
 class SideBySide:
     """A call beside the call of the same layer in another text or model.
 
-    rows  its queries and those of the other side by side
-    keys  likewise
+    rows  the alignment of its queries with those of the other
+    keys  the same of keys
     """
 
     call: Call

@@ -31,9 +31,9 @@ _MOST = 10  # heads that are named
 
 @dataclass(frozen=True)
 class SearchedHead:
-    """A head of cross-attention, and how it goes through the audio.
+    """A head of cross-attention, and how its weights go through the audio.
 
-    motion    how its mean frame goes down the rows
+    motion    how its mean frame moves from row to row
     spread    the standard deviation of a row's frames as a share of the audio, mean over rows
     reversed  the motion while the audio's pieces are read from last to first
     """
@@ -45,12 +45,12 @@ class SearchedHead:
 
     @property
     def goes_on(self) -> bool:
-        """True if it goes on with the rows, and is sharp."""
+        """True if its weights go on with the rows: correlation 0.9 or more, travel 0.25 or more, spread 0.2 or less."""
         return self.motion.correlation >= _FOLLOWS and self.motion.travel >= _GOES and self.spread <= _SHARP
 
     @property
     def follows(self) -> bool:
-        """True if it does so by what it hears."""
+        """True if it goes on, and doesn't on reversed audio (correlation below 0.5): by what it hears."""
         return self.goes_on and self.reversed.correlation < _ALIKE
 
 

@@ -214,7 +214,10 @@ def top_keys_of(source: Predicting, prompt: Prompt, experiment: Experiment) -> T
 
 
 def direct_of(source: Predicting, prompt: Prompt, experiment: Experiment) -> tuple[LogitParts | None, str]:
-    """The direct parts of heads in the target's logit; None, and the check that failed, where they aren't known."""
+    """What each head writes to the target's logit, and ""; None, and the check that failed, where it isn't known.
+
+    Without a target None and "".
+    """
     if experiment.target is None:
         return None, ""
     try:

@@ -42,7 +42,7 @@ class SpokenWord(NamedTuple):
 
 
 class AlignedHead(NamedTuple):
-    """A head, and how its mean frame goes down the rows."""
+    """A cross-attention head, and how its mean frame moves from row to row of the text."""
 
     place: HeadPlace
     motion: Motion

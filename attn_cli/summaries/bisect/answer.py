@@ -157,7 +157,7 @@ def bisect(
 ) -> Bisected:
     """The verdict on a dump of a pass over `ids`; `step` is told what is being done.
 
-    Raises InputError where no array has a place.
+    Raises InputError where no array is of a station of the model.
     """
     step("the reference's pass")
     placing = Placing(

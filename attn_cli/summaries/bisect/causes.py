@@ -36,7 +36,7 @@ class FoundCause:
 
     @property
     def explains_all(self) -> bool:
-        """True where no array is wrong with it."""
+        """True if there are mistakes, and no array is wrong against the pass with them."""
         return bool(self.mistakes) and not any(one.is_wrong for one in self.after)
 
 

@@ -102,7 +102,7 @@ class HeldAgainst:
 
     @property
     def tokens(self) -> int:
-        """How many the text has."""
+        """The number of tokens of the text."""
         return len(self.ids)
 
     def compared(self, step: Callable[[str], None]) -> list[Compared]:
@@ -128,7 +128,7 @@ class HeldAgainst:
         return [min(one, by_name[one.placed.array.name], key=lambda each: each.worst) for one in judged]
 
     def shortest(self, first: Compared) -> int | None:
-        """How many tokens show what is wrong with an array, where the model gives them the same numbers alone.
+        """The number of the text's first tokens that show what is wrong with an array, if later ones change nothing.
 
         None for all of them.
         """

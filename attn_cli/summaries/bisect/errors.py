@@ -14,12 +14,15 @@ UNITS = {"float64": 2.0**-23, "float32": 2.0**-23, "bfloat16": 2.0**-8, "float16
 
 
 def kept_rows(n: int) -> np.ndarray:
-    """The positions of n at which noise is measured: all, or evenly spaced ones with the first and last."""
+    """The positions of n at which noise is measured, ascending: all, or 128 evenly spaced ones with first and last."""
     return np.unique(np.linspace(0, n - 1, min(n, _KEPT)).round().astype(int))
 
 
 def root_mean_squares(x: np.ndarray) -> np.ndarray:
-    """Over the columns: `[n, heads]` of `[n, heads, width]`, `[n, 1]` of `[n, width]`; NaN and Inf give infinity."""
+    """The root mean squares over columns: `[n, heads]` of `[n, heads, width]`, `[n, 1]` of `[n, width]`.
+
+    Infinity where a number is NaN or Inf.
+    """
     x = x if x.ndim == 3 else x[:, None]
     with np.errstate(over="ignore", invalid="ignore"):
         squares = np.einsum("nhd,nhd->nh", x, x, dtype=np.float64) / x.shape[-1]

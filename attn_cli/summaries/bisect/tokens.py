@@ -14,7 +14,7 @@ class DifferingTokens(NamedTuple):
 
 
 def differing_tokens(dump: Sequence[int], text: Sequence[int]) -> DifferingTokens | None:
-    """Where a dump's ids are not those of the text; None where they are.
+    """The first token at which a dump's ids are not those of the text; None if all are.
 
     >>> differing_tokens([5, 6], [1, 5, 6]).words
     'the first token of the text is missing from the dump: a BOS token?'

@@ -45,8 +45,7 @@ class Asked:
         kv: str | None = None,
         target: BudgetTarget | None = None,
     ) -> "Asked":
-        """By the words of people: windows are priced unless top keys or formats are, or with `window` beside these.
-
+        """The request that arguments make: windows are priced unless top keys or formats are, or `window` is given.
         kv      "q8_0" for keys and values, "q8_0/q4_0" for each; "f16" rounds nothing; None for no formats
         target  as `target_of` makes it
 
@@ -62,8 +61,7 @@ class Asked:
 
 
 def target_of(target: float | None = None, memory: float | None = None, heads: str | None = None) -> BudgetTarget:
-    """What a plan is made for, by the words of people; 0.01 bits a token where they say none.
-
+    """The target of a plan; 0.01 bits a token where no argument is given.
     target  bits a token that it may lose
     memory  the cache that it may keep instead, in percent
     heads   a window for this share of the key heads instead: "1/3" or "33%"

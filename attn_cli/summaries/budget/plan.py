@@ -57,12 +57,12 @@ class CachePlan:
 
     @property
     def bits(self) -> float:
-        """Bits a token lost when it was run."""
+        """The loss when it was run, in bits a token: the mean over scored tokens."""
         return float(self.losses.mean())
 
     @property
     def holds(self) -> bool:
-        """True if the prediction was near enough."""
+        """True if `predicted` is off by no more than 15 % of the loss when run, plus 0.002 bits a token."""
         return abs(self.predicted - self.bits) <= WITHIN * abs(self.bits) + BESIDE
 
 
@@ -163,7 +163,7 @@ class CachePlanner:
         return cached_share(self.heads, self.chosen(taken))
 
     def chosen(self, taken: np.ndarray) -> list[Unit]:
-        """The units of a set."""
+        """The units that `taken` `[n]` is True for."""
         return [unit for unit, own in zip(self.units, taken, strict=True) if own]
 
     def _chosen(self, target: BudgetTarget) -> np.ndarray:

@@ -20,7 +20,7 @@ _SHARE, _MOST = 8, 512  # one token of so many is scored; so many at most
 
 
 def scored_count(tokens: int) -> int:
-    """How many of a text's last tokens are scored where nobody says: an eighth, from 16 to 512.
+    """The number of a text's last tokens that are scored by default: an eighth, from 16 to 512.
 
     >>> scored_count(4096), scored_count(1000), scored_count(64)
     (512, 125, 16)

@@ -23,7 +23,7 @@ class KeptKeys:
 
 
 def default_window(tokens: int) -> int:
-    """The keys of a window where nobody says: an eighth of the text, from 16 to 256.
+    """The number of keys of a window by default: an eighth of the text's tokens, from 16 to 256.
 
     >>> default_window(4096), default_window(1000), default_window(50)
     (256, 125, 16)

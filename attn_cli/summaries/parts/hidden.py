@@ -40,7 +40,7 @@ class HiddenParts:
 
     @property
     def effects(self) -> list[float]:
-        """By part: bits of log2 p(target), negative where the part was needed; or minus 1 - cosine."""
+        """The effect of hiding each part: bits of log2 p(target), negative where it was needed, or minus 1 - cosine."""
         known = [outcome or Outcome() for outcome in self.outcomes]
         return [x.bits or 0.0 if self.target else -(x.cosine_distance or 0.0) for x in known]
 

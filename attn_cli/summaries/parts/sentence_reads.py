@@ -104,7 +104,7 @@ class SentenceReadsReducer:
                 self.sums[at, reader] += np.bincount(owners[inside], own[inside], len(self.sizes))
 
     def result(self) -> SentenceReads:
-        """For each head the reception of each sentence, `[h, S]`, and how clearly it differs, of all added rows."""
+        """The `SentenceReads` of all added rows: what each of S sentences receives in each head, and how clearly."""
         per_token = self.sums / self.sizes[:, None] / self.sizes
         received, median, clear = zip(*map(self._of_head, per_token), strict=True)
         return SentenceReads(np.stack(received), np.stack(median), np.array(clear))
@@ -161,7 +161,7 @@ def receivers(summaries: Sequence[Summary]) -> list[Receiver]:
 
 
 def received_by(summaries: Sequence[Summary], heads: Sequence[Receiver]) -> np.ndarray:
-    """What each sentence receives `[S]`, mean over these heads; over all where there are none."""
+    """The mean of `SentenceReads.received` over these heads, by sentence `[S]`; over all heads if there are none."""
     chosen = {(receiver.place.layer, receiver.place.head) for receiver in heads}
     rows = [
         own

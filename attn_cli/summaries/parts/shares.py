@@ -63,7 +63,7 @@ class SharesOfParts:
         return Wanted(column_sums=(ColumnSums(self.rows),))
 
     def part(self, call: Call, stats: RowStats) -> PartShares:
-        """The sums of every part's keys."""
+        """The mean weights of the picked rows on the keys of each part, added up over the keys."""
         sums = stats.column_sums[ColumnSums(self.rows)]
         shares = np.zeros((call.h, len(self.parts)))
         for number, part in enumerate(self.parts):

@@ -125,7 +125,9 @@ def rows_of_last(prompt: Prompt, parts: Sequence[TextPart]) -> tuple[int, ...]:
 
 
 def question_of(prompt: Prompt, parts: Sequence[TextPart]) -> frozenset[int]:
-    """The numbers of the parts that ask: the last one given, from the last that ends in a question mark if it is near.
+    """The numbers of the parts that ask: the last one given, or all from that which ends in a question mark on.
+
+    Such a part must be among the last 3 given; of several it is the last. Empty for a text without given parts.
 
     >>> text = "It is red. What is red? Answer:"
     >>> cut = [(0, 11), (11, 24), (24, 31)]

@@ -101,7 +101,7 @@ class Overall(Part):
         return "too many queries to show each: --token picks some, -f jsonl has all" if self.abridged else ""
 
     def labels(self) -> dict[str, np.ndarray]:
-        """The numbers of the `queries`."""
+        """The indices of the `queries` `[r]` over which the means are taken."""
         return {"queries": np.array(self.rows)}
 
 

@@ -127,7 +127,7 @@ class Top(Part):
         return {name: values for name, values in named.items() if values is not None}
 
     def labels(self) -> dict[str, np.ndarray]:
-        """The numbers of the `queries`."""
+        """The indices of the `queries` `[r]`, the second axis of the arrays."""
         return {"queries": np.array(self.rows)}
 
 

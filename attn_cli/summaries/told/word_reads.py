@@ -124,7 +124,7 @@ class UnitReadsReducer:
             np.add.at(sums, self.unit[band.start : band.stop], np.add.reduceat(rows, self.starts[:-1], axis=1))
 
     def result(self) -> UnitReads:
-        """What each word reads of each, of all calls."""
+        """The shares and mean weights `[u, u]` of the call: a row for each unit that reads, a column for each read."""
         tokens = np.diff(self.starts)[:, None]
         return UnitReads(self.sums / tokens, self.weights / tokens)
 

@@ -15,7 +15,7 @@ _FAINT = -40.0  # a masked score below it shows in rows alone in which all keys 
 
 
 class Fitted(NamedTuple):
-    """A mistake for every number: `at` makes it, from a number of `grid` or between two of them."""
+    """A mistake with a number in it, such as another scale: `at` makes it from a number in the range of `grid`."""
 
     name: str
     at: Callable[[float], Mistake]

@@ -86,7 +86,7 @@ class Ledger:
         return sum(self.calls.values())
 
     def end_after_selection(self, usual_runs: Mapping[nn.Module, int] | None = None) -> None:
-        """From now on, end the forward pass once every selected module has run in all its places.
+        """From now on, end the forward pass once every selected module has run in all blocks that it is part of.
 
         usual_runs  the `runs` of a whole pass of this model, if one is known. Where by these each selected module runs
                     once in each of its places, the pass ends with the visit of the last selected call; otherwise it

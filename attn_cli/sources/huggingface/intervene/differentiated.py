@@ -19,7 +19,7 @@ class DifferentiatedRows(InterventionBatch):
     @property
     @abstractmethod
     def variables(self) -> list[torch.Tensor]:
-        """The numbers, once all layers ran."""
+        """The numbers by which derivatives are taken, as tensors; known once all layers ran."""
 
     @abstractmethod
     def output(self, at: AttentionLayer, past: CachedAttention, own: Products, allowed: torch.Tensor) -> torch.Tensor:
@@ -31,7 +31,7 @@ _GATE = 0.9  # there the derivative foresees a bend on the way to 0: the heads c
 
 
 class GatedRows(DifferentiatedRows):
-    """The output of every head times a number near 1: the derivative is what each head adds, to first order.
+    """The output of every head times a gate of 0.9: the derivative by it is what the head adds, to first order.
 
     gates  for every layer and stream the numbers of its heads `[1, h, 1, 1]`, once it ran
     """
@@ -42,11 +42,11 @@ class GatedRows(DifferentiatedRows):
 
     @property
     def variables(self) -> list[torch.Tensor]:
-        """The gates."""
+        """The gates of all layers that ran, `[1, h, 1, 1]` each."""
         return list(self.gates.values())
 
     def output(self, at: AttentionLayer, past: CachedAttention, own: Products, allowed: torch.Tensor) -> torch.Tensor:
-        """The layer's own output through its gates."""
+        """The layer's own output `[1, h, r, e]` times its gates, which are 0.9."""
         output = _attention(past, own, allowed)
         shape = (1, output.shape[1], 1, 1)
         gates = torch.full(shape, _GATE, dtype=output.dtype, device=output.device, requires_grad=True)
@@ -74,7 +74,7 @@ class PartlyWindowed(DifferentiatedRows):
         return [self.shares]
 
     def output(self, at: AttentionLayer, past: CachedAttention, own: Products, allowed: torch.Tensor) -> torch.Tensor:
-        """The mixed output."""
+        """The output `[1, h, r, e]` of each head mixed from that without its window and that with it, by its share."""
         r, m = allowed.shape[-2:]
         masks = self.masks(at, r, m)
         window = None if masks is None else masks[0]

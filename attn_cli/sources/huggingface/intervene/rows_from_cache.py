@@ -113,8 +113,9 @@ def output_in_bands(
     hidden: Sequence[Mask | None] | None,
     changed: Sequence[ChangedCache | None] | None = None,
 ) -> torch.Tensor:
-    """The same of many rows, variant by variant: their cells are computed a few rows at a time.
+    """The output of S variants of the last rows of a layer, one by one, in bands of some rows, for they are many.
 
+    hidden   the mask of the cells that each variant hides; None where it hides none
     changed  what each variant takes from the cache besides
     """
     first = past.keys.shape[1] - own[0].shape[2]

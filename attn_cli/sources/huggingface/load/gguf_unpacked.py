@@ -16,8 +16,7 @@ from attn_cli.sources.huggingface.load.origin import Origin
 def load_unpacked(
     origin: Origin, kept: UnpackedModels, load: Callable[[Origin], LoadedModel], *, generates: bool
 ) -> LoadedModel:
-    """As `load`, which is called with the place of the copy if there is one; else the file is read, and a copy made.
-
+    """The model of a .gguf file, by `load` from the copy that is kept unpacked; else from the file, and a copy is kept.
     generates  whether the language-model head is wanted; it is loaded, and kept, in any case
     """
     file = Path(origin.path, origin.gguf or "")

@@ -40,7 +40,7 @@ class Audio:
 
     @property
     def seconds(self) -> float:
-        """How long it is."""
+        """The length of the audio in seconds."""
         return len(self.samples) / self.rate
 
     def at(self, rate: int) -> "Audio":

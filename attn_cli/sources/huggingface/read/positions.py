@@ -48,7 +48,10 @@ def check_known_texts(
 
 
 def check_letters(text: str, limit: int | None) -> None:
-    """Raise LimitError for a text that is too long for `limit` positions whatever its tokens are."""
+    """Raise LimitError for a text of more than 200,000 + 400 * limit characters, which no tokenizer makes fit.
+
+    limit  the number of the model's positions; None for no limit
+    """
     if limit is not None and len(text) > 200_000 + _MOST_LETTERS * limit:
         raise LimitError(f"the text has {len(text):,} letters, the model has {limit:,} positions", _SHORTER)
 

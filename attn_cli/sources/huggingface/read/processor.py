@@ -210,7 +210,7 @@ def file_option(name: str) -> str:
 
 
 def arrays_for_forward(model: PreTrainedModel, arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of a processor's arrays that the model's forward takes; the others have other uses."""
+    """The arrays of a processor that the model's forward takes, by the names of its arguments."""
     if takes_any(model):
         return dict(arrays)
     parameters = signature(model.forward).parameters

@@ -38,7 +38,7 @@ class LateStart:
         return layer if layer > 0 and is_given and self._is_proved(layer) else 0
 
     def given_from(self, layer: int, given: Given) -> Given:
-        """What is given in the layers from this one on, and its input."""
+        """The given numbers of stations from this layer on, and of its input, the residual stream before it."""
         before, at = Station(layer - 1, "residual"), Station(layer, "residual_in")
         kept = {own: read for own, read in given.items() if own.layer >= layer}
         return kept if at in given or layer == 0 else {at: given[before], **kept}

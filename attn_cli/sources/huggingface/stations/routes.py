@@ -19,7 +19,7 @@ class Route(NamedTuple):
 
 
 def places_of_route(output: Any) -> tuple[int | None, int, int] | None:
-    """Where in a module's output scores, weights and numbers of experts stand; None for what is no router."""
+    """The indices of scores (None without), weights and numbers of experts in a router's output; None if it is none."""
     if type(output) is not tuple:
         return None
     tables = {at: x for at, x in enumerate(output) if isinstance(x, torch.Tensor) and x.ndim == 2}

@@ -42,7 +42,7 @@ class Log:
         self.tables: dict[nn.Module, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def handles(self, model: nn.Module) -> list[Any]:
-        """Hooks of all modules."""
+        """The handles of the hooks that are put before and behind every module of the model."""
         modules = [module for module in model.modules() if module is not model]
         before = [module.register_forward_pre_hook(self._enter, with_kwargs=True) for module in modules]
         return [*before, *(module.register_forward_hook(self._leave, always_call=False) for module in modules)]

@@ -27,7 +27,7 @@ class Entropy(Statistic):
     moments = ("entropy_nats",)
 
     def finish(self, rows: HeadRows) -> Array:
-        """The mean of the rows' entropies, in bits."""
+        """The mean of the rows' entropies in bits `[h, texts]`."""
         nats = rows.entropy_nats
         if rows.rescaled:  # of shares w / total, times total: the mean weighs rows by what is left of them
             nats = nats + _times_log(rows.weight_sum)
@@ -53,7 +53,7 @@ class Distance(Statistic):
         return alignment.same_tokens
 
     def finish(self, rows: HeadRows) -> Array:
-        """The mean of the rows' distances."""
+        """The mean over rows of the mean distance of query and key, in tokens `[h, texts]`."""
         return rows.mean(rows.distance)
 
 
@@ -63,7 +63,7 @@ class InductionWeight(CellWeight):
     cell: KeyOfRow
 
     def rows_of(self, keys: Sequence[Token], n: int) -> np.ndarray:
-        """The rows whose token stands earlier in the text, too."""
+        """The indices of the rows whose token stands earlier in the text, too, ascending."""
         return np.flatnonzero(self.cell.keys_of(keys)[len(keys) - n :] >= 0)
 
     def finish(self, rows: HeadRows) -> Array:
@@ -95,7 +95,7 @@ class SinkWeight(Statistic):
     """The weight on a learned sink: 1 minus the sum of a row's weights."""
 
     def finish(self, rows: HeadRows) -> Array:
-        """The mean of the sink's weights."""
+        """The mean weight on the learned sink over rows, 0 to 1 `[h, texts]`."""
         return rows.mean(rows.sink)
 
 
@@ -124,7 +124,7 @@ class MaxScore(Statistic):
 
 
 class Ruled(Statistic):
-    """The share of rows in which one key has nearly all weight."""
+    """The share of rows in which one key has 0.95 of the weight or more."""
 
     moments = ("maximum", "logsumexp")
 
@@ -133,7 +133,7 @@ class Ruled(Statistic):
         return not alignment.hides
 
     def finish(self, rows: HeadRows) -> Array:
-        """The share among the rows that may attend to anything."""
+        """The share of such rows among those that may attend to anything, 0 to 1 `[h, texts]`."""
         return rows.total(rows.peak >= RULES) / rows.counted_rows
 
     def says_nothing(self, values: np.ndarray) -> bool:

@@ -24,7 +24,7 @@ class CountedRows(NamedTuple):
 
 
 def have_choice(keys: np.ndarray) -> np.ndarray:
-    """1 for rows that see enough of the keys to count, given how many each sees `[R]`."""
+    """1 for rows that see 4 keys or more, 0 for others `[R]`, given how many each sees `[R]`."""
     return (keys >= LEAST_KEYS).astype(np.float64)
 
 
@@ -50,5 +50,5 @@ def of_uniform_entropy(keys: np.ndarray) -> np.ndarray:
 
 
 def control_factors(targets: np.ndarray, drawn: np.ndarray, counted: np.ndarray) -> np.ndarray:
-    """By row the number of targets over the number of control keys that it sees `[R]`; 0 where it counts for none."""
+    """The number of targets over that of control keys which each row sees `[R]`; 0 for rows that don't count."""
     return np.divide(targets, drawn, out=np.zeros(len(targets)), where=drawn > 0) * counted

@@ -124,7 +124,7 @@ class JudgedKinds:
         return self.is_high(self.measured)
 
     def is_high(self, number: np.ndarray) -> np.ndarray:
-        """True if each number `[K, h]` is high enough for a name; never where it is NaN."""
+        """True if a number `[K, h]` is at least `least_for_name` and passes the other tests of a name; not if NaN."""
         best_place = _best_places(number)
         pairs = zip(KINDS, self.baseline, self.control, strict=True)
         least = np.stack([np.broadcast_to(least_for_name(*each), number.shape[1:]) for each in pairs])
@@ -152,7 +152,10 @@ def _best_places(number: np.ndarray) -> np.ndarray:
 
 
 def enough(baseline: npt.ArrayLike) -> np.ndarray:
-    """The least that targets must get for a name, where uniform attention gives them `baseline`: five times as much."""
+    """The least that targets must get for a name, in the shape of `baseline`: 0.1, or 5 times that if it is larger.
+
+    baseline  what uniform attention gives the targets
+    """
     return np.maximum(LEAST_WEIGHT, TIMES_BASELINE * np.asarray(baseline))
 
 

@@ -31,8 +31,9 @@ class Peaks:
 
     @classmethod
     def of(cls, tops: RankedKeys, is_sink: Array, beyond: Array, counted: np.ndarray, seen: np.ndarray) -> "Peaks":
-        """Those past the keys that are sinks; the first three are NumPy's, or tensors.
+        """The peaks of h heads and n rows past the keys that are sinks; the first three are NumPy's, or tensors.
 
+        tops     the 3 strongest keys of each row
         is_sink  whether each key is a sink of each head `[h, m]`
         beyond   what each row gives to anything but expected sinks `[h, n]`
         counted  rows that have a choice `[n]`

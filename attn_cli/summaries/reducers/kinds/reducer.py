@@ -113,7 +113,7 @@ class HeadKinds(Part):
                 "kind_control": numbers.control.T}  # fmt: skip
 
     def labels(self) -> dict[str, np.ndarray]:
-        """The names of the K kinds."""
+        """The names of the K kinds, `kinds` `[K]`, the second axis of the arrays."""
         return {"kinds": np.array([kind.name for kind in KINDS])}
 
 

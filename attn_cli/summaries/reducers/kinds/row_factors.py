@@ -42,7 +42,7 @@ class RowFactors:
     copies: dict[str, "RowFactors"] = field(default_factory=dict)
 
     def beside(self, like: Array) -> "RowFactors":
-        """The same where `like` is: itself for NumPy's, else with counted, rest and controls copied to its device."""
+        """These factors on the device of `like`: itself for NumPy's, else with counted, rest and controls copied."""
         if isinstance(like, np.ndarray):
             return self
         if str(like.device) not in self.copies:

@@ -59,7 +59,7 @@ class PossibleSoftmaxes:
         self._summed.append((possible, result))
 
     def factors_in(self, args: tuple[Any, ...]) -> int:
-        """How many of these are no attention: their results with values are multiplied with queries, in `args`.
+        """The number of softmaxes that are no attention: their results with values meet queries in the product `args`.
 
         Those of lambda layers and of linear attention with a softmax of the keys. Parameters are no queries.
         """

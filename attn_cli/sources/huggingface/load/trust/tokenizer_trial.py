@@ -9,7 +9,9 @@ _LETTERS = 100_000
 
 
 def try_tokenizer(tokenizer: PreTrainedTokenizerBase, text: str, name: str) -> None:
-    """Tokenize the beginning of a text in a limited process; LoadError where that fails, or takes too much.
+    """Tokenize the first 100,000 characters of a text in a process of its own; LoadError where that fails.
+
+    It fails, too, where it takes more than 5 seconds or 400 MB.
 
     A normaliser may double a text thirty times, a pattern may search for years or panic in Rust, which prints a
     traceback that nobody can catch.
