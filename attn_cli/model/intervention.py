@@ -173,7 +173,7 @@ class Experiment(Protocol):
     rows             the rows in which interventions hold, ascending; of the decoder in an encoder-decoder
     tokens           the tokens of these rows' stack, all of them
     target           the answer; None for a model without a language-model head
-    noise_floor      of untouched copies: in the first batch and every large one so far
+    noise_floor      the largest effects of untouched copies, which ran in the first batch and every large one so far
     vector           the vector of a model without a language-model head that is compared: "mean" of all tokens, or the
                      "first", such as that of [CLS]; may be set before the first outcome
     visited          whether the baseline run was shown to the visitor; some attention shows itself in a run of its own
@@ -222,7 +222,7 @@ class Experiment(Protocol):
         """The target with the output of windowed heads mixed from that without their window and that with it.
 
         windows  changes of windows, no two of the same head
-        shares   of each the part that its window has: 1 is the window, 0 is none
+        shares   the share of each window, from 0 for the output without it to 1 for that with it
 
         None where the last rows can't run alone, where an operation has no derivative, and for texts so long that too
         much would be held.

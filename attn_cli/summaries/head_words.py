@@ -36,7 +36,7 @@ class HeadWork:
     """The work of all heads on a text.
 
     outs      the heads that stand out, most telling first
-    families  the same by what they do, families that find content first
+    families  these heads by what they do, families that find content first
     letters   for every call and head its letter
     weights   for every call and head the weight by which it stands out, NaN where it doesn't
     does      for every call and head what it does, "" for nothing that has a name

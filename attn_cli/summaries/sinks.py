@@ -104,7 +104,7 @@ class SinkRows:
 def are_sinks_of_text(of_heads: np.ndarray, heads: int) -> np.ndarray:
     """The sinks of the text, booleans `[m]`: keys that are a sink of at least a tenth of all heads.
 
-    of_heads  of how many heads each key is a sink `[m]`
+    of_heads  the number of heads of which each key is a sink `[m]`
 
     >>> are_sinks_of_text(np.array([0, 6, 7, 70]), 70).tolist()
     [False, False, True, True]

@@ -42,7 +42,8 @@ class RowTerms:
     content      `[m]`, and `position` `[m]`; None where nobody knows how columns were turned, or nothing is of places
     bias         `[m]`, less its mean over the visible keys; None for none
     cap_factor   `[m]`: the contrast that a softcap leaves of the one before it; None without a softcap
-    ranks        of every key among the visible by score, 1 for the first; likewise by content and by distance alone
+    ranks        `[m]`, the rank of every key among the visible by score, 1 for the largest; `content_ranks` and
+                 `distance_ranks` by content and by distance alone
     """
 
     scores: np.ndarray

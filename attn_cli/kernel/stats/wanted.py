@@ -97,7 +97,7 @@ class Wanted:
     vectors         numbers of the keys `[m]`: weights @ vector
     distance_edges  ascending bin edges of key place - query place: the weights in each bin are added up
     seen            the first and the last key on which a row has any weight
-    tops, column_sums, pools  as each says
+    tops, column_sums, pools  the largest cells of rows, sums over rows, pooled blocks: see `TopK`, `ColumnSums`, `Pool`
     """
 
     rows: Rows = None
@@ -195,7 +195,7 @@ class RowStats(RowNumbers):
     everywhere else. Of a call that shows no scores, the logarithms of the weights stand for them.
 
     masked       whether each row may attend to nothing `[h, R]`
-    distance_sums  of each of the edges, the sums of the weights in each bin `[h, R, bins]`
+    distance_sums  for each array of edges the sums of the weights in each bin `[h, R, bins]`
     seen         the first key on which a row of any head has weight, and the one after the last, `[R]` each: m and 0
                  without any
     tops, column_sums, pooled  by request: `RankedKeys`, `[h, m]` in float64, `[h, blocks of rows, blocks of keys]`

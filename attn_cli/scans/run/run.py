@@ -26,10 +26,10 @@ _SECONDS_APART = 60.0
 
 
 class ScanProgress(NamedTuple):
-    """The documents and tokens of a scan that are done, and of how many.
+    """The documents and tokens of a scan that are done.
 
-    records        of finished shards, which an interruption does not lose
-    tokens         of these shards
+    records        the number of records in finished shards, which an interruption does not lose
+    tokens         the number of tokens in these shards
     fresh_records  those of the records that were read in this run
     fresh_tokens   those of the tokens that were read in this run
     seconds        since this run began

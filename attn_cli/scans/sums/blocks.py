@@ -12,7 +12,7 @@ class Blocks:
     """Sums over documents that stand in a row in the corpus, 2**step numbers of documents a block.
 
     step    no larger than it must be, so that blocks are numbered below 256
-    number  of each block that has a document, ascending `[b]`: the document's number // 2**step
+    number  the number of each block that has a document, ascending `[b]`: the document's number // 2**step
     count   how many documents have the number, a piece of a document each `[b, ...]`
     total   the sum over these `[b, ...]`
     """

@@ -48,7 +48,7 @@ def scan_shard(
 ) -> ScanSums:
     """Everything that is added up of one shard.
 
-    before  of documents before this shard: examples that are no stronger are left out
+    before  the largest weights of examples before this shard: examples that are no stronger are left out
     """
     sums, before, read = ScanSums(), before or StrongestWeights(), set[int]()
     for texts in ShardTexts(source, options, sums.poison).groups(shard.documents):

@@ -167,10 +167,10 @@ class ModuleSums:
     """All that is added up of one module.
 
     documents  how many were added
-    values     of every number in `NAMES` over documents `[V, h]`
+    values     the moments over documents of every number in `NAMES` `[V, h]`
     baselines  the same of `BASELINE_NAMES` `[C]`
     distances, positions  see `attn_cli.scans.numbers.ranges`
-    quantiles  of every head and statistic
+    quantiles  the digests of every head and statistic, over documents
     blocks     sums of every statistic `[S, h]`, documents in a row together
     """
 

@@ -71,7 +71,11 @@ class Context:
 
 @dataclass(frozen=True, eq=False)
 class ComparedBlock:
-    """One block in both contexts, with the cosine between their vectors before it and after it."""
+    """One block in both contexts: the word's vectors, weights and pulls, and the cosines between the two vectors.
+
+    layer     the model's own block number
+    contexts  what there is in the first text, and in the second
+    """
 
     layer: int
     contexts: tuple[Context, Context]

@@ -61,7 +61,8 @@ class Knock(Answer):
     mean        whether heads were ablated to their mean, not to 0
     together    the outcome of all these heads ablated at once; None unless it was asked for
     noise_floor the largest effects of untouched copies: rounding
-    run_mode, no_cache_reason  as for `Experiment`
+    run_mode    how rows were computed: "cache", "prefix" or "whole", as `RunMode` says
+    no_cache_reason  why that wasn't "cache"; "" where it was
     no_direct_reason  why the heads' direct parts aren't known; "" where they are
     vector      which vector is compared where there is no target: "mean" or "first"
     hidden      the key that the most needed head attends to most, masked; None where that takes more than these rows

@@ -80,7 +80,7 @@ class HeldAgainst:
 
     free       the errors of every array against a pass that goes on with the reference's numbers alone
     precision  of the dump
-    noise      of every station: of each draw, and of each mistake that was found
+    noise      the noise of every station, by rounding in each draw, and with each mistake that was found
     """
 
     reference: Reference

@@ -117,7 +117,7 @@ class Budget(Answer):
     texts    those of the sample
     layers, key_heads  that are cached, of the chosen layers
     bits     bits a scored token with nothing taken away
-    window   of windowed key heads
+    window   the keys that a windowed key head keeps
     top      how many keys each query head sees, where these are priced; None otherwise
     keys, values  the formats in which layers are rounded; "" for none
     noise    bits a token by which untouched copies differ from the baseline

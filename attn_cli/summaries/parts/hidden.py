@@ -23,10 +23,11 @@ class HiddenParts:
     target      the answer; None of a model without a language-model head, whose mean vectors are compared
     everywhere  whether parts were hidden from all rows after them, and not from the rows that read alone
     rounding    the largest effect of an untouched copy
-    run_mode, no_cache_reason  as for `Experiment`
-    together    of hiding the whole context at once; None where it is fewer than two parts
-    pairs       of hiding the two parts at once that a piece of the answer needs most: only where hiding parts one by
-                one explains less than half of what the piece loses without the context
+    run_mode    how rows were computed: "cache", "prefix" or "whole", as `RunMode` says
+    no_cache_reason  why that wasn't "cache"; "" where it was
+    together    the effect of hiding the whole context at once; None where it is fewer than two parts
+    pairs       by their numbers the effects of hiding the two parts at once that a piece of the answer needs most, only
+                where hiding parts one by one explains less than half of what the piece loses without the context
     """
 
     outcomes: tuple[Outcome | None, ...]

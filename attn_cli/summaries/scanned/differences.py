@@ -23,10 +23,11 @@ Paired = Mapping[tuple[ScannedPlace, str], tuple[float, float]]  # standard erro
 class HeadDifference:
     """One statistic of one head in two scans.
 
+    first, second          the mean over documents in each scan
     difference, low, high  the second mean less the first, with its 95 % confidence interval
-    effect    the difference over the deviation of a document
-    p_value   how likely one as large is where nothing differs
-    adjusted  the same for all compared numbers at once (Holm 1979)
+    effect    the difference over the standard deviation of documents
+    p_value   the probability of one as large where nothing differs, two-sided, by Student's t
+    adjusted  the p-value corrected for all compared numbers (Holm 1979)
     """
 
     place: ScannedPlace
@@ -91,7 +92,7 @@ class ScanDifferences(Answer):
     """Two scans, head by head.
 
     folder, other  the folders of the two scans
-    differences    of all heads and statistics of both; those that differ first, by effect
+    differences    one for each head and statistic that both have; those that differ first, the largest |effect| first
     shown     how many of them a screen shows; None for as many as differ
     renamed   heads that are of another kind in the second scan, with both kinds
     alone     how many heads are in one scan only
@@ -133,7 +134,7 @@ def differences(
 
     By Welch's test, which takes the documents of the two as drawn apart; over the same documents by the paired one.
 
-    paired  of scans of the same documents: the errors of their differences
+    paired  the standard error and degrees of freedom of each difference, for scans of the same documents
     """
     others = {head.place: head.statistics for head in second}
     pairs = [

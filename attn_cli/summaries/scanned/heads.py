@@ -28,7 +28,7 @@ class ScannedHead:
     place       its layer, number and stream in the model
     kind        what it is called, with its numbers; None where it is of no kind, or none was judged
     judged      whether kinds were judged
-    statistics  by name
+    statistics  its head statistics over documents, by name
     """
 
     place: ScannedPlace

@@ -29,7 +29,7 @@ class LayerRule:
     sink     one learned score per head `[h]` in float32, which takes a part of each row's sum
     mask     `[b or 1, h or 1, n or 1, m]`: booleans, numbers to add, or a `LazyMask`
     sink_per_query  a learned score for every query `[b, h, n, 1]`, in place of one per head
-    sizes    of each of the b texts, where the call itself says them; None where the model's inputs do
+    sizes    the real queries and keys of each of the b texts, if the call itself says them; None if the inputs do
     """
 
     scale: float

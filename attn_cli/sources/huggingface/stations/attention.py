@@ -57,7 +57,7 @@ class StationAttention:
     """Shows the products and the output of every call of one text, and computes it, wrongly where told to.
 
     seen      is called for each station of the streams of the text
-    rounding  of products, scores, weights and output; None for none
+    rounding  rounds products, scores, weights and output; None for none
     wrong     mistakes in attention
     draw      of the rounding
     """

@@ -8,8 +8,8 @@ import torch
 class Route(NamedTuple):
     """The experts of every token.
 
-    scores   of all experts `[n, experts]`; None where the router doesn't return them
-    weights  of those that were chosen `[n, k]`
+    scores   the router's scores of all experts `[n, experts]`; None where it doesn't return them
+    weights  the weights of the k experts that were chosen `[n, k]`
     chosen   their numbers `[n, k]`
     """
 

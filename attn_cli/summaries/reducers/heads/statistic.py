@@ -149,7 +149,7 @@ class Statistic(ABC):
 
     name     what Python, machine output and schemas call it
     unit     "bits", "tokens", "score" or "weight"
-    heading  of its column in a table
+    heading  the heading of its column in a table
     digits   after the point, in a table
     caption  what the line below a table says of the column; {unit} stands for token or word
     meaning  what the JSON Schema says

@@ -20,9 +20,9 @@ class TextRows(NamedTuple):
     """R rows of texts side by side, each of which is a key, too: one text, or many.
 
     begin, stop   the first row of each row's text, and the one after its last `[R]`
-    names         of the tokens: equal for repeats of one text `[R]`
+    names         a number for each token, equal for the same token of one text `[R]`
     at_sink       True at each row at which a sink is expected `[R]`
-    offsets       of each row's text, as `offset_of` makes them `[R]`
+    offsets       the offset of each row's text, as `offset_of` makes it, 0 to 1 `[R]`
     delimiters    True at delimiters `[R]`
     """
 
@@ -77,7 +77,7 @@ def offset_of(ids: Sequence[int] | np.ndarray) -> float:
 def control_keys(kind: Kind, targets: np.ndarray, rows: TextRows, drawn: DrawnFrom, seed: int) -> np.ndarray:
     """Keys `[R, 16]` as far from each row as targets are from queries of its text, that are neither target nor sink.
 
-    targets  of each row `[R, c]`, -1 after its last
+    targets  the target keys of each row `[R, c]`, -1 after its last
 
     -1 after the last of a row; rows without a target have none.
     """

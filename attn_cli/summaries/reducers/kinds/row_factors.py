@@ -31,7 +31,7 @@ class RowFactors:
     uniform     targets seen / keys seen `[K, n]`; NaN for kinds without targets
     controls    for induction and duplicate targets seen / keys of the control seen `[n]`, 0 where it has none
     sight       what the rows see
-    copies      by device
+    copies      copies of these arrays on other devices, by the device's name
     """
 
     counted: Array

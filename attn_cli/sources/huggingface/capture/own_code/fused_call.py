@@ -41,7 +41,7 @@ class FusedCall:
     """Query `[b, n, h, d]`, key `[b, m, g, d]` and value `[b, m, g, e]`, the layout of fused kernels, and the rule.
 
     sizes   of each text, the rest of its rows is padding; None where all are real
-    slopes  of ALiBi `[h]` or `[b, h]`, counted as by `near`; None for none
+    slopes  the heads' slopes of ALiBi `[h]` or `[b, h]`, with positions counted as by `near`; None for none
     mask    `[b or 1, h or 1, n, m]`, numbers to add, beside `near`; None for none
     """
 
