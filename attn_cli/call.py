@@ -152,6 +152,7 @@ class Call(ABC):
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
         """The attention as bands, each of some neighbouring rows, ascending; of all rows or of `rows`.
+
         With `in_parts` a band may be of some of the heads only, where that is faster.
         """
 

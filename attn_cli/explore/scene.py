@@ -131,7 +131,7 @@ class Scene:
         return f"{stream}{place.layer}.{place.heads[head]}"
 
     def ranked(self, view: Viewpoint) -> list[tuple[int, int]]:
-        """All heads as (place of the layer, place of the head), those first that the statistic is worth a look for."""
+        """All heads as (index of the layer, index of the head), those first that the statistic is worth a look for."""
         statistic = self.statistic(view)
         outs = [(out.call, out.at) for out in self.judge().outs] if view.statistic == KINDS and self.is_judged else []
         place_of = {place: at for at, place in enumerate(outs)}
@@ -275,7 +275,7 @@ class Scene:
         return row
 
     def heaviest(self, view: Viewpoint, count: int) -> np.ndarray:
-        """The places of the largest numbers of `row`, by magnitude, largest first; masked and hidden ones are none.
+        """The indices of the largest numbers of `row`, by magnitude, largest first, without masked and hidden ones.
 
         None as well where memory kept a layer's numbers alone.
         """

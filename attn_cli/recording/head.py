@@ -12,7 +12,7 @@ MOST_CELLS = 64  # on either side of a figure of its own cells; more are pooled
 
 @dataclass(frozen=True, repr=False)
 class RecordedHead(Displayed):
-    """Head `place.heads[index]` of a recorded layer."""
+    """One head of a recorded layer: that of index `index` in `layer.place.heads`."""
 
     layer: RecordedLayer
     index: int

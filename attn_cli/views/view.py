@@ -16,7 +16,7 @@ PAGE_BYTES = 2_000_000
 
 
 class RecordedCell(NamedTuple):
-    """A cell of a recording: the place of its layer and head in their lists, its query and its key."""
+    """A cell of a recording by its indices: the layer among all layers, the head in the layer, the query, the key."""
 
     at: int
     head: int

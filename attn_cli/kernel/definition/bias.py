@@ -30,9 +30,9 @@ class Alibi:
     offset: int = 0
 
     def cells(self, start: int, stop: int, first: int, last: int) -> Array:
-        """The bias `[h, stop - start, last - first]` of queries start:stop on keys first:last, 0 or less.
+        """The bias `[h, stop - start, last - first]` of queries start:stop on keys first:last.
 
-        It is minus the head's slope times the absolute distance of query and key.
+        It is minus the head's slope times the absolute distance of query i + offset and key j.
         """
         xp = namespace(self.slopes)
         i = indices(start, stop, self.slopes)[:, None] + self.offset

@@ -16,6 +16,7 @@ def structure(
     errors: np.ndarray, rounding: np.ndarray, directions: Mapping[str, np.ndarray], least: float = LEAST_SHARE
 ) -> str:
     """A phrase on what tells errors from those of rounding; "" if nothing does.
+
     errors      `[h, n, e]`, signed; rounding: errors of the same numbers as rounding makes them
     directions  what errors would be made of if they came of something else: by its words, arrays `[h, n, e]`
     least       the share of the errors' squares that a direction explains at least

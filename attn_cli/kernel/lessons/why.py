@@ -62,6 +62,7 @@ def columns_of(turning: Turning | None, d: int) -> Columns:
     """The terms of a dot product of width d: a term is a pair of columns that one angle turns, or a single column.
 
     Pairs come first, in the order of `turning`; then single columns, whose second is -1. All are single for None.
+
     >>> columns_of(Turning((0, 1), (2, 3)), 5)
     Columns(first=array([0, 1, 4]), second=array([ 2,  3, -1]))
     """

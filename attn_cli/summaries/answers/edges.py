@@ -124,6 +124,7 @@ def edges_of(
     place  the head
     shown  how many of them a screen names
     step   is called after the query, the keys and the values
+
     Raises InputError where more than one row chooses the answer, LoadError where the head can't be taken apart.
     """
     target = experiment.target

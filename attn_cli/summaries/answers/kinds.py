@@ -33,6 +33,7 @@ from attn_cli.summaries.sinks import LONG_RESIDUAL, SHORT_VALUE, are_sinks_of_te
 @dataclass(frozen=True)
 class SinkKey:
     """A key of a text that is a sink of at least a tenth of all heads of its stream, by what it receives.
+
     key       the token's index
     heads     the share of all heads of which it is a sink
     weight    the mean weight that it receives, over all heads

@@ -58,7 +58,7 @@ class Plane(Answer):
 
     @property
     def outgrown(self) -> bool:
-        """True if one of the two sets of points is tiny beside the other, as in models whose vectors grow by block."""
+        """True if the points before or after span less than an eighth of the others, as where vectors grow by block."""
         before, after = (float(np.ptp(points, axis=0).max()) for points in (self.before, self.after))
         return min(before, after) < max(before, after) / 8
 

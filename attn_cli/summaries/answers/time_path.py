@@ -9,6 +9,7 @@ _BOTH, _ROW, _FRAME = range(3)  # the steps of a path
 
 class Motion(NamedTuple):
     """How a head's mean frame moves from row to row of the text.
+
     correlation  of the mean frame of a row with the row's number; 0 where it stands still
     travel       the share of the frames that a line through the mean frames goes over
     """

@@ -46,6 +46,7 @@ class Asked:
         target: BudgetTarget | None = None,
     ) -> "Asked":
         """The request that arguments make: windows are priced unless top keys or formats are, or `window` is given.
+
         kv      "q8_0" for keys and values, "q8_0/q4_0" for each; "f16" rounds nothing; None for no formats
         target  as `target_of` makes it
 
@@ -62,6 +63,7 @@ class Asked:
 
 def target_of(target: float | None = None, memory: float | None = None, heads: str | None = None) -> BudgetTarget:
     """The target of a plan; 0.01 bits a token where no argument is given.
+
     target  bits a token that it may lose
     memory  the cache that it may keep instead, in percent
     heads   a window for this share of the key heads instead: "1/3" or "33%"

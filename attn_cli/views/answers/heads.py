@@ -39,7 +39,7 @@ _PLACES = {FIRST_WEIGHT: "the first token", "previous_weight": "the token before
 
 
 class HeadRow(NamedTuple):
-    """One head's line: its place and its position in the arrays of its layer."""
+    """One head's line in a table: the summary and statistics of its layer, and its index `at` in their arrays."""
 
     summary: Summary
     heads: Heads
@@ -73,7 +73,7 @@ def draw(heads: Heads, summary: Summary, report: Report, screen: Screen) -> Iter
 
 
 def is_abridged(report: Report) -> bool:
-    """True if an overview has so many heads that it shows no line for each."""
+    """True for an overview of more than 24 heads, which shows no line for each."""
     return report.is_overview and len(head_rows(report.summaries)) > _MANY_HEADS
 
 

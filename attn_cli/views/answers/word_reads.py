@@ -45,13 +45,13 @@ def draw(reads: Reads, screen: Screen, *, of_table: bool = False) -> Iterator[Te
 
 
 def strongest(reads: Reads) -> list[WordReads]:
-    """The words that read enough of another to be told, those that read most of one first."""
+    """The words in whose reads one other word has a share of 0.05 or more, the largest share first."""
     found = [word for word in reads.words if word.sources and word.sources[0].share >= _LEAST]
     return sorted(found, key=lambda word: -word.sources[0].share)
 
 
 def clearest(reads: Reads) -> list[WordReads]:
-    """The words that read enough of another to be told, first that whose strongest is farthest above its second."""
+    """The words that `strongest` gives, first that whose largest share is farthest above its second."""
     return sorted(strongest(reads), key=lambda word: -_lead(word))
 
 

@@ -90,7 +90,7 @@ class PackedHead:
 
 
 def chosen_cells(layer: RecordedLayer, head: int, choice: Choice) -> PackedCells:
-    """The cells that `choice` takes."""
+    """The cells of one head that `choice` takes, sorted by key, then by query, and the sums of all rows' weights."""
     queries, keys, weights, sums = [], [], [], []
     for start in range(0, layer.n, _ROWS):
         rows = slice(start, min(start + _ROWS, layer.n))

@@ -31,6 +31,7 @@ def subtitles(words: Sequence[SpokenWord], *, vtt: bool) -> str:
     """Words as subtitles with the times, from seconds, at which they begin and end: SubRip, or WebVTT with `vtt`.
 
     Words join a line of at most 42 characters and 6 seconds; it ends after . ? or !, and before a pause of 0.8 seconds.
+
     >>> from attn_cli.prompt import Token
     >>> words = [SpokenWord(Token(1, ""), "he", 0, 0.5), SpokenWord(Token(2, ""), "sat", 0.5, 1.25)]
     >>> print(subtitles(words, vtt=False))

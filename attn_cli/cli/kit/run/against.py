@@ -98,8 +98,8 @@ class AgainstOptions:
     ) -> ExitCode:
         """Print for each text a report of the differences between two runs, and return the worst exit code.
 
-        The first run is the model's on the text; the second the same model's on the text of --against, or on the same
-        text that of --against-model, in the precision of --against-dtype.
+        The first run is the model's on the text; the second the same model's on the text of --against, or that of
+        --against-model (else the same model) on the same text, in the precision of --against-dtype.
         """
         texts, reading = texts_and_reading(options)
         other_text = None if self.against is None else whole_texts([self.against])[0]

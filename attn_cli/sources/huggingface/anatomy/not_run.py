@@ -49,6 +49,7 @@ def modules_not_run(
     model: PreTrainedModel, modules: Mapping[nn.Module, Collection[ModulePlace]], record: PassRecord
 ) -> Iterator[Block]:
     """The attention `modules` that did not run, as a `Block` for each `ModulePlace` of them, with a note that says why.
+
     Modules around or inside one that ran are left out: their code is part of what did run.
     """
     paths_run = [place.path for module in record.modules for place in modules[module]]

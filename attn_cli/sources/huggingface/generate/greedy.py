@@ -46,6 +46,7 @@ def generate(
     is_enough: Callable[[Sequence[int]], bool] = lambda ids: False,
 ) -> Generation:
     """The tokens that the model generates after one text, at most `most` of them, the likeliest each time.
+
     arguments  of the model's forward for that text
     start      the id of the decoder's start token, for models whose generation config lacks it
     on_token   called with the count of every generated token

@@ -74,8 +74,7 @@ class ModelExperiment:
     ) -> None:
         """Run the baseline.
 
-        arguments  of the model's forward for this prompt
-        The rest is as for `attn_cli.model.source.Predicting`.
+        arguments  of the model's forward for this prompt; all others are as for `Predicting.experiment`
         """
         self.loaded, self.prompt = loaded, prompt
         self.tokens: tuple[Token, ...] = prompt.others.get("decoder", prompt.tokens)

@@ -17,6 +17,7 @@ def load_unpacked(
     origin: Origin, kept: UnpackedModels, load: Callable[[Origin], LoadedModel], *, generates: bool
 ) -> LoadedModel:
     """The model of a .gguf file, by `load` from the copy that is kept unpacked; else from the file, and a copy is kept.
+
     generates  whether the language-model head is wanted; it is loaded, and kept, in any case
     """
     file = Path(origin.path, origin.gguf or "")

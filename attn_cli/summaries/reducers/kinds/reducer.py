@@ -148,10 +148,12 @@ class KindTexts:
         return targets_of(call.keys, call.n, sinks, self._distances[is_causal], is_causal=is_causal, seed=self.seed)
 
     def factors(self, call: Call, targets: Targets, seen: Intervals | None) -> RowFactors:
-        """Which of a call's n rows count for each of K kinds, `[K, n]` each, made once for the same tokens and mask.
+        """Which of a call's n rows count for each of K kinds, `[K, n]` each.
 
         targets  the keys that define each kind, for every row
         seen     the keys that each row may read, as intervals; None for another mask: then the call's own is read
+
+        They are made once for calls of the same targets and intervals.
         """
         learned = call.rule.sink is not None
         if seen is None:

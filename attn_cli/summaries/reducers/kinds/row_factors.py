@@ -24,7 +24,7 @@ from attn_cli.summaries.sinks import SinkRows
 
 @dataclass(frozen=True, eq=False)
 class RowFactors:
-    """The rows that count for each of K kinds; rows that see fewer than 4 keys don't.
+    """Which of n rows count for each of K kinds; rows that see fewer than 4 keys don't.
 
     counted     1 for rows with a target `[K, n]`; for uniform attention 1 / log of the keys seen
     rest        1 for rows with a target that is no expected sink `[K, n]`

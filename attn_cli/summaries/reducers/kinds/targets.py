@@ -116,6 +116,7 @@ def content_lists(names: np.ndarray, *, is_causal: bool) -> dict[Kind, np.ndarra
     names  a number for each token `[m]`, the same for the same token
 
     Of a token's repeats the 64 nearest on each side count.
+
     >>> lists = content_lists(np.array([0, 1, 0, 0]), is_causal=True)
     >>> lists[INDUCTION].tolist(), lists[DUPLICATE].tolist()
     ([[-1, -1], [-1, -1], [1, -1], [3, 1]], [[-1, -1], [-1, -1], [0, -1], [2, 0]])
