@@ -57,12 +57,15 @@ class Why(Part):
         """The numbers of all cells by name, `[cells]` each, NaN for none, and `contrasts` `[cells, terms]`.
 
         `head_places` (among the call's heads), `cell_queries` and `cell_keys` are indices; `weights`, `scores`,
-        `mean_scores`, `contents`, `positions`, `biass`, `ranks`, `content_ranks` and `distance_ranks` as in `CELL`.
+        `mean_scores`, `contents`, `positions`, `biases`, `ranks`, `content_ranks` and `distance_ranks` as in `CELL`.
         """
         names = ("weight", "score", "mean_score", "content", "position", "bias", "rank", "content_rank",
                  "distance_rank")  # fmt: skip
         numbers = {
-            f"{name}s": np.array([getattr(cell, name) for cell in self.cells], dtype=np.float64) for name in names
+            "biases" if name == "bias" else f"{name}s": np.array(
+                [getattr(cell, name) for cell in self.cells], dtype=np.float64
+            )
+            for name in names
         }
         places = {
             "head_places": np.array([cell.head for cell in self.cells]),
