@@ -23,6 +23,7 @@ from attn_cli.sources import is_recording
 from attn_cli.summaries.against.changed_keys import changed_keys
 from attn_cli.summaries.answers.through import through
 from attn_cli.summaries.answers.writers import KeyPicks, writers_of
+from attn_cli.summaries.answers.written_by import with_writers
 from attn_cli.summaries.calls.in_words import prompt_in_words
 from attn_cli.summaries.calls.read_shares import Measure
 from attn_cli.summaries.reducers.row_keys import RowKeys, RowKeysExplained
@@ -170,8 +171,15 @@ def top(
     if explanation.requested(others | {"--mean": mean, "--words": words, "--against": against.any}):
         if explanation.why == "writers":
             return explanation.writers(options, k, token)
-        turned = Measure(rotations=True)
-        return run(options, "why", lambda view, source: CommandPlan(explanation.keys(k, view), token, measure=turned))
+
+        def explained(view: View, source: Source) -> CommandPlan:
+            def finish(report: Report) -> Report:
+                return with_writers(report, source) if view.chooses else report
+
+            turned = Measure(rotations=True)
+            return CommandPlan(explanation.keys(k, view), token, measure=turned, finish=finish)
+
+        return run(options, "why", explained)
     if against.requested(others):
         return against.run(
             options,

@@ -94,3 +94,17 @@ def test_other_misuse() -> None:
     refused(attn("top", SENTENCE, "--why", "--key", "lamp"), 2, "no token 'lamp'")
     refused(attn("compute", SENTENCE, "--why", "--steps"), 2, "--steps and --why at once")
     refused(attn("compute", SENTENCE, "--why", "--no-softmax"), 2, "without a softmax")
+
+
+def test_a_screen_of_one_row_of_one_head_says_who_wrote_its_heaviest_key(llama: Path) -> None:
+    line = ("top", "the cat sat on a photo", "-m", llama, "-H", "1.0", "-t", "-1", "--why")
+    screen = attn(*line, terminal=True, env={"COLUMNS": "80", "NO_COLOR": "1"}).text
+    (cell,) = attn(*line, "writers", "-k", "1", "--json").json["result"]["writers"]
+    assert f"{cell['product_contrast']:+.2f} over the mean key's in all" in " ".join(screen.split())
+    for side in ("query", "key"):
+        (told,) = (each for each in screen.splitlines() if each.startswith(f"    {side:<5} from  "))
+        first = cell[f"{side}_writers"][0]
+        assert told.startswith(f"    {side:<5} from  {first['writer']} {first['contrast']:+.2f}")
+    assert "who wrote" not in attn(*line).text  # a pipe has the cells alone
+    several = attn(*line[:-2], "0,-1", "--why", terminal=True, env={"COLUMNS": "80"}).text
+    assert "who wrote" not in several

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -21,12 +21,27 @@ from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.explained_cell import CELL, EXPLAINED, CellRow, DotTerm, ExplainedCell
 
 
+class WrittenBy(NamedTuple):
+    """The writers of one cell's query and key that add most to its score, over that of the mean visible key.
+
+    cell        the explained cell
+    contrast    the scaled product less the mean product; all writers of a side add up to it
+    query, key  (name, contrast) of the largest ones of each side, by size
+    """
+
+    cell: ExplainedCell
+    contrast: float
+    query: tuple[tuple[str, float], ...]
+    key: tuple[tuple[str, float], ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Why(Part):
     """Cells explained, in the order of heads, queries and weights.
 
     columns  the terms of the dot product
     turning  how its pairs were turned; None where nothing says so
+    written  who wrote the heaviest cell's query and key; None where that wasn't asked for
     """
 
     name: ClassVar[str] = "why"
@@ -34,6 +49,7 @@ class Why(Part):
     cells: tuple[ExplainedCell, ...]
     columns: Columns
     turning: Turning | None
+    written: WrittenBy | None = None
 
     def terms(self, cell: ExplainedCell) -> list[DotTerm]:
         """The terms of a cell's dot product."""

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.explained_cell import ExplainedCell
-from attn_cli.summaries.reducers.why import Why
+from attn_cli.summaries.reducers.why import Why, WrittenBy
 from attn_cli.summaries.report import Report
 from attn_cli.text import visible
 from attn_cli.views.drawing.bars import signed_bar
@@ -41,6 +41,25 @@ def draw(why: Why, summary: Summary, report: Report, screen: Screen) -> Iterator
         longest = max(map(abs, values), default=0.0)
         for cell in cells:
             yield from _cell(cell, why, summary, screen, longest)
+    if why.written is not None:
+        yield from _written(why.written, summary, screen)
+
+
+def _written(written: WrittenBy, summary: Summary, screen: Screen) -> Iterator[Text]:
+    """`who wrote the query and the key of 18 to -> 3 John: ...`, then a line for each side, as many as it holds."""
+    cell = written.cell
+    names = {"query": summary.queries[cell.query], "key": summary.keys[cell.key]}
+    said = [f"who wrote {token_label(names['query'])}'s query and {token_label(names['key'])}'s key",
+            f"what each adds to the score, {written.contrast:+.2f} over the mean key's in all"]  # fmt: skip
+    yield from (Text(line, BOLD) for line in packed(said, screen.width, ": "))
+    for side, writers in (("query", written.query), ("key", written.key)):
+        line = f"    {side:<5} from"
+        for name, contrast in writers:
+            piece = f"  {name} {contrast:+.2f}"
+            if cell_len(line + piece) > screen.width:
+                break
+            line += piece
+        yield Text(line)
 
 
 def _sentence(cell: ExplainedCell, summary: Summary) -> str:
