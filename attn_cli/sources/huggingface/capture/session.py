@@ -87,7 +87,6 @@ class Capture(AbstractContextManager[Ledger]):
             yield visitor.rotations.watching(ledger.places.attention)
         in_registry = ledger.places.in_registry
         yield hooked(*(module.register_forward_pre_hook(lambda x, _: self._ran.add(x)) for module in in_registry))
-        yield torch.compiler.set_stance("force_eager")  # compiled code shows nothing to hooks and modes
         yield attending(model, ObservedAttention(ledger, visitor, self.tap), visitor.row_of_texts)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> bool:
@@ -101,8 +100,12 @@ class Capture(AbstractContextManager[Ledger]):
 
 @contextmanager
 def attending(model: nn.Module, attend: Attend, row_of_texts: RowOfTexts | None = None) -> Iterator[None]:
-    """Context manager: `attend` gets every attention call of `model`, by the registry and from its own code."""
-    with in_registry(model, AttentionFunction(attend, row_of_texts).compute), watching(attend):
+    """Context manager: `attend` gets every attention call of `model`, by the registry and from its own code.
+
+    Compiled code runs as it is written meanwhile: it shows nothing to hooks and modes.
+    """
+    function = AttentionFunction(attend, row_of_texts)
+    with torch.compiler.set_stance("force_eager"), in_registry(model, function.compute), watching(attend):
         yield
 
 

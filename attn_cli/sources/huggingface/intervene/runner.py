@@ -170,7 +170,6 @@ class Runner:
         reader = self.stack.register_forward_pre_hook(labels.read_arguments, with_kwargs=True)
         with (
             hooked(reader),
-            torch.compiler.set_stance("force_eager"),  # as in a capture
             attending(self.model, attention),
             torch.set_grad_enabled(isinstance(batch, DifferentiatedRows)),
         ):
