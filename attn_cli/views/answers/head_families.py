@@ -30,7 +30,6 @@ from attn_cli.summaries.reducers.kinds.kind_sums import (
     LEAST_ROWS,
     TIMES_BASELINE,
     WINDOW_TIMES_BASELINE,
-    JudgedKinds,
     least_for_name,
 )
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
@@ -38,7 +37,7 @@ from attn_cli.summaries.sinks import MOST_OF_A_KEY, TIMES_UNIFORM
 from attn_cli.summaries.standing_out import StandOut, standing_out
 from attn_cli.summaries.told.head_families import CountedKind, families, readings
 from attn_cli.text import counted
-from attn_cli.views.answers.kinds import any_judged, kind_parts, rows_of_sinks, sink_lines
+from attn_cli.views.answers.kinds import any_judged, kind_parts, mean_baseline, rows_of_sinks, sink_lines
 from attn_cli.views.drawing.cells import packed, packed_text
 from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.screen import Screen
@@ -188,7 +187,8 @@ def number_captions(summaries: Sequence[Summary], *, with_shares: bool = False) 
     with_shares  as for `family_lines`
     """
     kinds = [family.kind for family in families(summaries) if family.kind is not None]
-    judged = [part.judged for _, part in kind_parts(summaries)]
+    parts = kind_parts(summaries)
+    judged = [part.judged for _, part in parts]
     least = f"rows that see {LEAST_KEYS} keys or more"
     captions = []
     if is_numbered := any(kind is not UNIFORM for kind in kinds):
@@ -197,25 +197,24 @@ def number_captions(summaries: Sequence[Summary], *, with_shares: bool = False) 
             captions.append("behind /: the same as a share of non-sink attention, by which heads are named")
             captions.append("kinds tell where heads look, attn heads --sort logit what they write")
     captions += ["of uniform: entropy as a share of the largest"] if UNIFORM in kinds else []
-    captions += _least(kinds, judged)
+    captions += _least(kinds, parts)
     content = {kind.words: max(int(each.rows[KINDS.index(kind)]) for each in judged)
                for kind in kinds if kind.rank == CONTENT}  # fmt: skip
     captions += [", ".join(f"{words} on {counted(rows, 'row')}" for words, rows in content.items())] if content else []
     whole = "non-sink attention" if judged and judged[0].by_share else "its weight"
     found = [kind for kind in kinds if kind.rank == CONTENT]
-    uniform = {kind: float(np.nanmean([each.baseline[KINDS.index(kind)] for each in judged])) for kind in found}
-    asked = max((least_of_few(kind, uniform[kind]) for kind in found), default=LEAST_OF_FEW)
+    asked = max((least_of_few(kind, mean_baseline(parts, kind)) for kind in found), default=LEAST_OF_FEW)
     of_few = f"{INDUCTION.words} and {DUPLICATE.words} on {FEW_ROWS}, if these get {asked:.2g} of {whole}"
     rows = f"{LEAST_ROWS} such rows or more" if is_numbered else f"{LEAST_ROWS} {least}"
     return [*captions, f"a kind is told on {rows}, {of_few}"]
 
 
-def _least(kinds: Sequence[Kind], judged: Sequence[JudgedKinds]) -> list[str]:
+def _least(kinds: Sequence[Kind], parts: Sequence[tuple[Summary, HeadKinds]]) -> list[str]:
     """`least for a kind: previous, self 0.54 of non-sink attention, first 0.54 of its weight (5 times uniform ...)`."""
     named: dict[tuple[int | None, str], list[str]] = {}
     for kind in kinds:
-        baseline = np.nanmean([each.baseline[KINDS.index(kind)] for each in judged]) if kind is not UNIFORM else np.nan
-        by_share = judged[0].by_share and kind not in (FIRST, DELIMITER)
+        baseline = mean_baseline(parts, kind) if kind is not UNIFORM else np.nan
+        by_share = parts[0][1].judged.by_share and kind not in (FIRST, DELIMITER)
         whole = "the largest" if kind is UNIFORM else "non-sink attention" if by_share else "its weight"
         times = None if kind is UNIFORM else WINDOW_TIMES_BASELINE if kind is WINDOW else TIMES_BASELINE
         least = f"{float(least_for_name(kind, baseline, np.nan)):.2f} of {whole}"

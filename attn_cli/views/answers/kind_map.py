@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-import numpy as np
 from rich.console import RenderableType
 from rich.text import Text
 
@@ -17,7 +16,7 @@ from attn_cli.summaries.standing_out import standing_out
 from attn_cli.summaries.told.head_families import families
 from attn_cli.text import counted
 from attn_cli.views.answers.head_families import family_lines, least_of_few, number_captions, of_several, shares_of
-from attn_cli.views.answers.kinds import draw_kinds, kind_parts, sink_lines
+from attn_cli.views.answers.kinds import draw_kinds, kind_parts, mean_baseline, sink_lines
 from attn_cli.views.drawing.cells import packed, packed_text
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
@@ -78,8 +77,7 @@ def _sentence(summaries: Sequence[Summary]) -> str:
         return ""  # the families say it
     (name, weight), kind = found[0].heads[0], found[0].kind
     assert kind is not None
-    baselines = [part.judged.baseline[KINDS.index(kind)] for _, part in kind_parts(summaries)]
-    uniform = float(np.nanmean(baselines))
+    uniform = mean_baseline(kind_parts(summaries), kind)
     said = f"{len(found[0].heads)} of {heads} heads {of_several(does(kind), len(found[0].heads))} ({kind.words})"
     said += "".join(f", {len(other.heads)} {of_several(other.does, len(other.heads))}" for other in found[1:])
     layer, _, head = name.partition(".")

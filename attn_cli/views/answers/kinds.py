@@ -146,7 +146,7 @@ def _baselines_in_words(of_stream: Sequence[tuple[Summary, HeadKinds]], counts: 
     letters: dict[str, list[str]] = {}
     for number, kind in enumerate(KINDS):
         if counts[number] and kind not in (UNIFORM, FIRST) and kind.back in (None, -1, 0, 1):
-            baseline = _baseline(of_stream, number)
+            baseline = mean_baseline(of_stream, kind)
             if np.isfinite(baseline):
                 letters.setdefault(f"{baseline:.3f}", []).append(kind.letter)
     words = [f"{' '.join(of)} {baseline}" for baseline, of in letters.items()]
@@ -193,10 +193,11 @@ def ranked_heads(
     return sorted(heads, key=lambda head: -head[1])
 
 
-def _baseline(of_stream: Sequence[tuple[Summary, HeadKinds]], number: int) -> float:
-    """The mean over layers of the baseline of a kind."""
-    baselines = [part.judged.baseline[number] for _, part in of_stream if np.isfinite(part.judged.baseline[number])]
-    return float(np.mean(baselines)) if baselines else float("nan")
+def mean_baseline(of_stream: Sequence[tuple[Summary, HeadKinds]], kind: Kind) -> float:
+    """What uniform attention gives the targets of a kind, mean over calls; NaN where no call has rows of it."""
+    numbers = [float(part.judged.baseline[KINDS.index(kind)]) for _, part in of_stream]
+    finite = [number for number in numbers if np.isfinite(number)]
+    return float(np.mean(finite)) if finite else float("nan")
 
 
 def rows_of_sinks(summary: Summary) -> str:
