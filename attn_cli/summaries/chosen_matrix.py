@@ -15,10 +15,10 @@ NO_HEAD = "no head stands out"
 
 
 def with_one_head(summary: Summary) -> Summary:
-    """The summary of a call with the matrices of one of its heads: that which stands out most, else the one that
-    gives its strongest key past the sinks most.
+    """The summary of a call with the matrix of one head alone: the one that stands out most, as `standing_out` says.
 
-    A call by itself takes no more memory than one head's, before all calls are known.
+    Where none does, the one with the largest mean weight on the row's strongest key that is no sink. So a call takes no
+    more memory than one head's matrix before all calls are known.
     """
     kinds = summary.part(HeadKinds)
     if kinds is None:
@@ -37,7 +37,7 @@ def with_one_head(summary: Summary) -> Summary:
 
 
 def with_one_matrix(summaries: Sequence[Summary]) -> tuple[Summary, ...]:
-    """The summaries of all calls with the matrices of one call: that of the head that stands out most.
+    """The summaries of all calls, of which one alone keeps its matrices: that of the head that stands out most.
 
     Where there is one head only, nothing is said of why it is that.
     """
@@ -58,5 +58,5 @@ def with_one_matrix(summaries: Sequence[Summary]) -> tuple[Summary, ...]:
 
 
 def with_one_matrix_alone(report: Report) -> Report:
-    """The report with the matrix of one head alone, that which stands out most, and the kinds of all heads."""
+    """The report with one call's matrices alone, that of the head that stands out most, and the kinds of all heads."""
     return replace(report, summaries=with_one_matrix(report.summaries))

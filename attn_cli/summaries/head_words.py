@@ -17,12 +17,12 @@ _FOCUSED_WORDS, _NO_KIND = "focused", "no kind"
 
 @dataclass(frozen=True)
 class Family:
-    """The heads of a text that do the same.
+    """The heads that stand out on a text by attending to the same kind of key, such as the one before.
 
     name    of the kind; "focused" for heads of no kind that give one key a row most of what sinks don't get
     letter  of it in a map
     does    what one of them does
-    heads   those that stand out, most telling first
+    heads   those that stand out, those first that say most of the text
     """
 
     name: str
@@ -33,12 +33,12 @@ class Family:
 
 @dataclass(frozen=True, eq=False)
 class HeadWork:
-    """The work of all heads on a text.
+    """What the heads of all calls attend to on a text, in words and letters.
 
-    outs      the heads that stand out, most telling first
-    families  these heads by what they do, families that find content first
-    letters   for every call and head its letter
-    weights   for every call and head the weight by which it stands out, NaN where it doesn't
+    outs      the heads that stand out, those first that say most (see `standing_out`)
+    families  these heads by what they do, those that find content first
+    letters   for every call and head the letter of its kind
+    weights   for every call and head the mean weight by which it stands out, NaN where it doesn't
     does      for every call and head what it does, "" for nothing that has a name
     others    the heads that don't stand out, counted by the name of their kind; those of none by "no kind"
     """
@@ -56,7 +56,7 @@ class HeadWork:
 
 
 def does(kind: Kind | None) -> str:
-    """The work of a head of a kind, or of one without a kind that stands out, as a phrase."""
+    """What a head of a kind attends to, as a phrase; for None, what one without a kind does that stands out."""
     return "gives one key a row most of what sinks don't get" if kind is None else kind.does
 
 
@@ -71,7 +71,7 @@ def sentence(out: StandOut) -> str:
 
 
 def work_of(summaries: Sequence[Summary]) -> HeadWork:
-    """The work of the heads of these calls, by their `HeadKinds`."""
+    """What each head of these calls attends to, by their `HeadKinds`; a call without these counts as of no kind."""
     outs = standing_out(summaries)
     letters, weights, work = [], [], []
     counts: Counter[str] = Counter()

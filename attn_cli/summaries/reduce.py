@@ -19,9 +19,9 @@ from attn_cli.summaries.calls.hidden_keys import hidden_keys
 
 
 class Part(ABC):
-    """One reducer's finished numbers, in NumPy.
+    """What one reducer found out about a call, in NumPy arrays; a class for each kind of it.
 
-    name      what machine output calls them, and whoever draws them
+    name      what machine output calls it, and whoever draws it
     together  whether a screen shows the parts of all calls as one
     """
 
@@ -51,13 +51,16 @@ class Part(ABC):
 
 
 class RowReducer(Protocol):
-    """Makes its part of the statistics of a call's rows, which are NumPy's unless it is a `DeviceReducer`."""
+    """Makes its part of the statistics of a call's rows, such as sums over keys; they are in NumPy.
+
+    Of a `DeviceReducer` they are where they were computed.
+    """
 
     def wanted(self, call: Call) -> Wanted:
         """The statistics that it needs of the rows of `call`."""
 
     def part(self, call: Call, stats: RowStats) -> Part:
-        """The finished numbers; `stats` has what it wanted, and what others did."""
+        """The finished numbers of `call`; `stats` has what `wanted` named, and what other reducers wanted."""
 
 
 class DeviceReducer(RowReducer, Protocol):
@@ -70,7 +73,9 @@ class DeviceReducer(RowReducer, Protocol):
 
 
 class BandReducer(Protocol):
-    """Reads whole cells: `start` allocates, `add` takes in band after band, `result` hands over.
+    """Reads every weight of a call, band by band: `start` allocates, `add` takes a band, `result` hands over.
+
+    A band is the weights of some adjacent query rows, of all heads or of some.
 
     needs_scores  whether bands must carry the scores before the softmax
     rows          the ascending query rows it wants to see, None for all (then it gets every row exactly once)
@@ -116,8 +121,8 @@ Kind = TypeVar("Kind", bound=Part)
 class Summary(Displayed):
     """The parts of one call, one per reducer, with everything needed to label them.
 
-    n queries, m keys; `rule` in words and numbers as `Rule.describe` gives it; `hidden` the keys that are left out, of
-    which parts hold weight 0.
+    It has n queries and m keys; `rule` says mask, scale and the like in words and numbers as `Rule.describe` gives
+    them; `hidden` are the keys that the user left out, of which parts hold weight 0.
     """
 
     place: Place

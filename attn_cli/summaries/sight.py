@@ -12,7 +12,7 @@ _CELLS = 2**22  # of a mask at a time
 
 
 class Sight(ABC):
-    """The visible cells of n queries and m keys.
+    """Which of m keys each of n queries may see, by the mask.
 
     count  how many keys each query may see `[n]`
     """
@@ -32,7 +32,7 @@ class Sight(ABC):
         """For each key the sum of `of_rows` `[n]` over the queries that see it, `[m]`."""
 
     def uniform(self, of_rows: np.ndarray) -> np.ndarray:
-        """For each key the sum over queries of `of_rows` `[n]` times what uniform attention gives it, `[m]`."""
+        """What each key gets `[m]` if each query shares its number of `of_rows` `[n]` evenly among the keys it sees."""
         return self.along_columns(of_rows * _inverse(self.count))
 
 
@@ -67,7 +67,10 @@ class IntervalSight(Sight):
 
 
 class MaskSight(Sight):
-    """Any mask, some rows at a time; where heads differ a query sees the keys that it sees in one of them."""
+    """Which keys each query may see by any mask, computed some rows at a time.
+
+    Where heads differ a query sees the keys that it sees in one of them.
+    """
 
     def __init__(self, mask: Mask, n: int, m: int, like: Array) -> None:
         self.mask, self.n, self.m, self.like = mask, n, m, like
@@ -113,7 +116,9 @@ class MaskSight(Sight):
 
 
 def sight_of(mask: Mask, n: int, m: int, like: Array) -> Sight:
-    """The visible cells of n queries and m keys by `mask`; `like` is an array of the mask's library.
+    """Which of m keys each of n queries may see by `mask`; `like` is an array of the mask's library.
+
+    In the example queries 1 and 3 share 1 each evenly among the 2 and 4 keys that they see.
 
     >>> from attn_cli.kernel.definition.masks import Causal
     >>> sight = sight_of(Causal(), 4, 4, np.empty(0))

@@ -18,7 +18,7 @@ _CONTENT, _PLACED = ([at for at, kind in enumerate(KINDS) if kind.rank == rank] 
 
 
 class StrongestCell(NamedTuple):
-    """A cell of a head's matrix, by the indices of its query and key in the call, and its weight, 0 to 1."""
+    """A query and key of a head, by their indices in the call, and the weight between them, 0 to 1."""
 
     query: int
     key: int
@@ -27,19 +27,20 @@ class StrongestCell(NamedTuple):
 
 @dataclass(frozen=True)
 class StandOut:
-    """A head that stands out on a text, and why.
+    """A head that stands out on a text by what it attends to, and the numbers that say so.
 
-    call       the place of its call among the summaries
-    at         its place among the heads of the call
+    call       the index of its call among the summaries
+    at         its index among the heads of the call
     layer, head  its numbers in the model
-    kind       what it is called; None for a head that is named by no kind, and puts much weight on one key a row
-    is_judged  whether so many rows have a target that the kind is its name; of fewer it may be chance
-    weight     mean weight on the targets that are no sinks, over the rows with one; without a kind on the strongest
-               key past the sinks, over the rows that have a choice
+    kind       what it is called (induction, previous token ...); None for a head that no kind names, and that puts much
+               weight on one key a row
+    is_judged  whether so many rows have a target (16, or 8) that the kind is its name; of fewer it may be chance
+    weight     mean weight on the keys that define the kind and are no sinks, over the rows with one; without a kind on
+               the strongest key that is no sink, over the rows that see 4 keys or more
     share      the same as a share of what these rows give to anything but sinks
     baseline   what uniform attention would give
     rows       how many rows these are
-    strongest  the cell of the largest weight among them; None where the targets are not among a row's strongest keys
+    strongest  the query and key of the largest weight among them; None where these keys are not among a row's strongest
     """
 
     call: int
@@ -77,11 +78,11 @@ class StandOut:
 
 
 def standing_out(summaries: Sequence[Summary]) -> list[StandOut]:
-    """The heads that stand out, most telling first; none where no head looks at anything but sinks.
+    """The heads that stand out, those first that say most; none where no head looks at anything but sinks.
 
-    Heads that find content come first, then those that would with more rows, then those that look at a place, each by
-    the weight on their targets; then those of no kind that give one key a row at least half of what sinks don't get, by
-    the weight on it. All of these weights are at least 0.1.
+    Heads that find content (induction, duplicate) come first, then those that would with more rows, then those that
+    look at a place, each by the weight on the keys that define their kind; then those of no kind that give one key a
+    row at least half of what sinks don't get, by the weight on it. All of these weights are at least 0.1.
     """
     found = [
         out

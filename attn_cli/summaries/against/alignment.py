@@ -82,7 +82,7 @@ def aligned_tokens(first: Sequence[Token], second: Sequence[Token]) -> TokenAlig
 
 
 class Aligner:
-    """Aligns tokens that it has not aligned before: all layers of a model have the same tokens."""
+    """Aligns the tokens of two texts, and remembers the last pair: all layers of a model have the same tokens."""
 
     def __init__(self) -> None:
         self._known: list[tuple[Sequence[Token], Sequence[Token], TokenAlignment]] = []

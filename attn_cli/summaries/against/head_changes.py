@@ -35,10 +35,13 @@ HEAD_CHANGES = Field("head_changes", Rows(_ROW, "one head, in the order that was
 
 @dataclass(frozen=True, eq=False)
 class HeadChanges(Part):
-    """Per head the mean change of its paired rows, and that of the last of them, `[h]`; NaN where no rows are paired.
+    """Per head `[h]` the mean over rows of how much of a row's weight moves between two texts or models, 0 to 1.
+
+    A row's change is half the sum of |weight - other weight| over its keys; rows count whose query is in both texts.
+    NaN where there is no such row.
 
     rows      how many rows are paired
-    last_row  the number of the last
+    last_row  the number of the last, whose change is given beside
     """
 
     name: ClassVar[str] = "head_changes"

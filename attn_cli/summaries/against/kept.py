@@ -41,7 +41,7 @@ def kept_rows(call: Call, rows: Sequence[int]) -> KeptRows:
 
 
 def kept_call(call: Call) -> Call:
-    """A copy of a call: its queries and keys; of one that shows weights alone, its weights."""
+    """A copy of a call that outlives the model's pass: its queries and keys, or its weights where only these show."""
     if not isinstance(call, AttentionCall):
         return kept_rows(call, range(call.n))
     k = _copy(call.k)

@@ -54,13 +54,18 @@ class SideBySide:
             )
 
     def paired(self, picked: Sequence[int] | None = None) -> np.ndarray:
-        """The query rows `[r]` that have a partner in the other text; of `picked` rows those alone."""
+        """The query rows `[r]`, ascending, whose token has a partner in the other text; of `picked` those alone."""
         if picked is None:
             return self.rows.first
         return self.rows.first[np.isin(self.rows.first, list(picked))]
 
     def blocks(self, picked: Sequence[int] | None = None) -> Iterator[RowBlock]:
-        """The paired rows, of all rows or of `picked` ones; memory grows with the keys, not with the rows."""
+        """The rows whose query is in both texts, some at a time, with both texts' weights.
+
+        picked  query rows of the first text, of which those alone are taken; None for all
+
+        Memory grows with the keys, not with the rows.
+        """
         rows = self.paired(picked)
         height = max(16, _CELLS // max(1, self.call.h * max(self.call.m, self.other.m)))
         for start in range(0, len(rows), height):

@@ -31,11 +31,11 @@ _MOST = 10  # heads that are named
 
 @dataclass(frozen=True)
 class SearchedHead:
-    """A head of cross-attention, and how its weights go through the audio.
+    """A head of cross-attention, and how its weights go through the audio's frames as the text goes on.
 
-    motion    how its mean frame moves from row to row
-    spread    the standard deviation of a row's frames as a share of the audio, mean over rows
-    reversed  the motion while the audio's pieces are read from last to first
+    motion    correlation of the mean frame of a row's weights with the row's number, and how far it travels
+    spread    the standard deviation of a row's frames as a share of the audio, 0 to 1, mean over rows
+    reversed  the motion while the audio's 8 pieces are read from last to first
     """
 
     place: HeadPlace
@@ -45,12 +45,18 @@ class SearchedHead:
 
     @property
     def goes_on(self) -> bool:
-        """True if its weights go on with the rows: correlation 0.9 or more, travel 0.25 or more, spread 0.2 or less."""
+        """True if its mean frame goes on with the rows: correlation 0.9 or more, over 0.25 of the audio or more.
+
+        And if the frames of one row spread over no more than 0.2 of the audio.
+        """
         return self.motion.correlation >= _FOLLOWS and self.motion.travel >= _GOES and self.spread <= _SHARP
 
     @property
     def follows(self) -> bool:
-        """True if it goes on, and doesn't on reversed audio (correlation below 0.5): by what it hears."""
+        """True if it goes through the audio with the rows, and not so where the audio's pieces are reversed.
+
+        There its correlation of frame with row must be below 0.5: a head that goes on all the same reads places.
+        """
         return self.goes_on and self.reversed.correlation < _ALIKE
 
 
@@ -67,12 +73,13 @@ HEAD_FIELDS = (
 
 
 def searched_heads(source: Aligning, prompt: Prompt, rows: Sequence[int], frames: int) -> list[SearchedHead]:
-    """All heads of cross-attention, those first that follow the audio, then by correlation.
+    """All heads of cross-attention, those first that follow the audio, then by how frames go on with rows.
 
-    rows    of the decoder, from the one that predicts the first word
-    frames  of the audio without the silence that a processor adds
+    rows    rows of the decoder, from the one that predicts the first word
+    frames  how many frames the audio has without the silence that a processor adds
 
-    Raises InputError for a model without cross-attention to the audio.
+    That is the correlation of a row's mean frame with its number, largest first. Raises InputError for a model without
+    cross-attention to the audio.
     """
     heard = _motions(source, prompt, rows, frames)
     if not heard:

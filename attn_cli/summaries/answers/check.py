@@ -12,12 +12,14 @@ from attn_cli.summaries.reduce import Part, Summary
 
 @dataclass(frozen=True, eq=False)
 class HeadCheck:
-    """One head's numbers (None: heads are joined) of "output" or "weights" against the definition.
+    """One head's numbers (head None: heads are joined) of "output" or "weights" against the definition.
 
-    worst_absolute, worst_relative  the largest errors; relative to the size of the number
-    bad_by_row  how many numbers of each row are off by more than the tolerance, NaN included
-    first_bad   (row, column) of the first of them, None if there is none; with both numbers
-    nan_rows    how many rows hold NaN or Inf
+    worst_absolute  the largest |number - expected|
+    worst_relative  the largest of these over the size of the number, as `CheckedNumbers.sizes` says it
+    bad_by_row      how many numbers of each row are off by more than the tolerance, NaN included
+    first_bad       (row, column) of the first of them, from 0, None if there is none; with both numbers
+    nan_rows        how many rows hold NaN or Inf
+    numbers         how many were compared
     """
 
     what: str

@@ -36,11 +36,11 @@ _COARSER = ("float32", "float16", "bfloat16")
 
 
 class Cause(NamedTuple):
-    """The reason why numbers are wrong.
+    """The likely reason why numbers are wrong: a mistake of an implementation that gives the same numbers.
 
-    words     of a mistake; "" if none is known
-    error     the largest error that is left with it, relative to sizes
-    rounding  the precision whose rounding the errors are, "" if they are not
+    words     the mistake in words; "" if none is known
+    error     the largest error that is left when it is made, relative to sizes (see `CheckedNumbers.sizes`)
+    rounding  the precision whose rounding all errors could be; "" if they could not
     picture   in words where the errors are and what tells them from rounding; "" where the cause is known
     """
 
@@ -51,9 +51,9 @@ class Cause(NamedTuple):
 
 
 def cause_of(numbers: CheckedNumbers, tolerance: float, bad: np.ndarray, *, own_tolerance: bool) -> Cause:
-    """The cause of what is wrong.
+    """The likely cause of wrong numbers: common mistakes are made in turn, until one gives the user's numbers.
 
-    tolerance  relative to sizes; `own_tolerance`: the user chose it
+    tolerance  the error allowed, relative to sizes; `own_tolerance`: the user chose it
     bad        which numbers of the first array are off `[h, n, e]`
     """
     return _Search(numbers, tolerance, bad, own_tolerance).cause()

@@ -23,7 +23,7 @@ class Checked(NamedTuple):
 
 
 class ErrorSize(NamedTuple):
-    """The distance between numbers, relative to sizes: the largest error, and the root of the mean square."""
+    """The errors of an array over the size of each number (see `CheckedNumbers.sizes`): the largest, and their RMS."""
 
     worst: float
     typical: float
@@ -33,9 +33,10 @@ FAR = ErrorSize(np.inf, np.inf)
 
 
 class Definition(NamedTuple):
-    """The definition's numbers for one batch entry, in the user's layout, and the size of each.
+    """The definition's numbers for one batch entry, in the user's layout, and the size that errors are relative to.
 
-    output, sizes  `[h, n, e]` or joined `[n, width]`; a size is that of the products that a number is the sum of
+    output, sizes  `[h, n, e]` or joined `[n, width]`; the size of a number is the root of the sum of squares of the
+                   products that it is the sum of
     weights        `[h, n, m]`, None where they are not checked
     """
 
@@ -128,7 +129,11 @@ class CheckedNumbers:
         return result if what == "weights" else self.in_user_layout(result)
 
     def distance(self, output: np.ndarray, weights: np.ndarray | None, start: int = 0) -> ErrorSize:
-        """The larger of the errors of the user's output and weights against these, of the rows from `start` on."""
+        """The error of the user's output or weights against these from row `start` on, whichever is larger.
+
+        output   the expected output, in the user's layout, of all rows from `start` on or of some
+        weights  the expected weights of the same rows; None where they are not compared
+        """
         distances = [
             self.distance_of(name, self.user[name], numbers, start)
             for name, numbers in (("output", output), ("weights", weights))
@@ -137,7 +142,10 @@ class CheckedNumbers:
         return max(distances, default=ErrorSize(0.0, 0.0))
 
     def distance_of(self, what: str, values: np.ndarray, expected: np.ndarray, start: int = 0) -> ErrorSize:
-        """The errors of `values` against the rows `expected` from `start` on, relative to sizes; infinite with NaN."""
+        """The errors of `values` against the rows `expected`, from row `start` on, over the size of each number.
+
+        what  "output" or "weights", which says the sizes. Infinite where shapes differ and for NaN.
+        """
         rows = slice(start, start + expected.shape[-2])
         values, size = values[..., rows, :], self.sizes(what)[..., rows, :]
         if values.shape != expected.shape or not np.isfinite(expected).all():

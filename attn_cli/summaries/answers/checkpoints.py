@@ -16,7 +16,10 @@ from attn_cli.summaries.report import Answer
 
 
 class Course(NamedTuple):
-    """A head's number at each checkpoint, NaN where it has none; `call` counts the runs of its module in one pass."""
+    """One head's number, such as its entropy, at each checkpoint of a training run, NaN where it has none.
+
+    `call` says which run of its module in one pass, from 0.
+    """
 
     place: HeadPlace
     call: int
@@ -48,9 +51,9 @@ FIELDS = (
 
 @dataclass(frozen=True, eq=False)
 class Checkpoints(Answer):
-    """The courses of heads through the models, of the number that is called `column`.
+    """One number of every head, called `column` as in attn heads --json, at each checkpoint of a training run.
 
-    count        how many heads are listed; None for all
+    count        how many heads are listed, by largest less smallest number; None for all
     still_first  whether those that move least come first
     """
 

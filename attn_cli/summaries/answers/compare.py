@@ -38,7 +38,12 @@ class Journey:
         return tokens[0].text if first is None or last is None else self.prompt.text[first:last]
 
     def pulls(self, step: BlockVectors) -> tuple[np.ndarray, np.ndarray | None]:
-        """Weights and pulls `[m]` of the attention call in this block, averaged over the word's tokens."""
+        """The weights `[m]` on every token, mean over heads, and the pulls `[m]`, in this block's attention.
+
+        Both are means over the word's tokens. A pull is the share of the attention output that comes from a token's
+        value, of all heads side by side; None where values are unknown. InputError for a block without attention of the
+        text.
+        """
         for summary in self.summaries:
             place, part = summary.place, summary.part(Pulls)
             if (place.layer, place.stream, place.call) == (step.layer, step.stream, step.call) and part is not None:
@@ -50,10 +55,10 @@ class Journey:
 
 @dataclass(frozen=True, eq=False)
 class Context:
-    """The word's vectors and its keys in one block and one context.
+    """One word's vector before and after one block in one text, and what it attends to there.
 
     before, after  its vector `[d]`, the mean over the word's tokens
-    weights        of the word on every token of the text `[m]`
+    weights        of the word on every token of the text `[m]`, mean over heads
     pulls          the share of the word's attention output that each token's value makes `[m]`, which sum to 1; None
                    where values are unknown
     """

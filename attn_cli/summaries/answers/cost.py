@@ -17,9 +17,13 @@ _WINDOW = 4096
 
 @dataclass(frozen=True)
 class Variant:
-    """One kind of KV cache, over all layers: its bytes, operations of the whole text, and those of the next token.
+    """The cost with one kind of KV cache, over all layers: its bytes, and the operations with it.
 
     An operation is a multiplication or an addition: two for every multiplication of a matrix product.
+
+    name     the kind: "multi-head", "grouped-query" ...
+    asked    whether it is the one that was asked for
+    matrix_operations  for the matrix products of the whole text; `next_token_` for one more token, all and these alone
     """
 
     name: str
@@ -72,7 +76,10 @@ FIELDS = (
 class Cost(Answer):
     """The cost of attention in `layers` layers over n tokens: operations, and bytes of memory.
 
-    operations      by part: projections, scores, softmax (an exponential, an addition and a division a cell), mixing
+    An operation is a multiplication or an addition, two for every multiplication of a matrix product.
+
+    operations      by part: projections, scores, softmax (an exponential, an addition and a division for each query and
+                    key), mixing (weights times values)
     matrix_bytes    the size of one layer's weights, if held whole, in float32
     band_bytes      the size of the part of them that attn holds at a time: `band` = (heads, rows)
     is_longest      whether n is the longest text of the model, for want of another length

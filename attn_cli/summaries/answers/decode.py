@@ -91,11 +91,11 @@ DECODE = Field("decode", Rows(_WALK), "one walk per batch entry")
 
 @dataclass(frozen=True, eq=False)
 class Decoding(Part):
-    """All steps, with their weights `[h, n, m]` (0 for later tokens) and output `[h, n, e]`.
+    """All steps of decoding token by token, with their weights `[h, n, m]` (0 for later tokens) and output `[h, n, e]`.
 
-    difference  the largest distance of the output to that of the whole causal matrix
+    difference  the largest |output - that of the whole causal matrix|
     layer       the sizes from which costs are computed
-    variants    the same sizes with other kinds of keys, by name
+    variants    the same sizes with other numbers of key heads, or latent keys, by name
     itemsize    bytes of a number
     """
 
@@ -114,7 +114,7 @@ class Decoding(Part):
         return [_Step(step, summary.queries[step.query]) for step in self.steps]
 
     def caches(self, tokens: int) -> list[_Cache]:
-        """The caches of so many tokens with other kinds of keys."""
+        """The size of a cache of so many tokens with other kinds of keys: fewer key heads, latent vectors."""
         return [_Cache(name, layer, tokens, self.itemsize) for name, layer in self.variants]
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:

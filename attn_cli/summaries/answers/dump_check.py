@@ -27,13 +27,13 @@ _DRAWS = 4  # ways in which numbers are rounded before a layer is called wrong
 
 @dataclass(frozen=True)
 class FarthestRow:
-    """The row of a dump's weights that is farthest from the model's.
+    """The row of a dump's weights that is farthest from the model's, and where it is.
 
-    difference  the largest of its weights; 0 where nothing differs
-    over        the error of the row as a multiple of what rounding explains: above 1 is wrong
-    precision   of the dump, in which that was measured
-    layers      how many were compared
-    rows        how many of each
+    difference  the largest |dump's weight - model's| in that row, or of all compared rows where none is wrong
+    over        the root mean square of these as a multiple of what rounding explains: above 1 is wrong
+    precision   that of the dump, in which rounding was measured
+    layers      how many layers were compared
+    rows        how many rows of each
     """
 
     difference: float
@@ -47,7 +47,7 @@ class FarthestRow:
 
     @property
     def is_wrong(self) -> bool:
-        """True where rounding doesn't explain the difference."""
+        """True if `over` is above 1: the row differs by more than 4 times what rounding alone makes of it."""
         return self.over > 1
 
 

@@ -27,7 +27,9 @@ _MOST_BYTES = 2**30  # of all keys and values by writer
 class Edge(NamedTuple):
     """One writer taken out of what the head reads, and the effect on the answer.
 
-    through  what of the head it is taken out of: "query", "keys" or "values"
+    writer   what adds to the residual stream: the embedding, a head, an MLP, biases ...
+    through  what of the head it is taken out of: its "query" in the row that chooses the answer, all "keys" or "values"
+    outcome  the answer with the head's output so changed, against the baseline
     """
 
     writer: Writer
@@ -73,7 +75,10 @@ FIELDS = (
 
 @dataclass(frozen=True, eq=False)
 class Edges(Answer):
-    """The writers that a head's effect rests on, those that the answer needs most first.
+    """What a head's effect on the answer rests on: each writer through its query, keys and values, most needed first.
+
+    Writers add to the residual stream: the embedding, heads and MLPs of earlier blocks, biases. Most needed is the most
+    negative change of log2 p of the answer.
 
     row      the token in whose row the head's output was replaced
     ablated  the outcome with that output 0
@@ -119,7 +124,10 @@ def edges_of(
     source: ReadsWriters, experiment: Experiment, prompt: Prompt, place: HeadPlace, shown: int,
     step: Callable[[], None] = lambda: None,
 ) -> Edges:  # fmt: skip
-    """The effect of a head's output without each writer of its query, keys or values, in bits, as `Edges`.
+    """The change of the answer's log2 p, in bits, without each writer in what a head reads, as `Edges`.
+
+    A writer, such as the embedding or an earlier head or MLP, is taken out of the head's query in the row that chooses
+    the answer, of all its keys, or of all its values; the head's output there is computed again, with norms held.
 
     place  the head
     shown  how many of them a screen names

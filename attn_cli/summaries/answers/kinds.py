@@ -32,10 +32,10 @@ from attn_cli.summaries.sinks import LONG_RESIDUAL, SHORT_VALUE, are_sinks_of_te
 
 @dataclass(frozen=True)
 class SinkKey:
-    """A key of a text that is a sink of at least a tenth of all heads of its stream, by what it receives.
+    """A key of a text on which at least a tenth of all heads of its stream rest: a sink.
 
     key       the token's index
-    heads     the share of all heads of which it is a sink
+    heads     the share of all heads of which it is a sink: it gets more than 0.3 of the weight of rows that see it
     weight    the mean weight that it receives, over all heads
     value     the length of its value over the median of all, median over heads and layers; None without values
     residual  the same of its vector in the residual stream, largest over blocks; None where that was not seen
@@ -114,7 +114,7 @@ FIELDS = (
 
 @dataclass(frozen=True, eq=False)
 class KindMap(Answer):
-    """The kinds of the heads of all calls; each summary has a part `HeadKinds`.
+    """What every head attends to, its kind (previous token, induction ...); each summary has a part `HeadKinds`.
 
     seed     that random tokens were drawn with, of the first prompt; None for a text
     lengths  how many tokens each prompt has
@@ -137,7 +137,10 @@ class KindMap(Answer):
 
     @property
     def sinks(self) -> list[SinkKey]:
-        """The attention sinks of the text, those of most heads first; [] for prompts of random tokens."""
+        """The attention sinks of the text (keys that a tenth of heads rest on), those of most heads first.
+
+        [] for prompts of random tokens.
+        """
         return [] if self.seed is not None else text_sinks(self.parts)
 
     def records(self) -> Iterator[dict[str, Any]]:
@@ -159,7 +162,7 @@ class KindMap(Answer):
 
     @property
     def named_by(self) -> str:
-        """The number that heads are named by."""
+        """The number that says a head's kind: "share" of non-sink weight on a text, "weight" on random tokens."""
         return "weight" if self.seed is not None else "share"
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -241,9 +244,9 @@ def with_kinds(report: Report) -> Report:
 
 
 def with_alignment(report: Report, source: Source) -> Report:
-    """The report of kinds with the heads that follow the audio, where the text is that of a decoder which hears.
+    """The report of kinds with the cross-attention heads that follow the audio, for a decoder with words and audio.
 
-    Raises LoadError for a run that is kept, which can't be held against other audio.
+    Unchanged for any other text. Raises LoadError for a run that is kept, which can't be held against other audio.
     """
     if not isinstance(source, Aligning):
         raise LoadError("a run that is kept can't be held against other audio", "run the model again with --fresh")
@@ -258,7 +261,10 @@ def with_alignment(report: Report, source: Source) -> Report:
 
 
 def text_sinks(parts: Sequence[tuple[Summary, HeadKinds]]) -> list[SinkKey]:
-    """The keys that are sinks of at least a tenth of all heads of a stream, those of most heads first."""
+    """The keys that are sinks (over 0.3 of the weight of rows that see them) of a tenth or more of a stream's heads.
+
+    Those of most heads first.
+    """
     sinks: list[SinkKey] = []
     for stream in dict.fromkeys(summary.place.stream for summary, _ in parts):
         of_stream = [(summary, part) for summary, part in parts if summary.place.stream == stream]

@@ -215,9 +215,9 @@ def top_keys_of(source: Predicting, prompt: Prompt, experiment: Experiment) -> T
 
 
 def direct_of(source: Predicting, prompt: Prompt, experiment: Experiment) -> tuple[LogitParts | None, str]:
-    """What each head writes to the target's logit, and ""; None, and the check that failed, where it isn't known.
+    """What each head's output adds to the target's logit by itself, through W_O, less the mean logit; and "".
 
-    Without a target None and "".
+    None, and the check that failed, where it isn't known; None and "" without a target.
     """
     if experiment.target is None:
         return None, ""

@@ -42,7 +42,10 @@ class KnockedHead:
 
 
 class HiddenKey(NamedTuple):
-    """The key that the most needed head attends to most, masked in the rows that choose, for all heads."""
+    """The key that the most needed head attends to most, masked for all heads in the rows that choose the answer.
+
+    bits  log2 p(answer) with it masked, less log2 p(answer): negative where it was needed
+    """
 
     head: HeadPlace
     token: Token

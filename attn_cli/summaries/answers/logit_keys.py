@@ -26,7 +26,10 @@ _NAMED = 3  # heads of a key, and keys of a head, that JSON names
 
 
 class KeyLogit(NamedTuple):
-    """One key, what it adds to the answer's logit, and the 3 heads that write most from it, with what each adds."""
+    """One key, and what the chosen heads write from it to the answer's logit, less the mean logit.
+
+    heads  the 3 heads that add most from it, largest first, each with what it adds
+    """
 
     token: Token
     logit: float
@@ -34,7 +37,10 @@ class KeyLogit(NamedTuple):
 
 
 class HeadLogit(NamedTuple):
-    """One head, what it adds to the answer's logit, and the 3 keys from which it writes most, with what each adds."""
+    """One head, and what it writes to the answer's logit from all keys, less the mean logit.
+
+    keys  the 3 keys from which it adds most, largest first, each with what it adds
+    """
 
     place: HeadPlace
     logit: float
@@ -75,10 +81,13 @@ FIELDS = (
 
 @dataclass(frozen=True, eq=False)
 class LogitKeys(Answer):
-    """The contribution of each chosen head, from each key of a text, to the logit of an answer: `values` `[heads, m]`.
+    """What each chosen head writes from each key of a text to the logit of an answer: `values` `[heads, m]`.
+
+    It is weight times value through W_O along the direction in which the answer's logit grows over the mean logit,
+    summed over the rows that choose the answer.
 
     of     whether tables and screens list keys, or heads, or show both as a matrix
-    count  how many of them
+    count  how many of them; None for all
     turned whether the smallest come first
     """
 
@@ -101,12 +110,12 @@ class LogitKeys(Answer):
 
     @property
     def of_all_heads(self) -> float:
-        """The contribution of all heads of the model."""
+        """What all heads of the model, chosen or not, write to the answer's logit, less the mean logit."""
         return float(sum(self.parts.heads.values()))
 
     @property
     def by_key(self) -> list[KeyLogit]:
-        """The chosen keys with what they add to the logit, largest first."""
+        """Every key with what the chosen heads add from it to the answer's logit less the mean logit; largest first."""
         sums = self.values.sum(axis=0)
         return [
             KeyLogit(self.tokens[key], float(sums[key]),
@@ -116,7 +125,7 @@ class LogitKeys(Answer):
 
     @property
     def by_head(self) -> list[HeadLogit]:
-        """The chosen heads with what they add to the logit, largest first."""
+        """Every chosen head with what it adds from all keys to the answer's logit less the mean; largest first."""
         sums = self.values.sum(axis=1)
         return [
             HeadLogit(self.heads[at], float(sums[at]),
@@ -131,9 +140,10 @@ class LogitKeys(Answer):
         return (rows[::-1] if self.turned else rows)[: self.count]
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One row per listed key (key, key_token), per listed head (layer, head), or of a matrix per head and key.
+        """One row per listed key (key, key_token) or head (layer, head), as `of` says; of a matrix per head and key.
 
-        Each with `direct_logit`, what is added to the answer's logit less the mean logit.
+        Each with `direct_logit`, what it adds to the answer's logit less the mean logit: of a key over all chosen
+        heads, of a head over all keys.
         """
         if self.of == "matrix":
             for place, row in zip(self.heads, self.values.tolist(), strict=True):

@@ -58,7 +58,10 @@ class Plane(Answer):
 
     @property
     def outgrown(self) -> bool:
-        """True if the points before or after span less than an eighth of the others, as where vectors grow by block."""
+        """True if the points before or after span less than an eighth of the others, as where vectors grow by block.
+
+        The span is the larger of both axes' largest less smallest coordinate.
+        """
         before, after = (float(np.ptp(points, axis=0).max()) for points in (self.before, self.after))
         return min(before, after) < max(before, after) / 8
 

@@ -19,11 +19,11 @@ def record(
     budget: MemoryBudget | None = None,
     step: Callable[[], object] = int,
 ) -> Recording:
-    """One pass over a text, kept.
+    """One pass over a text as a `Recording`: for each layer queries and keys, head statistics and pooled weights.
 
     selection  the layers and heads to keep; None for all
-    pair       a second text, read after the first
-    budget     the memory for queries and keys; None for any
+    pair       a second text, read after the first; None for none
+    budget     the memory for queries and keys, without which a layer keeps the rest alone; None for no limit
     step       is called after every layer
     """
     prompt = source.read([text], pair)[0]

@@ -43,7 +43,10 @@ class RowScores:
         return weights
 
     def weight(self, key: int, product: float) -> float:
-        """The weight of a key if its product were this one, and all others were what they are."""
+        """The weight of a key, 0 to 1, if its product (score before softcap and bias) were this one.
+
+        All other products are what they are.
+        """
         products = self.products.copy()
         products[key] = product
         return float(self.softmax(products)[key])

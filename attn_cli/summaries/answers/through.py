@@ -53,7 +53,10 @@ FIELDS = (
 
 @dataclass(frozen=True, eq=False)
 class Through(Answer):
-    """For r rows how much of each came from which token `[r, n]`, through all layers; rows add to 1.
+    """For each of r rows the tokens that it came from through all layers of an encoder: shares `[r, n]`.
+
+    Each layer's vector is divided among the tokens by what attention and the residual connection bring of them; the
+    shares of a row add to 1.
 
     rows     the rows' numbers among the `tokens`
     overall  there is one row, the mean of these rows
@@ -73,7 +76,7 @@ class Through(Answer):
     layers: int
 
     def averaged(self) -> "Through":
-        """The mean of its rows."""
+        """The same with one row, the mean of its rows."""
         return replace(self, shares=self.shares.mean(axis=0, keepdims=True), overall=True)
 
     def ranked(self, at: int) -> list[tuple[Token, float]]:
@@ -86,7 +89,7 @@ class Through(Answer):
 
     @property
     def sources(self) -> list[_Source]:
-        """The first tokens that each row came from, or the mean of all rows."""
+        """For each row, or the mean of all, the `count` tokens of the largest shares, each with its rank from 0."""
         queries = [None] if self.overall else [self.tokens[row] for row in self.rows]
         return [
             _Source(query, rank, key, share)

@@ -19,7 +19,7 @@ class Motion(NamedTuple):
 
 
 def motion(centres: np.ndarray, frames: int) -> Motion:
-    """The motion of mean frames `[r]` among so many frames.
+    """How mean frames `[r]`, one a row of the text, go on among `frames` frames: correlation, and share gone over.
 
     >>> motion(np.array([0.0, 10.0, 20.0, 30.0]), 40)
     Motion(correlation=1.0, travel=0.75)
@@ -34,7 +34,10 @@ def motion(centres: np.ndarray, frames: int) -> Motion:
 
 
 def mean_frames(weights: np.ndarray) -> np.ndarray:
-    """The mean frame `[...]` of weights `[..., m]`; 0 where all of them are 0."""
+    """The mean frame, from 0, of weights on frames `[..., m]`: their sum times frame numbers over their sum, `[...]`.
+
+    0 where all of them are 0.
+    """
     total = weights.sum(axis=-1)
     return np.asarray((weights @ np.arange(weights.shape[-1])) / np.where(total > 0, total, 1))
 

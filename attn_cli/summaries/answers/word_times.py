@@ -42,7 +42,7 @@ class SpokenWord(NamedTuple):
 
 
 class AlignedHead(NamedTuple):
-    """A cross-attention head, and how its mean frame moves from row to row of the text."""
+    """A cross-attention head, and how the mean frame of its weights moves from row to row of the text."""
 
     place: HeadPlace
     motion: Motion
@@ -71,15 +71,15 @@ FIELDS = (
 
 @dataclass(frozen=True, eq=False)
 class WordTimes(Answer):
-    """The words of a decoder's text with their times in the audio.
+    """The words of a decoder's text with their times in the audio, by the path on which its attention goes through it.
 
     chosen_by     who chose the heads
-    frames        how many frames the path goes through
+    frames        how many frames of audio the path goes through
     frame_seconds the length of one
     filter_width  the frames over which the median of weights is taken
     rows          the row of every token from which one of the words, or the end, is predicted
-    entered       the frame at which the path enters each of these rows
-    matrix        what the path goes along `[rows, frames]`
+    entered       the frame, from 0, at which the path enters each of these rows
+    matrix        `[rows, frames]`: the heads' weights, standardised over rows, whose sum along the path is largest
     """
 
     name: ClassVar[str] = "word_times"
@@ -218,7 +218,7 @@ def _found(source: Aligning, prompt: Prompt, rows: Sequence[int], frames: int) -
 
 
 def decoded_rows(source: Source, prompt: Prompt) -> tuple[tuple[int, ...], int, float]:
-    """The rows of a decoder's words, the frames of audio, and the seconds of each.
+    """The decoder's rows from which its words are predicted, the number of frames of audio, and the seconds of each.
 
     Raises InputError for a prompt without frames of known seconds, and without words.
     """

@@ -29,10 +29,13 @@ _TOLD = 64  # cells of one run
 
 
 class WriterTerm(NamedTuple):
-    """The contribution of one pair of writers to the contrast of a key, or all pairs of a writer of one side.
+    """What one pair of writers, one of the query and one of the key, adds to the contrast of a key's score.
+
+    Writers add to the residual stream: the embedding, heads, MLPs, biases. The contrast is the score before softcap and
+    bias less that of another key, or the mean of the visible keys.
 
     query, key  the writers; None for the side that is summed
-    without     the key's weight with it taken out
+    without     the key's weight, after the softmax, with this taken out of its score
     """
 
     query: Writer | None
@@ -43,13 +46,16 @@ class WriterTerm(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class WrittenCell:
-    """One key of one query: its score, and what each pair of writers adds to it.
+    """One key of one query: its score, and what each pair of writers of the query and of the key adds to it.
 
-    against  the key that it is held against; None for the mean of the visible keys
-    base     its product, or the mean product
-    pairs    `[W of the query, W of the key]`, of the writers; None where they can't be told apart
-    obstacle the reason; "" where they are
-    side     the side whose writers are listed, or the pairs
+    Writers are what adds to the residual stream: the embedding, heads and MLPs of earlier blocks, biases.
+
+    against  the key whose score is subtracted; None for the mean over the visible keys
+    row      scores and weights of the whole row
+    at       the key's index; `at_base` that of `against`
+    pairs    `[W of the query, W of the key]`, in units of the score; None where they can't be told apart
+    obstacle why they can't; "" where they can
+    side     what is listed: "pairs", or the sums of each writer of the "query" or of the "key"
     """
 
     place: HeadPlace
@@ -66,12 +72,12 @@ class WrittenCell:
 
     @property
     def weight(self) -> float:
-        """The weight of the cell, after the softmax."""
+        """The weight of the key, 0 to 1, after the softmax."""
         return float(self.row.weights[self.at])
 
     @property
     def score(self) -> float:
-        """Before the softmax, after softcap and bias."""
+        """The score of the key before the softmax, after softcap and bias."""
         return float(self.row.scores(self.row.products)[self.at])
 
     def _less(self, values: np.ndarray) -> float:
@@ -81,46 +87,49 @@ class WrittenCell:
 
     @property
     def contrast(self) -> float:
-        """The score less that of what the key is held against."""
+        """The key's score, after softcap and bias, less that of `against`, or less the mean over the visible keys."""
         return self._less(self.row.scores(self.row.products))
 
     @property
     def product(self) -> float:
-        """The scaled product of query and key, less that of what the key is held against; the pairs add up to it."""
+        """The scaled dot product of query and key, less that of `against` or the mean of the visible keys.
+
+        The pairs of writers add up to it.
+        """
         return self._less(self.row.products)
 
     @property
     def bias(self) -> float | None:
-        """The bias of the key, less that of what it is held against; None for a rule without bias."""
+        """The bias of the key less that of `against`, or the mean over the visible keys; None for a rule without."""
         return None if self.row.bias is None else self._less(self.row.bias)
 
     @property
     def cap_factor(self) -> float | None:
-        """The contrast after a softcap over that before it; None without a softcap."""
+        """The contrast, without bias, after a softcap over that before; 1 if that is 0, None without a softcap."""
         if self.row.softcap is None:
             return None
         return (self.contrast - (self.bias or 0.0)) / self.product if self.product else 1.0
 
     @cached_property
     def difference(self) -> float | None:
-        """The difference of the sum of all pairs from the contrast that the model's own queries and keys have."""
+        """|sum of all pairs - `product`|, the error of the sum over writers; None where there are no pairs."""
         return None if self.pairs is None else abs(float(self.pairs.sum()) - self.product)
 
     @cached_property
     def floor(self) -> float | None:
-        """The change of the weight where nothing is taken out: rounding."""
+        """|change of the key's weight| where nothing is taken out: rounding. None where there are no pairs."""
         if self.pairs is None:
             return None
         untouched = float(self.row.products[self.at]) - self.product + float(self.pairs.sum())
         return abs(self.row.weight(self.at, untouched) - self.weight)
 
     def without(self, contrast: float) -> float:
-        """The key's weight if its score lacked this part of the contrast."""
+        """The key's weight, 0 to 1, if its product lacked this much of the contrast, others staying as they are."""
         return self.row.weight(self.at, float(self.row.products[self.at]) - contrast)
 
     @cached_property
     def terms(self) -> list[WriterTerm]:
-        """The pairs, or the writers of one side, by size: the largest ones."""
+        """The 64 pairs of writers, or writers of the listed `side`, that add or take most; none without pairs."""
         if self.pairs is None:
             return []
         values = self.pairs if self.side == "pairs" else self.pairs.sum(axis=1 if self.side == "query" else 0)
@@ -142,7 +151,7 @@ class WrittenCell:
         return self.pairs.size if self.side == "pairs" else len(self.writers)
 
     def of_side(self, side: Literal["query", "key"]) -> list[tuple[Writer, float]]:
-        """The contribution of each writer of one side to the contrast, largest first."""
+        """What each writer of one side adds to the contrast, over all of the other; signed, the largest sizes first."""
         if self.pairs is None:
             return []
         sums = self.pairs.sum(axis=1 if side == "query" else 0)
@@ -229,7 +238,10 @@ def rows_of(cell: WrittenCell) -> list[_Row]:
 
 @dataclass(frozen=True, eq=False)
 class Writers(Answer):
-    """Keys of queries, each with the writers that its score is made of."""
+    """Keys of queries, each with the writers that its score is made of.
+
+    These add to the residual stream that queries and keys are made of: the embedding, heads, MLPs, biases.
+    """
 
     name: ClassVar[str] = "writers"
     fields: ClassVar[Sequence[Field]] = FIELDS
@@ -289,11 +301,11 @@ def writers_of(
     *,
     side: Side = "pairs",
 ) -> Writers:
-    """The writers of some keys of `rows` in the selected heads.
+    """What adds to scores of some keys: pairs of writers (embedding, earlier heads, MLPs) of query and key.
 
     rows  the rows that are picked among the queries of a call
 
-    Raises InputError for a source that has none, and for too many cells.
+    Raises InputError for a source that has none, and for more than 64 keys.
     """
     if not isinstance(source, ReadsWriters):
         raise InputError("--why writers takes a model, whose blocks write", "choose a model with --model")

@@ -120,12 +120,12 @@ class Bisected(Answer):
 
     @property
     def first(self) -> Compared | None:
-        """The first wrong array; None where all are equal."""
+        """The first array, in the order of the pass, whose error rounding doesn't explain; None if there is none."""
         return next((one for one in self.judged if one.is_wrong), None)
 
     @property
     def still_wrong(self) -> Compared | None:
-        """The first array that is wrong with the mistakes made, too."""
+        """The first array that is wrong against a pass with the found mistakes, too; None where none is."""
         if self.cause is None or not self.cause.mistakes:
             return None
         return next((one for one in self.cause.after if one.is_wrong), None)

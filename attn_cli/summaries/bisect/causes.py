@@ -16,7 +16,7 @@ Step = Callable[[str], None]
 
 
 class MadeMistake(NamedTuple):
-    """A mistake, and the layers in which it is made; None for all."""
+    """A mistake of an implementation, such as no scale, and the layers in which it is made; None for all."""
 
     planted: PlantedMistake
     layers: tuple[int, ...] | None
@@ -24,10 +24,10 @@ class MadeMistake(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class FoundCause:
-    """The mistakes that give the dump's numbers; none where none does.
+    """The mistakes of an implementation, at most 4, with which the model gives the dump's numbers; none if none.
 
-    after    all arrays against the pass with the mistakes
-    nearest  where the first wrong station has no cause: mistakes that leave at most half of what is wrong there
+    after    all arrays of the dump against the pass with the mistakes
+    nearest  where no mistake fits: up to 3 that leave at most half the error of the first wrong array
     """
 
     mistakes: tuple[MadeMistake, ...]
@@ -41,7 +41,10 @@ class FoundCause:
 
 
 def cause_of(comparison: HeldAgainst, judged: Sequence[Compared], step: Step) -> FoundCause:
-    """The causes of the wrong arrays, one after the other in the order of the pass; `step` is told what is tried."""
+    """The mistakes that explain the wrong arrays, one after the other in the order of the pass, until nothing is wrong.
+
+    step  is told in words what is tried
+    """
     found: dict[PlantedMistake, tuple[int, ...] | None] = {}
     after = tuple(judged)
     nearest: tuple[Tried, ...] = ()

@@ -75,8 +75,9 @@ class Compared:
 class HeldAgainst:
     """The placed arrays of a dump, held against passes of a reference over `ids`.
 
-    Passes go on with the dump's own numbers behind every station that it holds whole: what is wrong there was computed
-    wrongly from what came before, and what is right can come after something wrong.
+    Each is placed at a station: a place in the pass such as q after rotary positions. Passes go on with the dump's own
+    numbers behind every station that it holds whole: what is wrong there was computed wrongly from what came before,
+    and what is right can come after something wrong.
 
     free       the errors of every array against a pass that goes on with the reference's numbers alone
     precision  of the dump
@@ -144,7 +145,10 @@ class HeldAgainst:
         return count if np.abs(alone[0][rows] - self._right[at][: len(rows)]).max() <= _SAME * noise else None
 
     def judged(self, errors: Mapping[str, Errors], more: Mapping[Station, Noise] | None = None) -> list[Compared]:
-        """The errors of arrays held against the noise, in the order of the pass; `more` is of a mistake."""
+        """The errors of arrays over what rounding explains at their stations, in the order of the pass.
+
+        more  rounding as it is in a pass with a mistake, which is allowed too; None for none
+        """
         found = []
         for name, of in errors.items():
             placed = self.placed[name]
@@ -153,7 +157,7 @@ class HeldAgainst:
         return sorted(found, key=lambda one: one.placed.at.order)
 
     def begin_at(self, layer: int, mistakes: Mistakes) -> None:
-        """Let passes for stations of this layer begin at it, with what reaches it in a pass with these mistakes."""
+        """Let later passes begin at this layer, from its input in a pass with these mistakes; at 0 they are whole."""
         at, found = Station(layer, "residual_in"), []
         if layer > 0 and not {at, Station(layer - 1, "residual")} & self.given.keys():
             self.reference.run(self.ids, {at}, lambda _, x: found.append(x.copy()), given=self.given,
@@ -161,13 +165,23 @@ class HeldAgainst:
         self._begun = {at: lambda: found[0]} if found else {}
 
     def run(self, names: Collection[str], mistakes: Mistakes, tokens: int | None = None) -> list[Compared]:
-        """These arrays against a pass with mistakes, over the first `tokens` alone, or over all."""
+        """Each array of `names` against a pass of the reference with these mistakes, made on purpose, as `Compared`.
+
+        Its errors are relative to what rounding explains.
+
+        tokens  how many of the first tokens are run and compared; None for all
+        """
         return self.judged(self._errors(names, mistakes, {}, tokens))
 
     def run_with_own_noise(
         self, names: Collection[str], mistakes: Mistakes, tokens: int | None = None, *, keep: bool = False
     ) -> list[Compared]:
-        """The same where mistakes may make more of rounding, as larger scores do; `keep` allows that from then on."""
+        """As `run`, where errors are held against rounding as it is in a pass with the mistakes, too.
+
+        So larger scores, which make more of rounding, count for no mistake.
+
+        keep  allow that in later comparisons as well
+        """
         made: dict[Station, np.ndarray] = {}
         errors = self._errors(names, mistakes, made, tokens)
         noise = self._noise(self._stations(names), mistakes, made, tokens)

@@ -11,7 +11,10 @@ _SAMPLED = 2**16  # numbers of an array that tell its precision
 
 
 def precision_of_arrays(arrays: Sequence[DumpArray]) -> str:
-    """The lowest of the arrays: float32, bfloat16 or float16."""
+    """The lowest precision among the arrays: "bfloat16", else "float16", else "float32".
+
+    The first numbers of a float32 or float64 array say whether it was computed in less; float8 counts as bfloat16.
+    """
     found: set[str] = set()
     for array in arrays:
         name = array.precision

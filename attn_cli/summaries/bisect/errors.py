@@ -31,11 +31,11 @@ def root_mean_squares(x: np.ndarray) -> np.ndarray:
 
 @dataclass(eq=False)
 class Errors:
-    """The errors of one array at its station.
+    """The errors of one array against the reference at its station, a place in the forward pass, at p positions.
 
-    start  the position of its first row
-    error  root mean square over columns `[p, heads]`, heads 1 for a vector per token
-    size   of the reference's numbers `[p, heads]`
+    start  the position of its first row, from 0
+    error  the root mean square over columns of the difference `[p, heads]`, heads 1 for a vector per token
+    size   the root mean square of the reference's numbers `[p, heads]`
     """
 
     start: int
@@ -48,7 +48,7 @@ class Errors:
         return float(np.median(self.error / np.maximum(self.size, 1e-30)))
 
     def over(self, noises: "Sequence[Noise]") -> np.ndarray:
-        """The errors divided by what the largest of noises allows, `[positions, heads]`: above 1 is wrong."""
+        """The errors over 4 times the largest of these noises, `[p, heads]`: above 1 is wrong; infinite for NaN."""
         allowed = np.full_like(self.error, 1e-30)
         for noise in noises:
             allowed = np.maximum(allowed, FACTOR * noise.at(self.start, len(self.error), self.size))
@@ -69,7 +69,11 @@ class Noise:
     unit: float
 
     def at(self, start: int, count: int, size: np.ndarray) -> np.ndarray:
-        """The noise at `count` positions from `start` on `[p, heads]`: as measured, at least its 90 % quantile."""
+        """The error that rounding makes at `count` positions from `start` on, `[p, heads]`, of numbers of this size.
+
+        Of the two nearest measured positions the larger; at least the 90 % quantile of all, and `unit` times `size`,
+        which is `[p, heads]`.
+        """
         positions = np.arange(start, start + count)
         nearest = np.searchsorted(self.rows, positions).clip(0, len(self.rows) - 1)
         before = (nearest - 1).clip(0)

@@ -65,9 +65,10 @@ class Hint(NamedTuple):
 
 
 class NameMap:
-    """The user's own names, such as `blk{layer}.q=q_rotated`.
+    """The user's own names of arrays in a dump, such as `blk{layer}.q=q_rotated`: the array's name, then its station.
 
-    Raises InputError for a station that there is none of.
+    A station is a place in the forward pass at which numbers are compared, such as q after rotary positions. Raises
+    InputError for one that there is none of.
     """
 
     def __init__(self, lines: tuple[str, ...] = ()) -> None:

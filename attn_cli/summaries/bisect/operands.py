@@ -22,7 +22,7 @@ _BEFORE = {"q_projected": "q", "k_projected": "k"}  # arrays that rotary positio
 
 @dataclass(frozen=True)
 class HeadCounts:
-    """Query heads and key heads of a layer; None for what is read off three axes."""
+    """How many query heads and key heads a layer has; None where the array's own three axes say it."""
 
     queries: int | None = None
     keys: int | None = None
@@ -84,7 +84,7 @@ class DumpedOperands:
         return layout.read(self.sides[side][layer].read(), shape).swapaxes(0, 1)
 
     def last_rows(self, rule: Rule | None, layer: int) -> Rule | None:
-        """A layer's rule, which is of all tokens, for the queries that are here: the last of them."""
+        """A layer's rule, which is of all tokens, cut to the queries that the dump has, the last; None stays None."""
         rows = self._layout("q", layer)[0].rows
         return (
             rule if rule is None or rows == self.tokens else rule.of_rows(self.tokens - rows, self.tokens, self.tokens)

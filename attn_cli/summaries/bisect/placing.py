@@ -42,7 +42,7 @@ class Placed(NamedTuple):
 
 
 class Unplaced(NamedTuple):
-    """An array that was placed nowhere, and why."""
+    """An array of a dump for which no station (a place in the forward pass) was found, and why, in words."""
 
     array: DumpArray
     why: str
@@ -67,7 +67,10 @@ class _Try:
 
 @dataclass(eq=False)
 class Placing:
-    """Collects, while a reference's pass goes by, how well every array fits wherever it can be."""
+    """Finds the station of each array of a dump, the place in the forward pass that its numbers are from.
+
+    While the reference's pass goes by, the error of every array is measured wherever its shape and name allow.
+    """
 
     dump: Dump
     shapes: Mapping[Station, Shape]
@@ -89,7 +92,7 @@ class Placing:
 
     @property
     def wanted(self) -> Collection[Station]:
-        """The stations that any array can be at."""
+        """The stations, or places in the forward pass, that any array can be from by its shape and name."""
         return self._tries.keys()
 
     def arrive(self, at: Station, right: np.ndarray) -> None:

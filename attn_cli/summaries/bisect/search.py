@@ -18,13 +18,13 @@ _RANK = {kind: rank for rank, kind in enumerate(KINDS)}
 
 
 class Tried(NamedTuple):
-    """Mistakes that were made in a layer: how far the first wrong station's numbers are from the dump's then.
+    """Mistakes made in a layer on purpose, and how far the first wrong array's numbers are then from the dump's.
 
-    typical  root mean square in units of what is allowed
-    worst    the largest
+    typical  the root mean square of its errors over what rounding explains
+    worst    the largest of these
     left     how many arrays of the layer are wrong with them
-    spoilt   how many of these were right
-    error    the median relative to the size of the numbers
+    spoilt   how many of these were right without
+    error    the median of its errors relative to the size of the numbers
     """
 
     mistakes: tuple[PlantedMistake, ...]
@@ -81,7 +81,7 @@ class Search:
         return layers is None or self.layer in layers
 
     def fits(self) -> list[Tried]:
-        """The mistakes that give the dump's numbers: single ones, else pairs."""
+        """The mistakes with which the first wrong array is right: single ones, or pairs where no single one fits."""
         self.comparison.begin_at(self.layer if self.where else 0, self.found)
         try:
             return self._fits()
@@ -89,7 +89,7 @@ class Search:
             self.comparison.begin_at(0, {})
 
     def near(self) -> list[Tried]:
-        """Of what was tried singly, the nearest first: at most half as far off, and nothing right is wrong with it."""
+        """The single mistakes that leave at most half the error, and make no right array wrong; the nearest first."""
         most = _NEARER * self.before.errors.typical
         return [one for one in self.nearest if one.error <= most and not one.spoilt]
 

@@ -22,9 +22,9 @@ FEWEST_TEXTS = 3
 
 @dataclass(frozen=True)
 class PricedUnit:
-    """A part of the KV cache, and the loss when it alone is taken away.
+    """A part of the KV cache, and the loss when it alone is taken away: a window on a key head, or digits of a layer.
 
-    bits           the loss in bits a token, mean over the texts of the sample
+    bits           the rise of -log2 p in bits a scored token, mean over the texts of the sample
     by_text        the same for each text
     weight_behind  of a window, the mean weight on the keys that it cuts off, in the baseline; None where unknown
     """
@@ -46,13 +46,13 @@ class PricedUnit:
 
     @property
     def spread(self) -> float | None:
-        """The standard deviation over texts; None for fewer than three."""
+        """The standard deviation of `bits` over the texts of the sample; None for fewer than three."""
         return float(np.std(self.by_text, ddof=1)) if len(self.by_text) >= FEWEST_TEXTS else None
 
 
 @dataclass(frozen=True)
 class RoundedAll:
-    """All keys, all values, and both rounded in a format: bits a token lost."""
+    """What is lost, in bits a scored token, with all keys, all values, or both rounded in the format named."""
 
     format: str
     keys: float
@@ -62,7 +62,10 @@ class RoundedAll:
 
 @dataclass(frozen=True)
 class TextSizes:
-    """A text: its file, "" for the text of the command line, its tokens, those that are scored, and their bits."""
+    """A text: its file, "" for that of the command line, its tokens, how many of the last are scored, and `bits`.
+
+    These are the mean -log2 p of a scored token with the whole cache.
+    """
 
     name: str
     tokens: int
@@ -77,7 +80,10 @@ class TextSizes:
 
 @dataclass(frozen=True)
 class CheckedPlan:
-    """The loss of a plan on a text outside the sample; `by_weight`, that of the plan by attention weight."""
+    """What a plan loses on a text outside the sample, in bits a scored token.
+
+    by_weight  the same of a plan of as small a cache that is made by attention weights alone; None where there is none
+    """
 
     text: TextSizes
     bits: float
@@ -104,7 +110,7 @@ class PricedPlan:
 
     @property
     def is_within(self) -> bool:
-        """True if its run was within the target."""
+        """True if its loss, or the share of the cache that it leaves, was within the target when it was run whole."""
         if self.target.bits is not None:
             return self.plan.bits <= self.target.bits
         return self.target.cache is None or self.plan.cache <= self.target.cache
@@ -112,15 +118,17 @@ class PricedPlan:
 
 @dataclass(frozen=True, eq=False)
 class Budget(Answer):
-    """The price of a smaller cache.
+    """What a smaller KV cache costs, part by part, and with `plan` which parts to take away together.
+
+    Loss is the rise of -log2 p, in bits a scored token; the last tokens of each text are scored.
 
     texts    those of the sample
     layers, key_heads  that are cached, of the chosen layers
-    bits     bits a scored token with nothing taken away
+    bits     -log2 p a scored token with nothing taken away
     window   the keys that a windowed key head keeps
     top      how many keys each query head sees, where these are priced; None otherwise
     keys, values  the formats in which layers are rounded; "" for none
-    noise    bits a token by which untouched copies differ from the baseline
+    noise    bits a token by which copies with nothing taken away differ from the baseline
     passes   the work, in baseline runs of one text
     units    what was priced, in the order of the forward pass
     plan     None where none was asked for, or nothing can be saved
@@ -148,11 +156,11 @@ class Budget(Answer):
 
     @property
     def least(self) -> float:
-        """The least loss that can be told from rounding."""
+        """The least loss, in bits a token, that can be told from rounding: 4 times `noise`."""
         return NoiseFloor.FACTOR * self.noise
 
     def of(self, *taken: Taken) -> list[PricedUnit]:
-        """The priced units of the given kinds: windows, top keys, keys, values."""
+        """The priced parts of the cache of these kinds: "window", "top" (highest scores alone), "keys", "values"."""
         return [priced for priced in self.units if priced.unit.taken in taken]
 
     @property

@@ -18,8 +18,8 @@ _LEAST = 1e-3  # of the mean importance: units without an effect alone may have 
 class LikenessShape(NamedTuple):
     """The settings of the loss model that are chosen by their likelihood, given the measured losses.
 
-    sums   the part of saturated sums, beside the part 1 of shared units
-    bends  how far slopes are off, as a part of their variance: much where losses bend between no window and a window
+    sums   the weight of the term by saturated sums of single losses, where that of the term by shared parts is 1
+    bends  the variance of what slopes are off, over their own: large where losses bend between no window and a window
     """
 
     sums: float
@@ -30,9 +30,11 @@ SHAPES = tuple(LikenessShape(*each) for each in product((0.3, 3.0), (0.03, 0.1, 
 
 
 class Likeness:
-    """The covariance of a process over shares of n units.
+    """The covariance of a Gaussian process over sets of n parts of a cache: what they lose beside their sum.
 
-    importance  of each unit, of all together 1 `[n]`
+    A set is a share for each part, 0 for kept to 1 for taken away. Sets are alike by the parts that they share.
+
+    importance  of each part, of all together 1 `[n]`
     """
 
     def __init__(self, singles: np.ndarray, slopes: np.ndarray) -> None:
@@ -48,13 +50,16 @@ class Likeness:
         self._scale = max(float(together), _LEAST_SUMS * float(apart), 1e-9)
 
     def of_sets(self, a: np.ndarray, b: np.ndarray, shape: LikenessShape) -> np.ndarray:
-        """The covariance of what sets `[A, n]` and `[B, n]` lose: `[A, B]`."""
+        """The covariance of what sets `[A, n]` lose and what sets `[B, n]` lose, each a share of n parts: `[A, B]`."""
         shared = (a * self.importance) @ b.T
         sums = self._features(a) @ self._features(b).T
         return np.asarray((np.expm1(shared) - shared) / _WHOLE + _LINEAR * shared + shape.sums * sums)
 
     def of_slopes(self, a: np.ndarray, b: np.ndarray, shape: LikenessShape) -> np.ndarray:
-        """The covariance of what sets `[A, n]` lose and of the slopes at sets `[B, n]`: `[A, B, n]`."""
+        """The covariance of what sets `[A, n]` lose and of slopes at sets `[B, n]`: `[A, B, n]`.
+
+        Slopes are the derivatives of the loss by each part's share.
+        """
         shared = (a * self.importance) @ b.T
         slopes = (np.expm1(shared) / _WHOLE + _LINEAR)[..., None] * (a * self.importance)[:, None]
         if len(b):
@@ -62,7 +67,7 @@ class Likeness:
         return np.asarray(slopes)
 
     def between_slopes(self, a: np.ndarray, shape: LikenessShape) -> np.ndarray:
-        """The covariance of slopes at sets `[A, n]`: `[A, n, A, n]`."""
+        """The covariance of the derivatives by each part's share at sets `[A, n]` with one another: `[A, n, A, n]`."""
         count, n = a.shape
         shared, weighed = (a * self.importance) @ a.T, a * self.importance
         slopes = np.einsum("ab,bi,aj->aibj", np.exp(shared) / _WHOLE, weighed, weighed)

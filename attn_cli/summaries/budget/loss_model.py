@@ -17,9 +17,9 @@ _FEWEST = 3  # sets that are run before anything is learned from them
 
 
 class LossModel:
-    """Predicts bits a token lost.
+    """Predicts the loss, in bits a token, of any set of n parts (units) taken from a KV cache, by what was run.
 
-    singles  bits of each of t tokens lost with each of n units alone, `[n, t]`
+    singles  bits of each of t tokens lost with each unit alone, `[n, t]`
     means    their means over tokens `[n]`
     """
 
@@ -40,7 +40,7 @@ class LossModel:
         self._weights = None
 
     def add_slopes(self, sets: np.ndarray, slopes: np.ndarray) -> None:
-        """Take in the derivatives of the loss of sets by the share of each unit, `[S, n]`."""
+        """Take in the derivatives of the loss, in bits a token, by each unit's share `[S, n]`, at sets `[S, n]`."""
         self._sloped = np.concatenate([self._sloped, sets.astype(float)])
         self._slopes = np.concatenate([self._slopes, slopes])
         self._weights = None

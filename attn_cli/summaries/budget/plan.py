@@ -26,9 +26,11 @@ WITHIN, BESIDE = 0.15, 0.002
 
 @dataclass(frozen=True)
 class BudgetTarget:
-    """The limit of a plan: a loss in bits a token, or a share of the cache; the others are None.
+    """What a plan must stay within: a loss in bits a token, or a share of the cache that may be left, 0 to 1.
 
-    heads  in place of a limit a window for this share of the key heads, those with which least is lost
+    The one that doesn't hold is None.
+
+    heads  in place of both a window for this share of the key heads, 0 to 1, those with which least is lost
     """
 
     bits: float | None
@@ -38,7 +40,7 @@ class BudgetTarget:
 
 @dataclass(frozen=True)
 class CachePlan:
-    """A set of units, and what it loses.
+    """A set of n units (windows on key heads, digits of layers) that are taken from the KV cache, and what it loses.
 
     taken      which units are taken away, booleans `[n]`
     cache      the cache that is left, as a share
@@ -67,7 +69,9 @@ class CachePlan:
 
 
 def pilots(means: np.ndarray, count: int, seed: int = 0) -> np.ndarray:
-    """Different sets that show how losses add up, booleans `[count, n]`: all units, and by turns any and cheap ones.
+    """Sets of n units to run so that the loss model learns how losses add up: `count` different ones `[count, n]`.
+
+    The first takes all units; then by turns any units, and units that cost little alone.
 
     means  what each unit loses alone `[n]`
     """
@@ -101,9 +105,10 @@ class CachePlanner:
         self._saved = np.array([empty - cached_share(heads, [unit]) for unit in units])
 
     def learn(self) -> None:
-        """Run sets and take the slopes at some; of windows without slopes so many more sets as these would take.
+        """Run sets of units, so that the loss model learns how losses add up, and take derivatives at some of them.
 
-        Of few units all sets are run.
+        Where there are none, or units are no windows, as many more sets are run as these would take. Of few units all
+        sets are run.
         """
         n, most = len(self.units), PILOTS + round(SLOPED * RUNS_OF_SLOPES)
         if 2**n <= most:
@@ -142,7 +147,7 @@ class CachePlanner:
         return min(tried, key=lambda plan: plan.bits)
 
     def run(self, taken: np.ndarray) -> CachePlan:
-        """A set run whole; what it lost is learned from."""
+        """The set `taken` `[n]` run on all texts, as a plan with its loss, which the loss model learns."""
         is_known = not taken.any() or any(np.array_equal(taken, own) for own in self.model.measured)
         predicted, error = float(self.model.predict(taken[None])[0]), 0.0 if is_known else self.model.error
         losses = self.sample.losses([self.chosen(taken)])[0]
@@ -150,7 +155,7 @@ class CachePlanner:
         return CachePlan(taken, self.cache(taken), predicted, error, float(self.model.means[taken].sum()), losses)
 
     def by_order(self, order: Sequence[int] | np.ndarray, cache: float) -> np.ndarray:
-        """For each unit, True if it is taken away: the first of an order, until the cache is down to this share."""
+        """For each unit, True if it is taken away: the first of `order` until a share of `cache` or less is left."""
         taken = np.zeros(len(self.units), dtype=bool)
         for unit in order:
             if self.cache(taken) <= cache + 1e-9:
@@ -159,7 +164,7 @@ class CachePlanner:
         return taken
 
     def cache(self, taken: np.ndarray) -> float:
-        """The cache that a set leaves, as a share."""
+        """The cache that is left, as a share of the whole, without the units that `taken` `[n]` is True for."""
         return cached_share(self.heads, self.chosen(taken))
 
     def chosen(self, taken: np.ndarray) -> list[Unit]:

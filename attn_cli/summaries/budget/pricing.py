@@ -33,9 +33,9 @@ _USUAL = ("q8_0", "q4_0")  # formats in which all layers are rounded unasked
 
 @dataclass(eq=False)
 class Pricing:
-    """Texts that ran once, and the units that are priced on them.
+    """Texts that ran once with the whole cache, and the parts of it (units) that are to be priced on them.
 
-    far  the weight behind windows, of each text
+    far  for each text the mean weights on the keys that windows would cut off
     """
 
     source: Predicting
@@ -189,6 +189,10 @@ def budget(
     selection: Selection = ALL,
     checks: Sequence[Prompt] = (),
 ) -> Budget:
-    """The price of a smaller cache on these texts, and a plan that is run on them and on `checks`."""
+    """What a smaller KV cache costs on these texts, in bits a scored token, as `Budget`.
+
+    asked   which parts are taken away, and a plan's target; None for windows on key heads, and a plan of 0.01 bits
+    checks  further texts, on which the plan is run
+    """
     pricing = begin_pricing(source, [("", text) for text in texts], asked or Asked(), selection)
     return pricing.answer([("", check) for check in checks])

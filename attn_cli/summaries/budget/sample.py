@@ -13,9 +13,9 @@ from attn_cli.summaries.budget.units import Unit
 
 @dataclass(eq=False)
 class SampleTexts:
-    """Texts, each with its baseline run.
+    """The texts on which parts of a cache are priced, each run once with the whole cache (its baseline).
 
-    step  called after each run of a text, and as often for slopes as the runs that they take
+    step  called after each run of a text, and as often for derivatives as the runs that they take
     """
 
     texts: Sequence[ScoredText]
@@ -23,17 +23,17 @@ class SampleTexts:
 
     @property
     def bits(self) -> float:
-        """The mean -log2 p of the scored tokens of all texts, with nothing taken away."""
+        """The mean -log2 p of a scored token, over all texts, with nothing taken away."""
         return sum(text.bits * text.scored for text in self.texts) / self.scored
 
     @property
     def scored(self) -> int:
-        """The scored tokens of all texts."""
+        """How many tokens are scored, all texts together."""
         return sum(text.scored for text in self.texts)
 
     @property
     def noise(self) -> float:
-        """Bits a token by which untouched copies differ from the baseline, at most."""
+        """The largest |change| of -log2 p in bits a token, of any text, of copies of the baseline: rounding."""
         return max(text.noise for text in self.texts)
 
     @property

@@ -50,10 +50,10 @@ RUNS_OF_SLOPES = 3.3
 
 @dataclass(eq=False)
 class ScoredText:
-    """A text, its baseline run, and the passes that were spent on it.
+    """A text, its baseline run with the whole cache, and the passes that were spent on it.
 
     name     the file that it came from; "" for the text of the command line
-    passes   baseline runs so far, about: the baseline itself, and the share of it that each variant took
+    passes   how many baseline runs the work so far is worth: 1 for the baseline, part of 1 for each run with less cache
     """
 
     name: str
@@ -63,7 +63,7 @@ class ScoredText:
 
     @property
     def rows(self) -> tuple[int, ...]:
-        """The rows that choose the scored tokens."""
+        """The rows that predict the scored tokens: for each the one before it."""
         target = self.experiment.target
         assert target is not None
         return target.rows
@@ -75,14 +75,14 @@ class ScoredText:
 
     @property
     def bits(self) -> float:
-        """The mean -log2 p of the scored tokens, with nothing taken away."""
+        """The mean -log2 p of a scored token, with nothing taken away."""
         target = self.experiment.target
         assert target is not None
         return target.bits / self.scored
 
     @property
     def noise(self) -> float:
-        """Bits a token by which untouched copies differ from the baseline, at most."""
+        """The largest |change| of -log2 p in bits a token of copies with nothing taken away: rounding."""
         return self.experiment.noise_floor.effect / self.scored
 
     @property
@@ -100,7 +100,10 @@ class ScoredText:
         return np.array(losses).reshape(len(losses), self.scored)
 
     def slopes(self, windows: Sequence[CacheChange], shares: Sequence[float]) -> Slopes | None:
-        """The loss with each window taken in by its share, and its derivatives by these; None without derivatives."""
+        """The answer's log2 p with each window taken in by its share, 0 to 1, and its derivatives by these shares.
+
+        None where the model's operations have no derivative, or the text is too long for them.
+        """
         slopes = self.experiment.slopes(windows, shares)
         if slopes is not None:
             self.passes += RUNS_OF_SLOPES * self.experiment.passes([Intervention(cache=tuple(windows))])

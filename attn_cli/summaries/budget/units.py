@@ -15,11 +15,11 @@ Taken = Literal["window", "top", "keys", "values"]
 
 @dataclass(frozen=True)
 class CachedHead:
-    """A key head, or in latent attention all heads of a layer, whose cache is one.
+    """A key head whose keys and values are cached; in latent attention all heads of a layer, which share one cache.
 
     whole_layer  whether it stands for all heads of its layer
     keys         how many keys a row sees at the end of the text: what is cached of it
-    sizes        numbers that are cached of a token's key, and of its value
+    sizes        how many numbers are cached of a token's key, and of its value; 0 where unknown
     """
 
     place: KeyHead
@@ -35,10 +35,10 @@ class CachedHead:
 
 @dataclass(frozen=True)
 class Unit:
-    """One thing that is taken from the cache, or left.
+    """One part of the KV cache that can be taken away: keys of a head, or digits of a layer.
 
-    taken   "window": the keys behind a window; "top": all but the keys of the highest scores; "keys" and "values":
-            digits of a layer's
+    taken   what is lost: "window", the keys behind a window; "top", all but the keys of the highest scores; "keys" and
+            "values", digits of a layer's
     place   the key head, or head 0 of a layer that is taken as a whole
     change  what a run takes away
     """
@@ -74,7 +74,7 @@ def cached_heads(layers: Sequence[AttentionLayer], selection: Selection, tokens:
 
 
 def windows(heads: Sequence[CachedHead], window: KeptKeys) -> list[Unit]:
-    """A window on each head that sees more keys than it leaves."""
+    """A window for each key head that sees more keys than a window keeps, in their order; each is a unit by itself."""
     return [
         Unit("window", head.place, _of_head(head, window=window.size, first=window.first))
         for head in heads
@@ -83,7 +83,7 @@ def windows(heads: Sequence[CachedHead], window: KeptKeys) -> list[Unit]:
 
 
 def top_keys(heads: Sequence[CachedHead], count: int) -> list[Unit]:
-    """The keys of the highest scores alone, for each head that sees more.
+    """For each key head that sees more than `count` keys, a unit that leaves each query the `count` of highest scores.
 
     Raises InputError where the model's own code computes weights.
     """
@@ -92,7 +92,7 @@ def top_keys(heads: Sequence[CachedHead], count: int) -> list[Unit]:
 
 
 def rounded(heads: Sequence[CachedHead], keys: str, values: str) -> list[Unit]:
-    """Keys and values of each layer rounded in these formats, "" for none.
+    """For each layer a unit that rounds its keys, and one that rounds its values, in these formats; "" for none.
 
     Raises InputError for formats whose blocks no head holds, where there are latent vectors instead, and where the
     model's own code computes weights.
@@ -130,7 +130,7 @@ def _check_seen(heads: Sequence[CachedHead], option: str) -> None:
 
 
 def cached_share(heads: Sequence[CachedHead], taken: Collection[Unit]) -> float:
-    """The cache with these units taken away, as a share of the cache without, whose numbers have 16 bits."""
+    """The bits of the KV cache at the text's end with these units taken away, over those of all at 16 bits."""
     by_layer: dict[tuple[int, str], list[Unit]] = {}
     for unit in taken:
         by_layer.setdefault((unit.place.layer, unit.place.stream), []).append(unit)

@@ -11,7 +11,7 @@ from attn_cli.model.kv_cache import KeyHead
 
 @dataclass(frozen=True)
 class KeptKeys:
-    """The keys that a window leaves: the last `size` up to a row's own, and the `first` of all."""
+    """The keys that a row keeps under a window: the last `size`, its own among them, and the `first` of all."""
 
     size: int
     first: int

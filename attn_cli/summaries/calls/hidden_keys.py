@@ -22,25 +22,25 @@ _SUMS = {"masked", "weight_sum", "entropy_nats", "distance"}
 
 @dataclass
 class HiddenWeight:
-    """The weight on hidden keys, summed over all rows of all heads that were walked, and the number of these rows."""
+    """The weight on keys that the user left out, summed over all rows of all heads so far; and these rows."""
 
     weight: float = 0.0
     rows: int = 0
 
     @property
     def share(self) -> float:
-        """The mean weight of a row on hidden keys; 0 if there was no row."""
+        """The mean weight of a row on the keys left out, 0 to 1; 0 if there was no row."""
         return self.weight / self.rows if self.rows else 0.0
 
 
 class HiddenKeys(DerivedCall):
-    """A call without some of its keys; those left keep their numbers.
+    """A call in which some keys are hidden: left out of what is shown, as by --hide, the other weights as ever.
 
-    hidden  the keys, ascending
+    A row then adds to 1 less what it gives to hidden keys. Divided by their sum weights are the softmax over the keys
+    left.
+
+    hidden  the indices of these keys, ascending
     weight  counts the weight that is hidden
-
-    The weights of the other keys stay: a row adds to 1 less what it gives to hidden keys. Divided by their sum they are
-    the softmax over the keys left.
     """
 
     def __init__(self, call: Call, hidden: Sequence[int], weight: HiddenWeight | None = None) -> None:
@@ -58,7 +58,12 @@ class HiddenKeys(DerivedCall):
         return super().device_stats(wanted) if stats is None else stats
 
     def by_subtraction(self, call: AttentionCall, wanted: Wanted) -> RowStats | None:
-        """Column sums, moments and single cells; None for anything else, and where too little is left."""
+        """The statistics of all rows less what the hidden keys have in them, from compiled code over the whole call.
+
+        None where `wanted` has more than column sums, entropy, distance and the weight on one key a row; where over 32
+        keys are hidden; and where a head's rows leave less than a thousandth of their weight on the other keys, on
+        average.
+        """
         if not self.hidden or not _is_simple(wanted) or (wanted.notes_rows and len(self.hidden) > _MOST_CELLS):
             return None
         hidden, left = np.array(self.hidden), np.ones(self.m, np.float32)
@@ -105,7 +110,10 @@ class HiddenKeys(DerivedCall):
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
-        """The bands of the original call, changed in place."""
+        """The bands of the original call, changed in place: weights and shares 0, scores lowest, in the hidden columns.
+
+        Each `band.hidden` `[h, b]` is what a row gave to them.
+        """
         for band in self.call.bands(rows=rows, want_scores=want_scores, in_parts=in_parts):
             weights, scores = band.weights, band.raw_scores
             hidden = 0 * namespace(weights).sum(weights[:, :, :1], axis=-1)  # [h, b]

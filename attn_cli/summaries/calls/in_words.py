@@ -89,8 +89,8 @@ class InWords(DerivedCall):
     """A call between words: weights summed over the tokens of a key word, then averaged over those of a query.
 
     So a row's sum is the mean of its tokens' row sums. Scores of words are the logarithms of these weights: only
-    exponentials of scores, normalised over their row, can be summed and averaged. They are not what the model
-    computed and are never shown as scores; the entropy of a row follows from them.
+    exponentials of scores, normalised over their row, can be summed and averaged. They are not what the model computed
+    and are never shown as scores; the entropy of a row follows from them.
     """
 
     def __init__(self, call: Call) -> None:
@@ -100,7 +100,7 @@ class InWords(DerivedCall):
 
     @property
     def shows_scores(self) -> bool:
-        """The logarithms of mean weights stand for scores."""
+        """True: bands carry as scores the logarithms of the words' weights, which are not the model's."""
         return True
 
     def bands(

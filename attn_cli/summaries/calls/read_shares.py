@@ -24,15 +24,16 @@ _NUMBERS = 2**24  # of vectors that are held at once: 64 MiB in float32
 
 
 class ReadShares(DerivedCall):
-    """A call whose bands also carry the share of each key in what its row reads.
+    """A call whose bands also carry the share of each key in what its row reads: weight times norm, over the row's sum.
 
-    by        "value": w_ij |v_j|, "output": w_ij |v_j W_O|, each with the rows of W_O that belong to the head
+    by        the norm: "value", w_ij |v_j|, or "output", w_ij |v_j W_O|, each with the rows of W_O that belong to the
+              head
     each      whether bands get the shares of every head
     together  whether they get those of all heads at once: of the length of the heads' vectors side by side, by output
               of their sum
 
-    A row's shares add to 1, or to 0 if it reads nothing. Raises LoadError for a call without values, and InputError
-    for "output" without W_O.
+    A row's shares add to 1, or to 0 if it reads nothing. Raises LoadError for a call without values, and InputError for
+    "output" without W_O.
     """
 
     def __init__(self, call: Call, by: By, *, each: bool = True, together: bool = False) -> None:
@@ -51,7 +52,7 @@ class ReadShares(DerivedCall):
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
-        """The bands of the original call, with shares."""
+        """The bands of the original call, with `shares` `[h, b, c]` or `joint` `[1, b, c]`, where asked for."""
         in_parts = in_parts and not self.together
         for band in self.call.bands(rows=rows, want_scores=want_scores, in_parts=in_parts):
             keys = slice(band.first, band.last)
@@ -69,7 +70,7 @@ class ReadShares(DerivedCall):
 
 
 def row_shares(lengths: Array) -> Array:
-    """Each length's share of its row `[h, b, c]`."""
+    """Lengths of what each key brings `[h, b, c]` over their row's sum; 0 in a row whose lengths are all 0."""
     xp = namespace(lengths)
     sums = xp.sum(lengths, axis=-1, keepdims=True)
     return lengths / xp.where(sums > 0, sums, xp.ones_like(sums))
@@ -91,7 +92,7 @@ class Measure:
     rotations: bool = False
 
     def of(self, call: Call) -> Call:
-        """The call whose bands carry the measure; the call itself where the measure is the weight."""
+        """The call whose bands carry the measure as shares of each row; the call itself for the weight."""
         return call if self.by == "weight" else ReadShares(call, self.by, each=self.each, together=self.together)
 
 
@@ -120,7 +121,10 @@ def vectors_of(call: Call, by: By) -> tuple[Array, Array | None]:
 
 
 def outputs(v: Array, matrix: Array | None) -> Iterator[tuple[slice, Array]]:
-    """The outputs of every head for some keys at a time: keys, and `[h, c, width]`; of values alone `[g, c, e]`."""
+    """What each head makes of each key's value at weight 1, some keys at a time: their slice, and `[h, c, width]`.
+
+    Without a matrix the values themselves, all keys at once: `[g, m, e]`, by key head.
+    """
     xp, (g, m, e) = namespace(v), v.shape
     if matrix is None:
         yield slice(0, m), v

@@ -26,7 +26,7 @@ MOST_MASKED = 32
 
 
 class Leaning(NamedTuple):
-    """A later sentence that needs an earlier one, and the bits that it loses without."""
+    """A later sentence, its number from 0, and the change of its log2 p with an earlier one masked, in bits."""
 
     sentence: int
     bits: float
@@ -34,12 +34,13 @@ class Leaning(NamedTuple):
 
 @dataclass(frozen=True)
 class Anchor:
-    """A sentence and what rests on it.
+    """A sentence, what later ones attend to it, and what they lose with it masked.
 
     number   its place among the sentences, from 0
-    vs_usual  what it receives, relative to a sentence at its distances; None where no later one is far enough from it
+    vs_usual  the weight that a token of it gets from later sentences over what a sentence at their distance usually
+              gets; None where no later one is far enough from it
     bits     change of log2 p of all later sentences with it masked for all rows after it; None where it wasn't masked
-    leaning  the later sentences that need it
+    leaning  the later sentences that need it, with the change of each one's log2 p
     answer_bits  the change of the last sentence's
     """
 
@@ -88,9 +89,10 @@ FIELDS = (
 
 @dataclass(frozen=True, eq=False)
 class Anchors(Answer):
-    """The sentences of a text, and what rests on each.
+    """The sentences of a text, each with what later ones attend to it, and what they lose with it masked.
 
     anchors  in the order of the text
+    receivers  the heads in which most later sentences attend to the same one
     heads    how many heads there are
     """
 
@@ -106,12 +108,12 @@ class Anchors(Answer):
 
     @property
     def order(self) -> list[Anchor]:
-        """The masked sentences, first those without which later sentences lose most."""
+        """The sentences that were masked, those first with which later ones lose most: the most negative `bits`."""
         return sorted((x for x in self.anchors if x.bits is not None), key=lambda anchor: (anchor.bits, anchor.number))
 
     @property
     def of_answer(self) -> list[tuple[Anchor, float]]:
-        """The sentences that the last one needs, with its bits, most needed first."""
+        """The sentences that the last one needs, each with the change of its log2 p in bits, most negative first."""
         last = self.anchors[-1].number
         found = [(anchor, x.bits) for anchor in self.anchors for x in anchor.leaning if x.sentence == last]
         return sorted(found, key=lambda pair: pair[1])

@@ -68,12 +68,16 @@ class PartsRead(Answer):
 
     @property
     def effects(self) -> list[float]:
-        """The sort key of each part, in the order of the text: the effect of masking it, else minus its share."""
+        """For each part of the text in its order the number it is sorted by, smallest first.
+
+        It is the change of log2 p of the answer with the part masked (of an encoder, minus the cosine distance); where
+        nothing was masked, minus its share of the weight that sinks don't get.
+        """
         return [-read.non_sink_share for read in self.read.parts] if self.hidden is None else self.hidden.effects
 
     @property
     def order(self) -> list[ReadPart]:
-        """The parts as they are shown."""
+        """The parts as they are shown, by `effects`; but first the best of those given before the question."""
         effects = self.effects
         order = sorted(self.read.parts, key=lambda read: (effects[read.number], -read.non_sink_share))
         context = set(self.context) if self.hidden is not None and self.hidden.target is not None else set()
@@ -141,7 +145,7 @@ class PartsRead(Answer):
         return (made(COLUMNS, row) for row in self.table_rows)
 
     def logit_of(self, read: ReadPart) -> float | None:
-        """The contribution of heads, from a part, to the logit of the answer; None unless asked for."""
+        """What heads write from a part's tokens to the answer's logit less the mean logit; None unless asked for."""
         return None if self.key_logits is None else float(self.key_logits[list(read.part.tokens)].sum())
 
     def arrays(self) -> dict[str, np.ndarray]:

@@ -12,15 +12,17 @@ from attn_cli.summaries.parts.hidden import NEEDED_BITS, NEEDED_SHARE, HiddenPar
 
 @dataclass(frozen=True)
 class Citation:
-    """A piece of an answer, and the parts that it needed.
+    """A piece of an answer, and the parts of the text without which it is less likely.
+
+    Bits are changes of the piece's log2 p with parts masked: negative where they were needed.
 
     text    the piece
-    needed  (part, bits): parts without which it is half as likely or less, most needed first; of at least a quarter of
-            the first's bits
+    needed  (part number, bits): parts without which it is half as likely or less (-1 or below), most needed first; of
+            at least a quarter of the first's bits
     either  two parts that replace each other: without one of them it loses less than half of what it loses without the
             context, without both half or more; else none
-    without  the change of its log2 p with both hidden; None where there are none
-    bits    the change of its log2 p with the whole context hidden; None where that was not run
+    without  the bits with both of these masked; None where there are none
+    bits    the bits with the whole context masked; None where that was not run
 
     None needed, none of either: the piece rests on the question, or on what the model learned.
     """

@@ -16,18 +16,18 @@ NEEDED_SHARE = 0.25
 
 @dataclass(frozen=True, eq=False)
 class HiddenParts:
-    """The effects on the answer of hiding one part each.
+    """What masking each part of a text changes of the answer.
 
     outcomes    one for each part, in the order of the text; an effect that can't be told from rounding is 0; None of a
-                part that was generated, which isn't hidden from the rows that wrote it
+                part that was generated, which isn't masked for the rows that wrote it
     target      the answer; None of a model without a language-model head, whose mean vectors are compared
-    everywhere  whether parts were hidden from all rows after them, and not from the rows that read alone
-    rounding    the largest effect of an untouched copy
+    everywhere  whether parts were masked for all rows after them, and not for the rows that read alone
+    rounding    the largest |effect| of a run in which nothing was masked
     run_mode    how rows were computed: "cache", "prefix" or "whole", as `RunMode` says
     no_cache_reason  why that wasn't "cache"; "" where it was
-    together    the effect of hiding the whole context at once; None where it is fewer than two parts
-    pairs       by their numbers the effects of hiding the two parts at once that a piece of the answer needs most, only
-                where hiding parts one by one explains less than half of what the piece loses without the context
+    together    the outcome with the whole context masked; None where it is fewer than two parts
+    pairs       by their numbers the outcomes of masking the two parts at once that a piece of the answer needs most,
+                only where masking parts one by one explains less than half of what the piece loses without the context
     """
 
     outcomes: tuple[Outcome | None, ...]
@@ -41,7 +41,10 @@ class HiddenParts:
 
     @property
     def effects(self) -> list[float]:
-        """The effect of hiding each part: bits of log2 p(target), negative where it was needed, or minus 1 - cosine."""
+        """What masking each part changes: bits of log2 p(target), negative where it was needed; 0 for None.
+
+        Without a target minus the cosine distance, 1 - cosine of the vectors with and without the part.
+        """
         known = [outcome or Outcome() for outcome in self.outcomes]
         return [x.bits or 0.0 if self.target else -(x.cosine_distance or 0.0) for x in known]
 
@@ -70,11 +73,15 @@ def hide_parts(
     step: Callable[[], None],
     context: AnswerContext = AnswerContext(),
 ) -> HiddenParts:
-    """Hide each part in turn, and the context; a part of no tokens, and what is rounding, has an effect of 0.
+    """Mask each part in turn, then the context; a part of no tokens, and what is rounding, has an effect of 0.
 
-    Where that leaves a piece of the answer unexplained, the two parts that it needs most are hidden at once.
+    Where that leaves a piece of the answer unexplained, the two parts that it needs most are masked at once.
 
     Sinks stay in sight, unless a part is nothing else: the weight on a hidden sink goes to other keys.
+
+    parts    see `attn_cli.summaries.parts.text_parts`
+    context  which of them the answer may come from, and which keys are sinks
+    everywhere  mask a part for all rows after it, and not for the experiment's rows alone
     """
     nothing = Outcome(bits=0.0) if experiment.target else Outcome(cosine_distance=0.0)
     # in an encoder, also one before a decoder, a part is hidden from all rows
@@ -111,7 +118,7 @@ def hide_parts(
 
 
 class PieceBits:
-    """The bits that a piece of an answer loses with each part of the context hidden, and with all of them.
+    """What a piece of an answer loses with each part of the context masked, and with all of them, in bits of log2 p.
 
     piece  where its tokens are among the target's
     """
@@ -128,18 +135,24 @@ class PieceBits:
 
     @property
     def pair(self) -> tuple[int, int]:
-        """The two parts that it needs most, ascending."""
+        """The numbers of the two parts whose masking lowers the piece's log2 p most, ascending."""
         first, second = sorted(sorted(self.of_parts, key=lambda part: self.of_parts[part])[:2])
         return first, second
 
     @property
     def is_explained(self) -> bool:
-        """True if the losses of hiding parts one by one come to half of that without the context, or there is none."""
+        """True if the losses with single parts masked add up to half of that with all masked, or more.
+
+        True, too, where the piece loses less than a bit without the context.
+        """
         together = self.together or 0.0
         return together > -NEEDED_BITS or sum(x for x in self.of_parts.values() if x < 0) <= together / 2
 
     def without_pair(self, pairs: Mapping[tuple[int, int], Outcome]) -> float | None:
-        """The bits that it loses with its pair hidden, where these two replace each other; else None."""
+        """The change of log2 p, in bits, with `pair` masked, where these two replace each other; else None.
+
+        They do where single parts don't explain the loss, and the two together half of it or more.
+        """
         if self.is_explained or self.pair not in pairs:
             return None
         lost = self._of(pairs[self.pair])
@@ -147,7 +160,7 @@ class PieceBits:
 
 
 def runs_to_hide(prompt: Prompt, parts: Sequence[TextPart], *, everywhere: bool, whole: bool) -> float:
-    """The cost of hiding all parts in baseline runs, about, with an untouched copy; 1 from the reading rows alone.
+    """About what masking all parts costs, in baseline runs of the text; 1 where only the rows that read run again.
 
     everywhere  the rows from each part's beginning on run again, by a model's cache
     whole       all rows do, as in an encoder
@@ -159,6 +172,6 @@ def runs_to_hide(prompt: Prompt, parts: Sequence[TextPart], *, everywhere: bool,
 
 
 def rows_after(part: TextPart, n: int) -> tuple[int, ...]:
-    """The rows, of n, after a part begins that are not of the part itself."""
+    """The rows of n from the part's first token on that are none of its own tokens; none for a part of no tokens."""
     own = set(part.tokens)
     return tuple(row for row in range(part.tokens[0], n) if row not in own) if own else ()

@@ -32,14 +32,14 @@ class ReadSink:
 
 @dataclass(frozen=True)
 class ReadPart:
-    """A part of the text as the rows read it.
+    """A part of the text as some rows attend to it.
 
     number      its place in the text, from 0
-    share       mean over rows, heads and layers of the weights on its tokens, added up
-    non_sink_share  its share of what the rows give to keys that are no sinks, and not left out
+    share       mean over these rows, heads and layers of the weights on its tokens, added up, 0 to 1
+    non_sink_share  the weight on it past sinks over all that the rows give to keys that are no sinks, and not left out
     vs_uniform     that, divided by what it would be if every row gave the same to all keys that it may see; None for a
                 part that the rows can't see, or that holds sinks alone
-    sinks       the sinks of the text that are in it
+    sinks       the sinks of the text that are in it: keys that at least a tenth of the heads rest on
     """
 
     number: int

@@ -54,7 +54,11 @@ class SentenceReads(Part):
     clear: np.ndarray
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per head: layer, head and clear, in standard deviations of shuffled reads; NaN for few sentences."""
+        """One row per head: layer, head and clear; `clear` is NaN for too few sentences.
+
+        That is how far the spread of what sentences receive is above that of shuffled reads, in standard deviations of
+        the latter.
+        """
         for at, head in enumerate(summary.place.heads):
             yield {"layer": summary.place.layer, "head": head, "clear": float(self.clear[at])}
 
@@ -104,7 +108,10 @@ class SentenceReadsReducer:
                 self.sums[at, reader] += np.bincount(owners[inside], own[inside], len(self.sizes))
 
     def result(self) -> SentenceReads:
-        """The `SentenceReads` of all added rows: what each of S sentences receives in each head, and how clearly."""
+        """The `SentenceReads` of all added rows: mean and median of what each of S sentences gets from later ones.
+
+        Both are relative to what is usual at that distance, by head; `clear` is how far their spread is above chance.
+        """
         per_token = self.sums / self.sizes[:, None] / self.sizes
         received, median, clear = zip(*map(self._of_head, per_token), strict=True)
         return SentenceReads(np.stack(received), np.stack(median), np.array(clear))
@@ -147,7 +154,7 @@ def _shuffled_orders(count: int) -> list[np.ndarray]:
 
 
 def receivers(summaries: Sequence[Summary]) -> list[Receiver]:
-    """The receiver heads, those first whose sentences read one most."""
+    """The heads in which later sentences agree on one sentence (see `Receiver`), the largest `times` first."""
     found = []
     for summary in summaries:
         part = summary.part(SentenceReads)
@@ -161,7 +168,10 @@ def receivers(summaries: Sequence[Summary]) -> list[Receiver]:
 
 
 def received_by(summaries: Sequence[Summary], heads: Sequence[Receiver]) -> np.ndarray:
-    """The mean of `SentenceReads.received` over these heads, by sentence `[S]`; over all heads if there are none."""
+    """What each of S sentences gets from later ones `[S]`, 1 for what is usual so far back; mean over heads.
+
+    These are `heads`, or if there are none all heads.
+    """
     chosen = {(receiver.place.layer, receiver.place.head) for receiver in heads}
     rows = [
         own

@@ -115,7 +115,7 @@ def template_tokens(prompt: Prompt, messages: Iterable[tuple[str, str]]) -> tupl
 
 
 def rows_of_last(prompt: Prompt, parts: Sequence[TextPart]) -> tuple[int, ...]:
-    """The rows of the last part that was given, such as a question, and of all that was given after it.
+    """The rows, ascending, of the last part that was given, such as a question, and of all that was given after it.
 
     Of a text that the model continued they are the rows before it did.
     """

@@ -23,28 +23,30 @@ from attn_cli.summaries.reduce import Summary
 
 
 class CellSource(Protocol):
-    """The part that holds the cells of a call."""
+    """What knows of a call's explained cells, each a query and a key, how their scores were split."""
 
     @property
     def rotation(self) -> str | None:
-        """The layout of the pairs in words; None where none is known to be turned."""
+        """Which columns of q and k rotary positions turn together, in words; None where none is known to be turned."""
 
     @property
     def not_split(self) -> str | None:
-        """The reason why content and position are not told apart; None where they are."""
+        """Why a score isn't split into content and position, in words; None where it is."""
 
     def terms(self, cell: "ExplainedCell") -> Sequence["DotTerm"]:
-        """The terms of a cell's dot product."""
+        """The terms of the cell's scaled dot product, by pair of columns, each less its mean over visible keys."""
 
 
 @dataclass(frozen=True, eq=False)
 class ExplainedCell:
-    """One key of one query: its weight, and what its score has beyond that of the mean key (see `kernel/lessons/why`).
+    """One query and one key: its weight, and what its score has beyond the mean score of the keys that the row may see.
 
-    head         its place among the heads of the call
+    head, query, key  indices in the call
     visible      how many keys the row may see
-    rank         1 for the largest score among them; likewise by content and by distance alone
-    contrasts    `[terms]`, one for every pair or column
+    content      the score less the mean at no distance in particular (at the mean rotation); None where not split
+    position     the rest: what the key's distance adds, and the bias
+    rank         1 for the largest score among the visible; likewise by content and by distance alone
+    contrasts    `[terms]`, one for every pair or column of the dot product, less its mean over the visible keys
     sink_weight  what a learned sink takes of the row
     """
 
@@ -72,7 +74,7 @@ class ExplainedCell:
 
 
 class CellRow(NamedTuple):
-    """A cell as tables and JSON have it, with the labels of its call."""
+    """A query and key with its explained score, as tables and JSON have it, with the labels of its call."""
 
     part: "CellSource"
     cell: ExplainedCell
@@ -80,7 +82,11 @@ class CellRow(NamedTuple):
 
 
 class DotTerm(NamedTuple):
-    """A term of the dot product: a pair of columns, or a single one."""
+    """A term of the scaled dot product, of a pair of columns or a single one, less its mean over the visible keys.
+
+    pair     its number, from 0: pairs first, the fastest turned first
+    columns  such as "3+35", or "70"
+    """
 
     pair: int
     columns: str

@@ -11,7 +11,10 @@ from attn_cli.summaries.reducers.kinds.reducer import TextKinds
 
 @dataclass(frozen=True)
 class HeadNumbers:
-    """The statistics of each head, and with `kinds` what it does on this text."""
+    """Makes the reducers of `attn heads`: head statistics, and with `kinds` what each head attends to on this text.
+
+    rescale  whether weights are taken as shares of what is left of their row without the keys left out
+    """
 
     kinds: TextKinds | None = None
     rescale: bool = False

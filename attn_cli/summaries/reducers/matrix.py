@@ -88,12 +88,13 @@ class Matrix(Part, Displayed):
 
     rows     the query behind every matrix row; None means all
     averaged the weights are a mean over this many heads (then h = 1); 0 if not averaged
-    block    (rows, keys) that one cell stands for; (1, 1) if nothing was pooled
-    pooling  how cells of a block were put together: "max", "mean" or, of signed numbers, "farthest from 0"
+    block    (rows, keys) of weights that one number stands for; (1, 1) if nothing was pooled
+    pooling  how numbers of a block were put together: "max", "mean" or, of signed numbers, "farthest from 0"
     ends     the smallest and the largest of all numbers that were pooled to those farthest from 0; else None
-    by       what the shares are of
-    shares   by value or by output the share of each key in what its row reads
-    rescaled_share  weights, or those shares, over what is left of their row without hidden keys; None unless rescaled
+    by       what the shares are of: "value" or "output", each key's weight times the norm of its value, or of that
+             after W_O; "weight" for no shares
+    shares   each key's part of the row's sum of these, 0 to 1; None by weight
+    rescaled_share  weights, or those shares, over their row's sum on keys that weren't left out; None unless rescaled
     keys     the key behind every column; None means all
     heads    the heads that it is of; None means all of the call
     reason   why these heads were chosen, in words; "" where the user chose them
@@ -191,12 +192,12 @@ class Matrix(Part, Displayed):
 class FullMatrix:
     """Collects a `Matrix` of all queries or of `rows`; `mean_heads` averages over heads as bands pass.
 
-    The mean score of a cell that is masked in any head is -inf.
+    The mean score of a query and key that are masked in any head is -inf.
 
-    keys     ascending places of the only keys to collect; None for all
+    keys     ascending indices of the only keys to collect; None for all
     most     rows that it may have, beyond which they are pooled; None for any number
-    by       "weight", or what a `ReadShares` call carries beside: the shares of what is read
-    rescale  whether they are collected as shares of what is left without hidden keys, too
+    by       "weight", or with a `ReadShares` call "value" or "output": each key's share by weight times norm, too
+    rescale  whether weights or shares are collected as shares of their row's sum on the keys not left out, too
     """
 
     def __init__(

@@ -36,9 +36,9 @@ class Overall(Part):
 
     averaged  the shares are a mean over this many heads (then h = 1); 0 if not averaged
     abridged  whether this stands in for the keys of each query, of which a screen would take too many
-    by        what ranks the keys
-    read      `[h, k]`, by value or by output the mean share of what the queries read; None by weight
-    rest      what all keys of a head receive together `[h]`, without hidden ones; None unless it is rescaled by it
+    by        what ranks the keys: "weight", or "value" or "output", the weight times the norm of the value (after W_O)
+    read      `[h, k]`, by value or by output each key's share of these in a row, mean over the queries; None by weight
+    rest      the sum over all keys `[h]` of what ranks them, without those left out; None unless it is divided by it
     """
 
     name: ClassVar[str] = "overall"
@@ -54,7 +54,7 @@ class Overall(Part):
 
     @property
     def rescaled_shares(self) -> np.ndarray | None:
-        """The ranking measure as a share of its sum over keys that are not hidden `[h, k]`; None unless rescaled."""
+        """The ranking number over its sum on keys that the user didn't leave out `[h, k]`; None unless asked for."""
         return None if self.rest is None else renormalised(self.measured, self.rest[:, None])
 
     @property
@@ -108,8 +108,8 @@ class Overall(Part):
 class OverallKeys:
     """Collects `Overall`: the `count` keys that all queries, or `rows`, attend to most; `mean_heads` averages heads.
 
-    by       "weight", or what a `ReadShares` call carries: then keys rank by their mean shares in what is read
-    rescale  whether shares are to be shown of what is left without hidden keys
+    by       "weight", or with a `ReadShares` call "value" or "output": keys rank by mean shares of weight times norm
+    rescale  whether shares are to be shown over their sum on the keys that weren't left out
     """
 
     reads_tensors: ClassVar[bool] = True

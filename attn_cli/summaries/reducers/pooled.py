@@ -17,13 +17,13 @@ from attn_cli.summaries.reducers.matrix import Matrix
 class PooledMatrix:
     """Collects a `Matrix` pooled to at most `rows_at_most` x `keys_at_most` blocks; not pooled if it fits.
 
-    Hidden keys get no column.
+    Keys that the user left out get no column.
 
     The default is the maximum of a block: attention is sparse, and a mean would erase single spikes; of scores it is
-    the number farthest from 0. With `mean_heads` the mean over heads is taken first, cell by cell.
+    the number farthest from 0. With `mean_heads` the mean over heads is taken first, for each query and key.
 
-    by       "weight", or what a `ReadShares` call carries: then cells are shares of what a row reads
-    rescale  whether cells are divided, before pooling, by what is left of their row without hidden keys
+    by       "weight", or with a `ReadShares` call "value" or "output": then each key's share of weight times norm
+    rescale  whether numbers are divided, before pooling, by their row's sum on the keys not left out
     """
 
     def __init__(

@@ -33,14 +33,14 @@ RECEIVED = Field("received", Rows(_ROW, "how much of a head's attention one key 
 
 @dataclass(frozen=True, eq=False)
 class Received(Part):
-    """The share of all attention that each key receives, `[h, m]`: column sums over n queries, divided by n.
+    """What each key receives of all attention, `[h, m]`: the mean weight on it over n queries.
 
-    Every head's shares add to 1, less a learned sink's part and masked rows. Under a causal mask early keys are seen
+    Every head's numbers add to 1, less a learned sink's part and masked rows. Under a causal mask early keys are seen
     by more queries and so receive more.
 
-    by        the measure of a key: "weight", "value" or "output"
-    read      the mean share of the key in a row's sum of values or outputs `[h, m]`; None by weight
-    rescaled  whether screens show the measure as a share of its sum over the keys that are not hidden
+    by        the measure of a key: "weight", or "value" or "output", weight times norm of the value (after W_O)
+    read      by these the key's mean share of a row's sum `[h, m]`; None by weight
+    rescaled  whether screens show the measure as a share of its sum over the keys that weren't left out
     """
 
     name: ClassVar[str] = "received"
@@ -53,12 +53,12 @@ class Received(Part):
 
     @property
     def rescaled_shares(self) -> np.ndarray:
-        """The measure `by` as a share of its sum over keys that are not hidden `[h, m]`."""
+        """The measure `by` of each key over its sum on the keys that weren't left out `[h, m]`; a head's add to 1."""
         return renormalised(self.measured, self.measured.sum(axis=-1, keepdims=True))
 
     @property
     def measured(self) -> np.ndarray:
-        """The measure `by`, `[h, m]`."""
+        """The mean weight on each key, or where another measure was chosen its mean share `[h, m]`, 0 to 1."""
         return self.shares if self.read is None else self.read
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
@@ -97,9 +97,9 @@ def mean_received(parts: Sequence[Received]) -> np.ndarray:
 class ReceivedShares:
     """Collects `Received` from all queries or from `rows`.
 
-    by          "weight", or what a `ReadShares` call carries beside
+    by          "weight", or with a `ReadShares` call "value" or "output": shares of weight times norm, too
     mean_heads  take all heads together, then h = 1
-    rescale     says of the answer that it is to be shown as shares of what is left
+    rescale     whether the answer is to be shown as shares of what the keys get that weren't left out
     """
 
     reads_tensors: ClassVar[bool] = True
@@ -116,7 +116,7 @@ class ReceivedShares:
         return Wanted(column_sums=(self.weights,) if self.measured is None else (self.weights, self.measured))
 
     def part(self, call: Call, stats: RowStats) -> Received:
-        """Column sums over the number of rows."""
+        """The mean weight on each key, and its mean share by another measure: column sums over the number of rows."""
         count = max(1, call.n if self.rows is None else len(self.rows))
         shares = to_numpy(stats.column_sums[self.weights]) / count
         read = None if self.measured is None else to_numpy(stats.column_sums[self.measured]) / count

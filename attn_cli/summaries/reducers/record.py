@@ -29,7 +29,7 @@ THUMBNAIL = 64  # blocks a side, at most
 
 @dataclass(frozen=True, eq=False)
 class Recorded(Part):
-    """A call as a recording keeps it; it is written as it is, and has no rows."""
+    """A call as a recording keeps it; it is written in a file's own format, and has no rows or arrays."""
 
     name: ClassVar[str] = "recorded"
 
@@ -45,7 +45,7 @@ class Recorded(Part):
 
 
 class MemoryBudget:
-    """Half of the free memory, for queries and keys; without a limit where nobody knows what is free."""
+    """The memory for a recording's queries and keys: half of what is free; no limit where that is unknown."""
 
     def __init__(self, free: int | None = None) -> None:
         self.size = self.left = None if free is None else free // 2
@@ -75,7 +75,10 @@ def left_out_note(budget: MemoryBudget) -> str:
 
 
 class Record:
-    """Collects `Recorded`: head statistics, column sums, a thumbnail and row sums; with q and k."""
+    """Collects `Recorded`: head statistics, sums of weights by key, pooled weights, log-sum-exp by row.
+
+    With queries and keys, or scores or weights where only these show, while `budget` has memory for them.
+    """
 
     def __init__(self, budget: MemoryBudget | None = None) -> None:
         self.budget = budget or MemoryBudget()
@@ -90,7 +93,7 @@ class Record:
         return parts | Wanted(moments=("logsumexp",))
 
     def part(self, call: Call, stats: RowStats) -> Recorded:
-        """The call, without the model."""
+        """The call with its numbers and without the model, as a recording's layer."""
         if isinstance(call, RecordedLayer):
             return Recorded(call)
         pooled, heads, norms = self.pooled.part(call, stats), self.heads.part(call, stats), key_head_norms(call)
@@ -122,7 +125,7 @@ class Record:
 
 
 def operand_bytes(call: Call) -> int:
-    """The bytes of the operands of a layer's cells: of q and k, or of its scores or weights where those are seen."""
+    """The bytes of a layer's q and k, or where only its scores or weights are seen the bytes of these."""
     if isinstance(call, AttentionCall):
         operands = [call.q, call.k]
     else:

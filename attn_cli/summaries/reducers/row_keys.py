@@ -18,13 +18,13 @@ _MANY = 64  # queries; of more a screen has no room for the keys of each
 
 @dataclass(frozen=True)
 class RowKeys:
-    """The keys that rows attend to most: of each row, of all together, or of all heads together.
+    """Makes the reducers of the keys that rows attend to most: of each row, of all together, or over all heads.
 
-    count       keys of a row
+    count       how many keys of a row
     mean_heads  whether heads are averaged
-    by          what ranks the keys
+    by          what ranks the keys: "weight", or "value" or "output", weight times the norm of the value (after W_O)
     scores      whether scores are shown beside weights
-    rescale     whether shares are of what is left without hidden keys
+    rescale     whether shares are of what is left without the keys left out
     together    whether the rows are ranked together
     abridges    whether many rows are ranked together, too, for a screen
     all_heads   whether all heads are taken together, in the picked rows or those that decide what comes next
@@ -51,9 +51,10 @@ class RowKeys:
 
 @dataclass(frozen=True)
 class RowKeysExplained:
-    """The keys that rows attend to most, or those that `picked` names, each explained.
+    """Makes the reducers that explain the scores of the `count` keys that rows attend to most, or of those picked.
 
-    abridges  whether many rows are refused, for a screen
+    picked    a function from the tokens of a call's keys to the indices of the keys; None for the heaviest
+    abridges  whether many rows are refused with InputError, for a screen
     """
 
     count: int

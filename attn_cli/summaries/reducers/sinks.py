@@ -15,7 +15,10 @@ from attn_cli.summaries.sinks import Reception, SinkRows
 
 @dataclass(frozen=True, eq=False)
 class HeadSinks(Part):
-    """The mean weight on each key from the rows that may see it, and the heads of which it is a sink."""
+    """The mean weight on each key from the rows that may see it, and which keys each head rests on: its sinks.
+
+    A sink gets over 0.3 of the weight of these rows, and over 3 times what uniform attention would give it.
+    """
 
     name: ClassVar[str] = "head_sinks"
 
@@ -45,7 +48,7 @@ class HeadSinksReducer:
     """Collects `HeadSinks` from all rows."""
 
     def wanted(self, call: Call) -> Wanted:
-        """The column sums, and those of the rows that see few keys."""
+        """The sums of weights by key, over all rows, and over rows that see fewer than 8 keys and tell no sinks."""
         return Wanted(column_sums=(ColumnSums(), ColumnSums(_told_by(call).few_rows)))
 
     def part(self, call: Call, stats: RowStats) -> HeadSinks:

@@ -52,9 +52,9 @@ class Top(Part):
 
     rows      the queries
     averaged  the weights are a mean over this many heads (then h = 1); 0 if not averaged
-    by        what ranks the keys
-    shares    `[h, r, k]`, by value or by output the share of what the row reads; None by weight
-    rest      the sum over each row `[h, r]` of what ranks its keys, without hidden ones; None unless rescaled by it
+    by        what ranks the keys: "weight", or "value" or "output", weight times the norm of the value (after W_O)
+    shares    `[h, r, k]`, by value or by output each key's part of the row's sum of these, 0 to 1; None by weight
+    rest      the sum over each row `[h, r]` of what ranks its keys, on those not left out; None unless divided by it
     """
 
     name: ClassVar[str] = "top"
@@ -70,12 +70,12 @@ class Top(Part):
 
     @property
     def measured(self) -> np.ndarray:
-        """The ranking measure of the keys `[h, r, k]`."""
+        """The number that ranks the keys `[h, r, k]`: the weight, or the share by value or output."""
         return self.weights if self.shares is None else self.shares
 
     @property
     def rescaled_shares(self) -> np.ndarray | None:
-        """The ranking measure as a share of the row's sum over visible keys `[h, r, k]`; None unless rescaled."""
+        """The ranking number over the row's sum on keys that weren't left out `[h, r, k]`; None unless asked for."""
         return None if self.rest is None else renormalised(self.measured, self.rest[..., None])
 
     @property
@@ -86,8 +86,9 @@ class Top(Part):
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per head, query and rank, from 0: both tokens with their indices, score and weight, 0 to 1.
 
-        Then `value_share` or `output_share`, and `rescaled_share`, where they were collected; a score that wasn't is
-        None. Ranks without a key are left out.
+        Then, where collected, `value_share` or `output_share`, the key's part of what the row reads by weight times
+        norm of its value (after W_O), and `rescaled_share`, the ranking number over the row's sum on keys that aren't
+        left out. A score that wasn't collected is None. Ranks without a key are left out.
         """
         # Lists and a literal: NumPy's numbers one by one, or a dict of the fields' names, take longer than writing.
         every = (self.keys, self.weights, self.scores, self.shares, self.rescaled_shares)
@@ -134,8 +135,8 @@ class Top(Part):
 class TopKeys:
     """Collects `Top`: the `count` heaviest keys of all queries or of `rows`; equal weights rank by key number.
 
-    by       "weight", or what a `ReadShares` call carries: then keys rank by their shares in what is read
-    rescale  whether what is left of every row without hidden keys is noted, to show shares of it
+    by       "weight", or with a `ReadShares` call "value" or "output": keys rank by their shares of weight times norm
+    rescale  whether each row's sum on the keys not left out is noted, to show shares of it
     """
 
     reads_tensors: ClassVar[bool] = True

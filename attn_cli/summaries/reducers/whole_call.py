@@ -7,13 +7,16 @@ from attn_cli.summaries.reduce import Part, RowReducer, reduce
 
 
 class Unhidden:
-    """Collects what a reducer collects of a call with no key hidden: in a pass of its own, where some are."""
+    """Makes a reducer's part of a call with the keys that the user left out put back; that takes a pass of its own.
+
+    Where none are left out it does as that reducer does.
+    """
 
     def __init__(self, reducer: RowReducer) -> None:
         self.reducer = reducer
 
     def wanted(self, call: Call) -> Wanted:
-        """The row statistics that the reducer wants; none of a call that hides keys."""
+        """The row statistics that the reducer wants; none of a call with keys left out, which is read again."""
         return Wanted() if isinstance(call, HiddenKeys) else self.reducer.wanted(call)
 
     def part(self, call: Call, stats: RowStats) -> Part:

@@ -22,11 +22,13 @@ from attn_cli.summaries.reducers.explained_cell import CELL, EXPLAINED, CellRow,
 
 
 class WrittenBy(NamedTuple):
-    """The writers of one cell's query and key that add most to its score, over that of the mean visible key.
+    """What adds most to one score, over that of the mean visible key, on the query's and on the key's side.
 
-    cell        the explained cell
+    Writers are what adds to the residual stream: the embedding, earlier heads and MLPs, biases.
+
+    cell        the explained query and key
     contrast    the scaled product less the mean product; all writers of a side add up to it
-    query, key  (name, contrast) of the largest ones of each side, by size
+    query, key  (name of the writer, its part of the contrast, signed), those of each side that are largest in size
     """
 
     cell: ExplainedCell
@@ -37,11 +39,11 @@ class WrittenBy(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Why(Part):
-    """Cells explained, in the order of heads, queries and weights.
+    """Scores explained, each of a query and key (a cell), in the order of heads, queries and weights.
 
-    columns  the terms of the dot product
-    turning  how its pairs were turned; None where nothing says so
-    written  who wrote the heaviest cell's query and key; None where that wasn't asked for
+    columns  which pairs or single columns of q and k the terms of the dot product are
+    turning  how rotary positions turned these pairs; None where nothing says so
+    written  what wrote the heaviest cell's query and key; None where that wasn't asked for
     """
 
     name: ClassVar[str] = "why"
@@ -52,7 +54,7 @@ class Why(Part):
     written: WrittenBy | None = None
 
     def terms(self, cell: ExplainedCell) -> list[DotTerm]:
-        """The terms of a cell's dot product."""
+        """The terms of a cell's scaled dot product, each less its mean over the visible keys, pairs first."""
         numbers = zip(self.column_names, cell.contrasts.tolist(), strict=True)
         return [DotTerm(pair, columns, contrast) for pair, (columns, contrast) in enumerate(numbers)]
 
@@ -100,12 +102,12 @@ class Why(Part):
 
     @property
     def rotation(self) -> str | None:
-        """The layout of the pairs in words; None where none is known to be turned."""
+        """Which columns of q and k rotary positions turn together, in words; None where none is known to be turned."""
         return None if self.turning is None else self.turning.layout or None
 
     @property
     def not_split(self) -> str | None:
-        """Why content and position are not told apart; None where they are."""
+        """Why a score isn't split into content and position, in words; None where it is."""
         if any(cell.content is not None for cell in self.cells):
             return None
         if self.turning is None:

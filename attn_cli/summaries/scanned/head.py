@@ -27,7 +27,11 @@ from attn_cli.summaries.scanned.heads import HEAD, STATISTICS, ScannedHead, colu
 
 
 class WeightRange(NamedTuple):
-    """A range of distances or positions, None for no end: the head's share of weight, and uniform attention's."""
+    """Distances of query and key in tokens, or key positions, first to last, both included; None for no end.
+
+    weight    the share of the head's weight on keys in that range, 0 to 1
+    baseline  what uniform attention would give them
+    """
 
     first: int | None
     last: int | None
@@ -44,7 +48,12 @@ class WeightRange(NamedTuple):
 
 
 class TokenCount(NamedTuple):
-    """A token: for how many rows it was what is counted, how often it is in the corpus, and whether all are counted."""
+    """A token that a head attends from, or to, most: for how many queries of the corpus it was.
+
+    times  how many these queries are
+    rows   how often the token is in the corpus
+    exact  whether all of them are counted; not so where the vocabulary was too large to count every token
+    """
 
     token: str
     times: int

@@ -46,7 +46,10 @@ class ScannedHead:
         return self.statistics[statistic].mean if statistic in self.statistics else float("nan")
 
     def record(self) -> dict[str, Any]:
-        """A flat row: its kind, then every statistic with its interval."""
+        """The head as a flat row: layer and number, kind with certainty and share, then for every statistic the mean.
+
+        Each mean has `NAME_low` and `NAME_high` beside it, the ends of its 95 % confidence interval.
+        """
         row = made(PLACE, self.place) | {"kind": self.kind_name}
         row["certainty"] = None if self.kind is None else self.kind.certainty
         row["share"] = None if self.kind is None else self.kind.share

@@ -82,7 +82,7 @@ class DecidingRowsReducer:
         return Wanted(column_sums=(self.sums,))
 
     def part(self, call: Call, stats: RowStats) -> DecidingRows:
-        """Their means, by head and over all heads."""
+        """The mean weight of the rows on their heaviest keys by head, and on every key over all heads."""
         weights = stats.column_sums[self.sums].astype(np.float64) / max(1, len(self.rows))  # [h, m]
         norms = value_norms(call)
         lengths = weights if norms is None else weights * norms

@@ -16,7 +16,7 @@ _LEAST_READ = 0.1  # of a row on a key that the head is said to read there
 
 
 class ReadKey(NamedTuple):
-    """A query, the key past the sinks that it reads most, and the weight on it."""
+    """A query, the key that is no sink and gets most of its weight, and that weight, 0 to 1."""
 
     query: Token
     key: Token
@@ -26,9 +26,10 @@ class ReadKey(NamedTuple):
 class CountedKind(NamedTuple):
     """The heads of one kind, or of several kinds that go together.
 
-    does   what one of them does
+    does   what one of them attends to, as a phrase
     kind   the first of its kinds; None for heads that no kind names
-    heads  their names and the mean weight on their targets, sinks excluded, largest first
+    heads  their names, such as "18.6", and the mean weight on the keys that define the kind, largest first; 0 where no
+           kind names them
     """
 
     does: str
@@ -37,7 +38,10 @@ class CountedKind(NamedTuple):
 
 
 def families(summaries: Sequence[Summary]) -> list[CountedKind]:
-    """The heads of every kind that any head is of, in the order of kinds; last those that fit none."""
+    """The heads by what they attend to: a group for each kind that any head is of, in the order of `KINDS`.
+
+    Kinds of 2 to 8 tokens back are one group; last come those that fit none.
+    """
     kinds: dict[str, CountedKind] = {}
     rest: list[tuple[str, float]] = []
     for summary in summaries:
@@ -60,14 +64,20 @@ def families(summaries: Sequence[Summary]) -> list[CountedKind]:
 
 
 def work_in_words(summary: Summary, at: int) -> str:
-    """The work of one head of a call on this text; "" where it fits no kind, or rests on a sink."""
+    """What one head of a call attends to on this text, as a phrase; "" where it fits no kind, or sinks alone.
+
+    Those are heads that rest on the first token.
+    """
     part = summary.part(HeadKinds)
     number = -1 if part is None else int(part.judged.kind[at])
     return does(KINDS[number]) if number >= 0 and KINDS[number] is not FIRST else ""
 
 
 def readings(summary: Summary, at: int, count: int = 3) -> list[ReadKey]:
-    """The keys that one head reads most past its sinks: that of the last row, if it has one, then the sharpest."""
+    """Up to `count` queries of one head with the key that is no sink and gets most: the last row's, then the sharpest.
+
+    Only weights from a least size on count, so there may be none.
+    """
     part = summary.part(HeadKinds)
     if part is None or not len(summary.queries):
         return []

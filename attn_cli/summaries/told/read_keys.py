@@ -23,7 +23,10 @@ def resting_keys(seen: Sequence[tuple[Summary, DecidingRows]]) -> set[int]:
 
 
 def read_shares(seen: Sequence[tuple[Summary, DecidingRows]]) -> np.ndarray:
-    """The share of each key in what these rows read `[m]`: weight times value norm, heads together, mean of layers."""
+    """The share of each key in what these rows read `[m]`, 0 to 1: weight times norm of the value, over the sum.
+
+    Of all heads of a layer the root of the sum of squares; the mean of layers.
+    """
     lengths = [np.sqrt(part.strength) for _, part in seen]
     shares: np.ndarray = np.mean([each / max(each.sum(), np.finfo(float).tiny) for each in lengths], axis=0)
     return shares

@@ -39,10 +39,10 @@ class StoryWord:
 
 @dataclass(frozen=True)
 class StoryHead:
-    """A head that reads a token in the rows that decide, and what the answer loses without it.
+    """A head that attends to a word in the rows that decide, and what the answer loses without it.
 
-    reads   the token that it reads most, sinks excluded, and the weight on it
-    effect  as of `StoryWord`, with the head's output set to 0
+    reads   the token that it attends to most, sinks excluded, and the mean weight on it
+    effect  change of the answer's log2 p, in bits, with the head's output set to 0; 0 for what may be rounding
     """
 
     place: HeadPlace
@@ -89,12 +89,12 @@ class Story:
 
     @property
     def bringing(self) -> list[StoryHead]:
-        """The heads without which it is less likely, the most needed first."""
+        """The heads without which the answer is less likely by a tenth of a bit or more, the most needed first."""
         return [head for head in self.heads if head.effect <= -LEAST_BITS]
 
     @property
     def opposing(self) -> list[StoryHead]:
-        """The heads without which it is likelier, those of the largest effect first."""
+        """The heads without which the answer is likelier by a tenth of a bit or more, the largest effect first."""
         return [head for head in reversed(self.heads) if head.effect >= LEAST_BITS]
 
 

@@ -28,9 +28,9 @@ _SOURCES = 3  # of a word that are kept
 
 @memoised
 def units_of(tokens: Sequence[Token]) -> MergedWords:
-    """The words of a text, or of one of more than 512 tokens its sentences; a special token is a unit by itself.
+    """The words of a text, or of one of more than 512 tokens its sentences; a special token is one by itself.
 
-    Each label has the place of its first token.
+    Each label has the index of its first token.
     """
     if len(tokens) > MOST_WORDED:
         return _sentences_of(tokens)
@@ -71,10 +71,10 @@ def can_be_told(tokens: Sequence[Token]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class UnitReads(Part):
-    """The share of each word, or sentence, in what another reads, of all heads of a call together, by value `[u, u]`.
+    """The share of each unit in what another reads `[u, u]`, over all heads of a call; a unit is a word, or a sentence.
 
     It is the length of weight times value, heads side by side; of the weights where no values are known. Of the tokens
-    of a word those that are read are added up, of those that read the mean is taken.
+    of a unit those that are read are added up, of those that read the mean is taken.
 
     weights  the same of the weights alone, the mean of the heads `[u, u]`
     """
@@ -99,7 +99,7 @@ class UnitReads(Part):
 
 
 class UnitReadsReducer:
-    """Collects `UnitReads` of all rows of a call, whose tokens read themselves."""
+    """Collects `UnitReads` of a call whose queries and keys are the same tokens, all rows."""
 
     needs_scores = False
     whole_heads = True
@@ -139,10 +139,10 @@ class ReadUnit(NamedTuple):
 
 @dataclass(frozen=True)
 class WordReads:
-    """A word, or a sentence, and what it reads.
+    """A word, or a sentence of a long text, and its shares of weight times value norm on other words, mean over layers.
 
-    own      what it reads of itself
-    sources  the words past itself and sinks of which it reads most, largest share first
+    own      what it gives to itself
+    sources  the words that are neither itself nor sinks to which it gives most, largest share first
     """
 
     word: Token

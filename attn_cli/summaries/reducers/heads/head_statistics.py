@@ -47,7 +47,8 @@ class Heads(Part):
 
     statistics   by the names in `STATISTICS`, which are attributes too: `heads.entropy_bits`; NaN where a call has none
     masked_rows  the number of rows that may attend to nothing, a plain count
-    rest         the mean weight of a row on keys that are not hidden; None where nothing is hidden or rescaled
+    rest         the mean weight of a row on the keys that the user didn't leave out (--hide, --no-special, or sinks by
+                 --rescale); None where none is left out or weights divided by what is left
     first_value  the length of the first key's value over the median of all keys', median over heads; None where values
                  aren't known, and of several texts at once
     """
@@ -92,10 +93,10 @@ class Heads(Part):
 
 @dataclass(frozen=True, eq=False)
 class HeadMeans:
-    """The means over the rows of some texts that make their statistics.
+    """Which row statistics the head statistics of some texts are means of, and how they are made of them.
 
-    unknown  which texts have no such statistic `[texts]`
-    keys     of every row `[n, 1]`, for each cell
+    unknown  by statistic which texts have no such number `[texts]`
+    keys     for each key whose weight is a statistic (first, previous ...) its index in every row `[n, 1]`
     """
 
     texts: AlignedTexts
@@ -166,7 +167,7 @@ class HeadStatistics:
         return self.rows is None
 
     def wanted(self, call: Call) -> Wanted:
-        """The moments, and a key of every row for each weight on one."""
+        """The sums over each row (entropy, distance ...), and the weight on each key that a statistic is about."""
         return HeadMeans.of([Alignment.of(call)]).wanted(self.rows)
 
     def part(self, call: Call, stats: RowStats) -> Heads:

@@ -11,7 +11,10 @@ from attn_cli.summaries.reducers.heads.alignment import AlignedTexts, Alignment
 
 
 class Cell(ABC):
-    """The weight on one key per row; 0 where the row has no such key, or may not attend to it."""
+    """One key for each row, such as the first or the one before; a statistic is the mean weight on it.
+
+    Its weight is 0 where the row has no such key, or may not attend to it.
+    """
 
     @abstractmethod
     def exists(self, alignment: Alignment) -> bool:

@@ -41,7 +41,7 @@ class HeadRows:
         return as_float64(self.stats.of_rows(self.stats.on_keys(self.keys[cell]), self.rows))
 
     def has(self, cell: Cell) -> Array:
-        """The rows that have such a key, booleans `[n]`."""
+        """Which rows have a key of this kind, whether they may attend to it or not, booleans `[n]`."""
         found = self.keys[cell][:, 0] >= 0
         return moved_to(self.live, found if self.rows is None else found[list(self.rows)])
 
@@ -81,7 +81,7 @@ class HeadRows:
 
     @cached_property
     def hidden(self) -> Array:
-        """The weight of every row on hidden keys, `[h, n]`."""
+        """The weight of every row on keys that the user left out, summed over them, `[h, n]`."""
         if self.stats.hidden is None:
             masked = self._moment("masked")
             return namespace(masked).zeros_like(masked)
@@ -101,7 +101,7 @@ class HeadRows:
 
     @cached_property
     def peak(self) -> Array:
-        """The largest weight of every row `[h, n]`, of what is left of it where rows are rescaled."""
+        """The largest weight of every row `[h, n]`; over the row's sum on keys not left out where rows are rescaled."""
         with np.errstate(invalid="ignore"):  # rows without a key
             exponents = self._moment("maximum") - self._moment("logsumexp")
         peak = self.xp.exp(self.xp.where(self.live, exponents, -np.inf))
@@ -139,7 +139,7 @@ class HeadRows:
 
     @property
     def rest(self) -> Array:
-        """The mean weight of a row on keys that are not hidden, `[h, texts]`."""
+        """The mean weight of a row on keys not left out, `[h, texts]`; over the rows that may attend to any key."""
         return self.total(self.weight_sum) / self.counted_rows
 
 
@@ -186,7 +186,7 @@ class Statistic(ABC):
         """The statistic `[h, texts]` of rows that have its `moments`, and the key of its `cell`."""
 
     def says_nothing(self, values: np.ndarray) -> bool:
-        """True if the statistic is `nothing` for every head: then a table leaves its column out."""
+        """True if the number is the same, `nothing`, for every head: then a table leaves its column out."""
         if self.nothing is None:
             return False
         return np.array_equal(values, np.full(values.shape, self.nothing), equal_nan=True)

@@ -22,7 +22,10 @@ _BITS_PER_NAT = float(1 / np.log(2))
 
 
 class Entropy(Statistic):
-    """The mean of -log2 w over a row's weights w; a learned sink counts as a key, and so do hidden keys together."""
+    """The entropy of a row's weights, in bits: the sum of -w log2 w, mean over rows.
+
+    A learned sink counts as one key, and so do all keys together that the user left out.
+    """
 
     moments = ("entropy_nats",)
 
@@ -44,7 +47,7 @@ def _times_log(values: Array) -> Array:
 
 
 class Distance(Statistic):
-    """The mean of |i - j| over a row's weights."""
+    """The distance of query and key |i - j| in tokens, weighed by a row's weights, mean over rows."""
 
     moments = ("distance",)
 
@@ -58,7 +61,10 @@ class Distance(Statistic):
 
 
 class InductionWeight(CellWeight):
-    """A mean over the queries whose token came up before, NaN where none did."""
+    """The mean weight on the key after the last earlier occurrence of the query's token.
+
+    Over the queries whose token came up before; NaN where none did.
+    """
 
     cell: KeyOfRow
 
@@ -114,7 +120,7 @@ class MaxScore(Statistic):
     moments = ("maximum",)
 
     def exists(self, alignment: Alignment) -> bool:
-        """Not of weights alone, nor with keys hidden, of which the largest is not told apart."""
+        """False for calls that show weights alone, and with keys left out, whose scores the largest may be."""
         return alignment.shows_scores and not alignment.hides
 
     def finish(self, rows: HeadRows) -> Array:
@@ -129,7 +135,7 @@ class Ruled(Statistic):
     moments = ("maximum", "logsumexp")
 
     def exists(self, alignment: Alignment) -> bool:
-        """Not with keys hidden, of which the largest is not told apart."""
+        """False with keys left out, whose weight the largest may be."""
         return not alignment.hides
 
     def finish(self, rows: HeadRows) -> Array:
@@ -137,7 +143,7 @@ class Ruled(Statistic):
         return rows.total(rows.peak >= RULES) / rows.counted_rows
 
     def says_nothing(self, values: np.ndarray) -> bool:
-        """True if no key rules any row, as far as that is known."""
+        """True if the share of rows with one key of 0.95 or more is 0 in all heads, or unknown."""
         return not np.nan_to_num(values).any()
 
 

@@ -17,13 +17,13 @@ _TRIED = 4 * DRAWN
 
 
 class TextRows(NamedTuple):
-    """R rows of texts side by side, each of which is a key, too: one text, or many.
+    """R query rows of one text, or of many side by side, in which each row's token is also a key.
 
     begin, stop   the first row of each row's text, and the one after its last `[R]`
     names         a number for each token, equal for the same token of one text `[R]`
     at_sink       True at each row at which a sink is expected `[R]`
     offsets       the offset of each row's text, as `offset_of` makes it, 0 to 1 `[R]`
-    delimiters    True at delimiters `[R]`
+    delimiters    True at special tokens after the first, and at punctuation `[R]`
     """
 
     begin: np.ndarray
@@ -35,9 +35,12 @@ class TextRows(NamedTuple):
 
 
 class DrawnFrom(NamedTuple):
-    """The distances from which the controls of R rows are drawn: query less key of targets, text after text.
+    """The distances, query less key, from which keys are drawn that a head's targets are held against (its control).
 
-    first, total  where those begin that are for each row's text, and how many they are `[R]`
+    Targets are the keys that define a kind of head, such as induction; distances are those of all targets, text after
+    text.
+
+    first, total  the index in `distances` of the first of each row's text, and how many are its text's `[R]`
     """
 
     distances: np.ndarray
@@ -46,7 +49,7 @@ class DrawnFrom(NamedTuple):
 
     @classmethod
     def of(cls, targets: np.ndarray, rows: TextRows) -> "DrawnFrom":
-        """The distances of each text's own targets `[R, c]`."""
+        """The distances of the target keys `[R, c]`, -1 for none, of each of the texts that `rows` are of."""
         queries, distances = distances_of(targets)
         bounds = np.searchsorted(queries, [rows.begin, rows.stop])
         return cls(distances, bounds[0], bounds[1] - bounds[0])
@@ -75,11 +78,11 @@ def offset_of(ids: Sequence[int] | np.ndarray) -> float:
 
 
 def control_keys(kind: Kind, targets: np.ndarray, rows: TextRows, drawn: DrawnFrom, seed: int) -> np.ndarray:
-    """Keys `[R, 16]` as far from each row as targets are from queries of its text, that are neither target nor sink.
+    """For each row 16 keys to hold its targets against: as far away as targets of its text, not target or sink.
 
     targets  the target keys of each row `[R, c]`, -1 after its last
 
-    -1 after the last of a row; rows without a target have none.
+    Indices `[R, 16]`, -1 after the last of a row; rows without a target have none.
     """
     control = np.full((len(targets), DRAWN), -1)
     queries = np.flatnonzero((targets[:, 0] >= 0) & (drawn.total > 0))

@@ -29,12 +29,12 @@ def have_choice(keys: np.ndarray) -> np.ndarray:
 
 
 def counted_rows(targets: np.ndarray, on_sinks: np.ndarray | int, keys: np.ndarray, *, more: int = 0) -> CountedRows:
-    """The rows that count for a kind.
+    """Which rows count for a kind of head, whose targets are the keys that define it (previous token, induction ...).
 
     targets   how many targets each row sees `[R]`
     on_sinks  at how many of them a sink is expected `[R]`
     keys      how many keys each row sees `[R]`
-    more      targets and keys that are neither: a learned sink
+    more      how many targets and keys there are beside the keys: 1 for a learned sink that is a target
 
     >>> counted_rows(np.array([1, 1, 0]), np.array([0, 1, 0]), np.array([3, 4, 5])).counted.tolist()
     [0.0, 1.0, 0.0]
@@ -45,10 +45,13 @@ def counted_rows(targets: np.ndarray, on_sinks: np.ndarray | int, keys: np.ndarr
 
 
 def of_uniform_entropy(keys: np.ndarray) -> np.ndarray:
-    """1 over the entropy of uniform attention in nats `[R]`; 0 for rows that don't count."""
+    """1 over the entropy, in nats, of equal weights on `keys` keys, `[R]`; 0 for rows that see fewer than 4 keys."""
     return have_choice(keys) / np.log(np.maximum(keys, 2))
 
 
 def control_factors(targets: np.ndarray, drawn: np.ndarray, counted: np.ndarray) -> np.ndarray:
-    """The number of targets over that of control keys which each row sees `[R]`; 0 for rows that don't count."""
+    """The number of target keys that each row sees over that of control keys, drawn as far away, `[R]`.
+
+    0 for rows that don't count, or see no control key.
+    """
     return np.divide(targets, drawn, out=np.zeros(len(targets)), where=drawn > 0) * counted

@@ -65,7 +65,9 @@ class KindSums:
 
 @dataclass(frozen=True, eq=False)
 class JudgedKinds:
-    """The numbers of h heads for K kinds, in the order of `KINDS`; NaN where a call has no such number.
+    """The numbers by which h heads are told to be of K kinds (induction, previous token ...), in the order of `KINDS`.
+
+    Targets are the keys that define a kind; NaN where a call has no such number.
 
     weight    mean weight on the targets over rows with one `[K, h]`
     share     the same as a share of what the head gives to anything but a sink `[K, h]`
@@ -91,15 +93,15 @@ class JudgedKinds:
 
     @property
     def measured(self) -> np.ndarray:
-        """The numbers by which heads are named `[K, h]`: shares or weights."""
+        """The numbers that name heads `[K, h]`: weight on a kind's targets, or share of non-sink weight."""
         return self.share if self.by_share else self.weight
 
     @property
     def number(self) -> np.ndarray:
-        """The number by which each kind is judged `[K, h]`; NaN for kinds of under 16 rows, which are not judged.
+        """The weight or share of targets by which each kind is judged `[K, h]`; NaN for kinds with under 16 rows.
 
-        Of heads that find content numbers from 0.5 on stand from 8 rows on: sharp scores of a network that learned
-        nothing reach less.
+        Of induction and duplicate heads numbers of 0.5 and more count from 8 rows on: sharp scores of a network that
+        learned nothing reach less.
         """
         number = self.measured.copy()
         content = np.array([kind.rank == CONTENT for kind in KINDS]) & (self.rows >= FEW_ROWS)
@@ -124,7 +126,11 @@ class JudgedKinds:
         return self.is_high(self.measured)
 
     def is_high(self, number: np.ndarray) -> np.ndarray:
-        """True if a number `[K, h]` is at least `least_for_name` and passes the other tests of a name; not if NaN."""
+        """True where a number `[K, h]` is at least `least_for_name` and passes the other tests of a kind's name.
+
+        These are that most texts and rows bear it out, that near places get less, and that the weight itself is no
+        trifle. False for NaN.
+        """
         best_place = _best_places(number)
         pairs = zip(KINDS, self.baseline, self.control, strict=True)
         least = np.stack([np.broadcast_to(least_for_name(*each), number.shape[1:]) for each in pairs])
@@ -152,7 +158,9 @@ def _best_places(number: np.ndarray) -> np.ndarray:
 
 
 def enough(baseline: npt.ArrayLike) -> np.ndarray:
-    """The least that targets must get for a name, in the shape of `baseline`: 0.1, or 5 times that if it is larger.
+    """The least weight, or share, that a kind's target keys must get for its name, in the shape of `baseline`.
+
+    It is 0.1, or 5 times the baseline if that is larger.
 
     baseline  what uniform attention gives the targets
     """
@@ -160,10 +168,13 @@ def enough(baseline: npt.ArrayLike) -> np.ndarray:
 
 
 def least_for_name(kind: Kind, baseline: npt.ArrayLike, control: npt.ArrayLike) -> np.ndarray:
-    """The least that the targets of a kind must get, for a head to be named by it.
+    """The least weight, or share, that the target keys of a kind must get, for a head to be named by it.
+
+    It is `enough` of the baseline; for induction and duplicate also twice the control; other numbers for window and
+    uniform.
 
     baseline  what uniform attention gives the targets
-    control  what as many keys get that are as far away and no targets; NaN where there are none
+    control   what as many keys get that are as far away and no targets; NaN where there are none
 
     >>> float(least_for_name(KINDS[0], 0.01, 0.2)), float(least_for_name(KINDS[0], 0.03, np.nan))
     (0.4, 0.15)
@@ -178,9 +189,9 @@ def least_for_name(kind: Kind, baseline: npt.ArrayLike, control: npt.ArrayLike) 
 
 
 def most_rows(rows: float) -> float:
-    """The least share of so many rows of a text that must hold a name by place or marks by themselves.
+    """Which share of so many rows of a text must each bear out a name by place or marks, so that most rows do.
 
-    More than half by two standard errors of a share, so that few rows must be the surer.
+    More than half by two standard errors of a share, so that few rows must be the surer; at least 0.6.
 
     >>> [round(most_rows(rows), 2) for rows in (16, 25, 100, 1000)]
     [0.75, 0.7, 0.6, 0.6]

@@ -12,11 +12,11 @@ STRONGEST = TopK(3, scores=False)  # a row may have two sinks among them, as [CL
 
 @dataclass(frozen=True, eq=False)
 class Peaks:
-    """The largest weight of every row on a key that is no sink, of h heads and n rows.
+    """For each of h heads and n rows the largest weight on a key that is no sink (no key that heads rest on).
 
     keys     such a key `[h, n]`, -1 where the three strongest are all sinks
-    weights  the weight on it `[h, n]`, then 0
-    counted  rows that have a choice `[n]`
+    weights  the weight on it `[h, n]`, 0 for -1
+    counted  which rows have a choice, as they see 4 keys or more `[n]`
     weight   the mean of the weights over these rows `[h]`
     share    the same as a share of what these rows give to anything but expected sinks `[h]`, 0 where that is nothing
     uniform  what uniform attention would give to one key, mean over these rows

@@ -165,7 +165,10 @@ class KindTexts:
 
 
 class HeadKindsReducer:
-    """Collects `HeadKinds` of one call after the other; `texts` are what the calls are about."""
+    """Collects `HeadKinds`, the weight on the keys that define each kind of head, of one call after the other.
+
+    texts  what the calls are about
+    """
 
     reads_tensors: ClassVar[bool] = True
 

@@ -24,13 +24,15 @@ from attn_cli.summaries.sinks import SinkRows
 
 @dataclass(frozen=True, eq=False)
 class RowFactors:
-    """Which of n rows count for each of K kinds; rows that see fewer than 4 keys don't.
+    """Which of n rows count for each of K kinds of heads; rows that see fewer than 4 keys don't.
+
+    A kind's targets are the keys that define it, such as the key before the query.
 
     counted     1 for rows with a target `[K, n]`; for uniform attention 1 / log of the keys seen
     rest        1 for rows with a target that is no expected sink `[K, n]`
     uniform     targets seen / keys seen `[K, n]`; NaN for kinds without targets
     controls    for induction and duplicate targets seen / keys of the control seen `[n]`, 0 where it has none
-    sight       what the rows see
+    sight       which keys each row may see
     copies      copies of these arrays on other devices, by the device's name
     """
 
@@ -68,7 +70,7 @@ class RowFactors:
 
     @cached_property
     def has_choice(self) -> np.ndarray:
-        """Which rows see 4 keys or more; where none does, all that see two `[n]`."""
+        """True for rows that see 4 keys or more; where none does, for all that see two or more `[n]`."""
         enough = have_choice(self.seen) > 0
         return enough if enough.any() else self.seen > 1
 

@@ -17,7 +17,7 @@ REACH = 4  # of the window
 
 @dataclass(frozen=True, eq=False)
 class Targets:
-    """The keys of every query, by kind, of n queries that stand at the last n of m keys.
+    """The target keys of each kind of head for n queries, the last n of m keys: those that define it (previous ...).
 
     lists     for each kind its keys `[n, c]`, -1 after the last of a row; delimiters are `marks` instead
     on_sinks  those among the keys of kinds with several targets at which sinks are expected `[n, c]`; only if any
@@ -34,7 +34,7 @@ class Targets:
 
     @property
     def all_lists(self) -> tuple[np.ndarray, ...]:
-        """All lists in their order: of kinds, on sinks, controls."""
+        """The lists of keys of all kinds, then those among them on sinks, then the controls, each `[n, c]`."""
         return (*self.lists.values(), *self.on_sinks.values(), *self.controls.values())
 
 
@@ -55,7 +55,11 @@ class Distances:
 def targets_of(
     keys: Sequence[Token], n: int, sinks: np.ndarray, distances: Distances, *, is_causal: bool, seed: int
 ) -> Targets:
-    """The targets of n queries that stand at the last n of `keys`, with `seed` for the control's draws."""
+    """The target keys of each kind for n queries that stand at the last n of `keys`, -1 for none.
+
+    distances  those of induction and duplicate, from which their control keys are drawn, with `seed`
+    sinks      the keys at which sinks are expected
+    """
     m = len(keys)
     none, offset = np.zeros(m, np.int64), offset_of([-1 if token.id is None else token.id for token in keys])
     rows = TextRows(none, none + m, names_of(keys), np.isin(np.arange(m), sinks), np.full(m, offset), delimiters(keys))
@@ -93,7 +97,7 @@ def targets_of_rows(
 
 
 def cross_targets(keys: Sequence[Token], n: int, sinks: np.ndarray) -> Targets:
-    """The targets of n queries that are no keys: they have no position among keys, so no neighbours and no repeats."""
+    """The target keys of n queries of cross-attention, which have no place among keys: key 0 and delimiters."""
     marks = np.stack([delimiters(keys), np.isin(np.arange(len(keys)), sinks, invert=True)]).astype(np.float32)
     return Targets({FIRST: np.zeros((n, 1), dtype=np.int64)}, {}, {}, marks, sinks)
 
@@ -137,12 +141,15 @@ def content_lists(names: np.ndarray, *, is_causal: bool) -> dict[Kind, np.ndarra
 
 
 def placed_keys(kinds: Sequence[Kind], m: int) -> np.ndarray:
-    """The one target key of each of m positions for kinds at a fixed distance `[m, kinds]`; some are < 0, or >= m."""
+    """For each of m positions the one key that kinds at a fixed distance name `[m, kinds]`; some < 0, or >= m."""
     return np.arange(m)[:, None] - np.array([kind.back for kind in kinds])
 
 
 def window_keys(m: int, *, is_causal: bool) -> np.ndarray:
-    """The keys from 4 before each of m positions to itself, or to 4 after it `[m, c]`; some are < 0, or >= m."""
+    """For each of m positions the keys of the kind "window" `[m, c]`: from 4 before it to itself, or to 4 after it.
+
+    To itself if `is_causal`. Some are < 0, or >= m.
+    """
     return np.arange(m)[:, None] + np.arange(-REACH, 1 if is_causal else REACH + 1)
 
 
