@@ -38,8 +38,9 @@ class HeadOutput(NamedTuple):
 
 
 class AttentionLayer(NamedTuple):
-    """One block's attention in a stream of `blocks`; `groups` has for every head the number of its key/value head.
+    """One block's attention in a stream (self, encoder, cross ...) of `blocks` blocks; `layer` and heads count from 0.
 
+    groups  for every query head the number of its key/value head
     seen    how many keys the last row may attend to: of a sliding window fewer than there are; None where unknown
     latent  how many numbers a token's latent vector has, of which all heads make their keys and values; 0 without
     sizes   how many numbers a key head keeps of a token's key, and of its value; 0 where unknown
@@ -115,10 +116,10 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Slopes:
-    """A run in which windows are mixed in by shares.
+    """The answer's log2 p in one run in which the outputs of heads with and without their window are mixed by shares.
 
-    bits      as of an `Outcome`
-    by_share  their derivative by each share
+    bits      as of an `Outcome`: log2 p(target) less that of the baseline
+    by_share  its derivative by each head's share (0 without the window, 1 with it), in bits
     """
 
     bits: float
@@ -144,9 +145,11 @@ class Target:
 
 @dataclass
 class NoiseFloor:
-    """The largest effects of untouched copies, which are rounding; an effect must be 4 times as large to count.
+    """The largest |effects| of copies of the baseline in which nothing is changed, which are rounding.
 
-    FACTOR  how many times the floor an effect must be to be told from rounding
+    `effect` is in bits, or a cosine distance; `kl_bits` and `loss_bits` as of an `Outcome`.
+
+    FACTOR  how many times the floor an effect must be to be told from rounding: 4
     """
 
     FACTOR = 4
@@ -156,7 +159,7 @@ class NoiseFloor:
     loss_bits: float = 0.0
 
     def add(self, outcome: Outcome) -> None:
-        """Take in the outcome of an untouched copy."""
+        """Take in the outcome of a run in which nothing was changed; the largest sizes so far are kept."""
         self.effect = max(self.effect, abs(outcome.effect))
         self.kl_bits = max(self.kl_bits, abs(outcome.kl_bits or 0.0))
         self.loss_bits = max(self.loss_bits, abs(outcome.loss_bits or 0.0))
@@ -232,10 +235,13 @@ class Experiment(Protocol):
         """The likeliest tokens after the last row that chooses, with their probabilities; none without a target."""
 
     def passes(self, interventions: Sequence[Intervention]) -> float:
-        """The cost of running these interventions, in multiples of the baseline run, about."""
+        """About what running these interventions costs, as a multiple of one pass over the whole text."""
 
     def run_mode_of(self, interventions: Sequence[Intervention]) -> RunMode:
-        """The mode in which these can run: "cache" only if they change no row before those that run from the cache."""
+        """How a run with these interventions computes its rows: "cache", "prefix" or "whole", as `RunMode` says.
+
+        "cache", the last rows over the baseline's keys and values, only if no row before these changes.
+        """
 
 
 @dataclass(frozen=True)

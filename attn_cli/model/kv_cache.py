@@ -15,12 +15,12 @@ class KeyHead(NamedTuple):
 
 @dataclass(frozen=True)
 class CacheFormat:
-    """The format in which the numbers of a KV cache are rounded.
+    """The format in which the numbers of a KV cache are rounded, as an engine such as llama.cpp keeps them.
 
     bits    that a number takes, with its part of the scales
-    block   numbers of a head that share a scale, which must divide the size of a head; 1 where none is shared
+    block   how many numbers of a head share a scale, which must divide the size of a head; 1 where none is shared
     recent  the last keys of a row that are kept whole, at least: they are not yet rounded
-    words   whose way it is, and how it rounds
+    words   which engine rounds so, and how
     """
 
     bits: float
@@ -51,9 +51,9 @@ WHOLE_BITS = 16.0
 
 @dataclass(frozen=True)
 class CacheChange:
-    """The change of the cache of one layer's attention.
+    """What is changed of the KV cache that one layer's attention reads: fewer keys, or rounded keys and values.
 
-    key_heads  the numbers of its key heads; None for all of them
+    key_heads  the numbers of its key heads, from 0; None for all of them
     window     how many of the last keys a row sees, itself among them; None for all
     first      how many of the first keys it sees besides, where there is a window
     top        how many keys each query head sees, those of the highest scores; None for all

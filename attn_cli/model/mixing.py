@@ -8,13 +8,13 @@ from attn_cli.attention_call import AttentionCall
 
 @dataclass(frozen=True, eq=False)
 class MixedLayer:
-    """One layer up to where its feed-forward network begins.
+    """One layer of an encoder up to where its feed-forward network begins.
 
     call     its attention, with W_O
-    x        the residual stream that what attention writes is added to `[n, width]`
+    x        the vectors in the residual stream that the attention's output is added to `[n, width]`
     gain     `[width]`, by which the norm behind the sum multiplies each dimension, up to a factor of each row; None
              where no norm follows before the next layer reads the stream
-    centred  whether that norm takes the mean off
+    centred  whether that norm takes the mean over the dimensions off (LayerNorm) or not (RMSNorm)
     """
 
     call: AttentionCall

@@ -48,9 +48,12 @@ BIASES = Writer("biases")
 
 
 class RowChoice(NamedTuple):
-    """The scores of one row that are asked for: those of `keys`, less that of key `against`, or less the mean.
+    """One row of a head and some of its keys, whose scores are to be written as sums over what adds to them.
+
+    Each is held against the score of key `against`, or the mean of all visible keys where that is None.
 
     head     its place among the heads of the call
+    row      the query's index in the call
     visible  the keys that the row may see `[m]`, of which the mean is taken
     """
 
@@ -65,11 +68,14 @@ class RowChoice(NamedTuple):
 class WrittenRow:
     """The query of one row, and some of its keys, as sums over W writers to the residual stream, with norms held fixed.
 
+    A writer is what adds a vector to that stream: the embedding, each head, each MLP, biases (see `Writer`).
+
     queries   `[W, d]`, after rotary positions and times the scale of the scores
     keys      `[keys, W, d]` of the chosen keys, each minus the key `against` or the mean of the visible keys
     obstacle  why they can't be written as such sums; "" where they are
 
-    The product of a query and a key is the contrast of a score before softcap and bias.
+    The dot product of a query and a key is the contrast of a score: the score before softcap and bias, less that of
+    `against` or the mean of the visible keys.
     """
 
     place: "HeadPlace"
@@ -87,7 +93,9 @@ class WrittenRow:
 
 @dataclass(frozen=True, eq=False)
 class WrittenHead:
-    """One head's query in one row, and all its keys and values, as sums over W writers; norms are held.
+    """One head's query in one row, and all its m keys and values, as sums over W writers, with norms held as they were.
+
+    A writer is what adds a vector to the residual stream: the embedding, each head, each MLP, biases (see `Writer`).
 
     call      the head's call
     queries   `[W, d]`, times the scale of the scores
@@ -104,15 +112,18 @@ class WrittenHead:
 
 @runtime_checkable
 class ReadsWriters(Protocol):
-    """A source that knows who wrote its queries and keys."""
+    """A source that can write queries, keys and values as sums over what adds to the residual stream (see `Writer`)."""
 
     def written_rows(
         self, prompt: Prompt, selection: Selection, choose: Callable[[AttentionCall], Sequence[RowChoice]]
     ) -> list[WrittenRow]:
-        """The rows that `choose` picks of each selected attention call, from one pass a layer.
+        """The rows that `choose` picks of each selected attention call, as `WrittenRow`s in the order of the calls.
 
-        Raises LoadError for attention that shows no queries and keys.
+        It takes a pass over the prompt for each layer. Raises LoadError for attention that shows no queries and keys.
         """
 
     def written_head(self, prompt: Prompt, place: "HeadPlace", row: int) -> WrittenHead:
-        """One head's query in `row`, its keys and its values, as sums over writers; LoadError where they aren't."""
+        """One head's query in row `row`, from 0, its keys and its values, as sums over writers (see `Writer`).
+
+        LoadError for attention that can't be written so.
+        """

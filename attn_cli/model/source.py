@@ -31,7 +31,10 @@ class Source(Protocol):
         """Tokenize the texts; `pair` is a second sentence, read after each."""
 
     def repeated(self, seed: int) -> list[Prompt]:
-        """Three prompts of random tokens written twice, drawn with `seed`, `seed` + 1, `seed` + 2; their text is ""."""
+        """Three prompts of random tokens, each written twice in a row, on which heads that look for repeats show.
+
+        They are drawn with `seed`, `seed` + 1, `seed` + 2; their text is "".
+        """
 
     def planned_layers(self, selection: Selection) -> list[PlannedLayer]:
         """The chosen layers that are expected to attend, in the order of the source's layers."""
@@ -125,15 +128,21 @@ class Predicting(Source, Protocol):
 
 @runtime_checkable
 class Mixing(Protocol):
-    """A source that knows its layers as attention, residual stream and norm; tables have but one."""
+    """A source that knows of each layer its attention, the residual stream that it adds to, and the norm behind."""
 
     def mixed_layers(self, prompt: Prompt) -> list[MixedLayer]:
-        """The layers, in their order; LoadError for a model that is no encoder."""
+        """For each layer its attention with W_O, the vectors that its output is added to, and the next norm's gain.
+
+        In the order of the forward pass. LoadError for a model that is no encoder.
+        """
 
 
 @runtime_checkable
 class Referring(Source, Protocol):
-    """A source whose model can be run station by station, for comparison with a dump of another engine."""
+    """A source whose model shows its numbers at stations: places in the pass, such as q after rotary positions.
+
+    So they are compared with a dump: the arrays that another engine saw in a pass.
+    """
 
     def reference(self) -> Reference:
         """The model as a reference for `attn bisect`, run station by station; InputError for an encoder-decoder."""
@@ -144,11 +153,14 @@ class Referring(Source, Protocol):
 
 @runtime_checkable
 class Aligning(Source, Protocol):
-    """A source whose model may name its alignment heads. Tables and recordings name none: ask with `isinstance`."""
+    """A source of audio whose model may name its alignment heads: cross-attention that follows the audio word by word.
+
+    Tables and recordings name none: ask with `isinstance`.
+    """
 
     @property
     def alignment(self) -> AlignmentHeads:
-        """The alignment heads that the model's generation_config names."""
+        """The heads that generation_config names as following the audio word by word; none where it names none."""
 
     def with_frames(self, prompt: Prompt, order: Sequence[int]) -> Prompt:
-        """The prompt with the frames of its audio in this order; the tokens keep their places and names."""
+        """The prompt with its audio's frames in this order, indices from 0; tokens keep their places and names."""

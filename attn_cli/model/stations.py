@@ -38,9 +38,10 @@ _RANK = {kind: rank for rank, kind in enumerate(KINDS)}
 
 
 class Station(NamedTuple):
-    """One station: the number of its layer, and its kind.
+    """A place in the forward pass at which numbers can be compared: the number of its layer, from 0, and its kind.
 
-    Those of the whole model are of layer `BEFORE_LAYERS` or `AFTER_LAYERS`.
+    Kinds are those of `KINDS`, such as "q", "q_rotated" or "residual". Those of the whole model are of layer
+    `BEFORE_LAYERS` or `AFTER_LAYERS`.
     """
 
     layer: int
@@ -58,7 +59,7 @@ class Station(NamedTuple):
 
     @property
     def made_at(self) -> "Station":
-        """The station at which its numbers are made: of the residual before a layer the end of the layer before."""
+        """The station at which the same numbers come to be: of a layer's input the layer before, else itself."""
         return Station(self.layer - 1, "residual") if self.kind == "residual_in" and self.layer > 0 else self
 
     @property
@@ -68,7 +69,7 @@ class Station(NamedTuple):
 
 
 def station(kind: str, layer: int = 0) -> Station:
-    """The station of a kind, of a layer where it is of one."""
+    """The station of a kind: of `layer` where its kind is of a layer, else of the whole model, whatever `layer` is."""
     if kind == "embedding":
         return Station(BEFORE_LAYERS, kind)
     return Station(AFTER_LAYERS if kind in ("final_norm", "logits") else layer, kind)
@@ -86,11 +87,11 @@ Arrive = Callable[[Station, np.ndarray], None]
 
 
 class PlantedMistake(NamedTuple):
-    """A mistake that a reference can be run with.
+    """A mistake of an implementation, such as a scale left out, that a reference model can be run with on purpose.
 
     name    in a word or two
     words   as a sentence that goes on after "likely cause:"
-    kind    of the first station in a layer that it changes
+    kind    of the first station, or place in a layer, whose numbers it changes
     """
 
     name: str
@@ -106,10 +107,13 @@ Given = Mapping[Station, Callable[[], np.ndarray]]
 
 
 class Reference(Protocol):
-    """A model that is run through its stations as it must be, in another precision, or with mistakes."""
+    """A model whose numbers are seen at its stations, or places of the pass, as it is or with planted mistakes.
+
+    It also runs as if computed in another precision.
+    """
 
     def shapes(self, ids: Sequence[int]) -> dict[Station, Shape]:
-        """Every station, with its shape, in the order of the pass."""
+        """The shape of the numbers at every station, a place in the pass at which they are seen, in its order."""
 
     def run(
         self,
@@ -122,15 +126,22 @@ class Reference(Protocol):
         draw: int = 0,
         mistakes: Mistakes | None = None,
     ) -> None:
-        """One pass over tokens, which ends with the last wanted station; logits come for `logit_rows` alone.
+        """One pass over tokens: `arrive` gets each wanted station (a place of the pass) with its numbers, in order.
 
-        given      in place of the model's own numbers, of at least so many tokens
-        precision  to which numbers are rounded as if the model were computed in it: float32, bfloat16, float16, 4-bit
-        draw       above 0, rounding goes up or down by chance, another way for each number
+        The pass ends with the last wanted station; logits come for `logit_rows` alone.
+
+        given      numbers that stand in for the model's own at these stations, of at least so many tokens; None: none
+        precision  to which numbers are rounded as if the model were computed in it: float32, bfloat16, float16, 4-bit;
+                   None for no rounding
+        draw       above 0, rounding goes up or down by chance, another way for each number; 0 rounds to nearest
+        mistakes   those made on purpose, with the layers in which each is; None for none
         """
 
     def mistakes(self, layer: int) -> Sequence[PlantedMistake]:
         """The mistakes of an implementation that can be planted in a layer, the more usual ones first."""
 
     def logit_rows(self, tokens: int) -> np.ndarray:
-        """The positions of which logits come, in a text of so many tokens: all, or as many as memory has room for."""
+        """The positions, from 0, of which logits come in a text of so many tokens: as many as memory has room for.
+
+        All of them where it has.
+        """
