@@ -134,7 +134,10 @@ def hidden(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 
 
 def against(scene: Scene, view: Viewpoint, words: str) -> Outcome:
-    """Beside the head or text that is named; without a name alone again, or a line that asks for one."""
+    """The view beside the head, or the text, that `words` names: a new view, or a request to read that text.
+
+    Without words the view that stands beside another one is shown by itself; one by itself asks for a name.
+    """
     if not words:
         return replace(view, against=None, difference=False) if view.against else Request("ask", "against ")
     try:

@@ -192,7 +192,10 @@ def hidden_keys(layer: RecordedLayer) -> list[int]:
 
 
 def thumbnail_weights(levels: np.ndarray) -> np.ndarray:
-    """The weights that a thumbnail's levels stand for; NaN where nothing is allowed."""
+    """The weights, 0 to 1, of a thumbnail's cells, kept as whole numbers: 254 times the root of the weight.
+
+    NaN for the number that stands for a cell without any visible key.
+    """
     return np.where(levels == MASKED, np.nan, (levels / LEVELS) ** 2)
 
 

@@ -233,7 +233,7 @@ class Scene:
         return window_at(self.form(view), size, self.space(view), (view.top, view.left), cursor)
 
     def other_picture(self, view: Viewpoint) -> Picture:
-        """The weights, or scores, of the cells of `other_window`, pooled as those of `picture`."""
+        """The weights, or scores, of the part seen of the other matrix; each of a block of queries x keys, pooled."""
         key = ("other", view.against, self.grid_key(view), id(self.other))
         return self.answers.picture(key, self.other_grid(view), self.other_window(view), scores=view.scores, slot=1)
 

@@ -114,7 +114,10 @@ PROMPT = object_schema(_PROMPT)
 
 
 def prompt_document(prompt: Prompt, tables: TokenTables) -> dict[str, Any]:
-    """A prompt whose tokens are in `tables`."""
+    """A prompt as JSON: its text, and for each stream the number, from 0, of its tokens' table in `tables`.
+
+    A table that is not yet in `tables` is added.
+    """
     return made(_PROMPT, _Placed(prompt, tables))
 
 

@@ -47,7 +47,7 @@ class Band:
 
     @property
     def scores(self) -> Array | None:
-        """A copy of the scores, with -inf where masked."""
+        """A copy of the scores before the softmax `[h, b, c]`, -inf where masked; None if the plan keeps no scores."""
         return None if self.raw_scores is None else with_infinities(self.raw_scores)
 
 

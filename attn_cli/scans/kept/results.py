@@ -79,7 +79,10 @@ class ScanResults:
 
     @cached_property
     def heads(self) -> tuple[ScannedHead, ...]:
-        """All heads with their kinds and statistics, in the order of the forward pass."""
+        """All heads in the order of the forward pass, each with its statistics over documents and its kind.
+
+        The kind is what it attends to (previous token, induction, first token ...); None where it fits none.
+        """
         statistics: dict[ScannedPlace, dict[str, Estimate]] = {}
         for place, row in self._rows(self.table("statistics")):
             if row["documents"]:

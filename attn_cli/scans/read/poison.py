@@ -12,9 +12,12 @@ MOST_NAMED = 10_000
 class PoisonRecord(NamedTuple):
     """A record that could not be scanned, or a piece of one.
 
-    document, file, record, piece  which it is
-    reason  why, in words that are the same for all of a kind: "empty", "too long"
-    detail  what is wrong with this one
+    document  its number among all records of all inputs, from 0
+    file      the file that it came from, as it was named
+    record    its number in that file, from 1: a line, or a row of a table
+    piece     which piece of a long record, from 0; 0 where it was not cut
+    reason    why, in words that are the same for all of a kind: "empty", "too long"
+    detail    what is wrong with this one
     """
 
     document: int

@@ -143,7 +143,7 @@ class SeparatedRows:
         return iter(self._row, None)
 
     def parse(self, record: list[str]) -> FieldText:
-        """The text of a row; BadRecordError for one with fewer cells, or that is not UTF-8."""
+        """The text of a row; BadRecordError for one that has no cell in a column that is read, or that is not UTF-8."""
         if len(record) <= max(self.places):
             raise BadRecordError("no such field", f"cells in the row: {len(record)}, in the table: {len(self.names)}")
         cells = {name: record[place] for name, place in zip(self.fields, self.places, strict=True)}

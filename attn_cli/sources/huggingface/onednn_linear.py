@@ -126,8 +126,9 @@ def product(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) ->
 def pieces(rows: int) -> list[tuple[int, int]]:
     """Sections `start:stop` that cover so many rows, of few sizes; one for a multiple of 128 rows, up to 4,096.
 
-    The last one begins before the end of the one before it; where it would begin before the first row, it ends after
-    the last.
+    Otherwise sections of 512 rows, then one for what is left, whose size is a multiple of 32 (of 8 for less than 64
+    rows). That one begins before the end of the one before it where rows aren't such a multiple; where it would begin
+    before the first row, it ends after the last.
 
     >>> pieces(1100)
     [(0, 512), (512, 1024), (1004, 1100)]

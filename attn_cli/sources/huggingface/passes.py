@@ -248,7 +248,10 @@ class ModelPasses:
         visit: Visit,
         arrive: Callable[[BlockVectors], None],
     ) -> None:
-        """Run one prompt; `visit` sees each selected layer, `arrive` the vectors of `rows` around each block."""
+        """Run one prompt: `visit` sees each selected attention call, `arrive` each block's input and output at `rows`.
+
+        These are the residual stream of the tokens `rows` before and after the block, `[rows, d]`, as `BlockVectors`.
+        """
         self._check_alone()
         with recording_blocks(self.loaded.model, self.places, selection, rows, len(prompt.tokens), arrive):
             self.each([prompt], selection, visit)

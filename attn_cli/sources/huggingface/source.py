@@ -127,9 +127,10 @@ class ModelSource(ModelPasses):
     def written_rows(
         self, prompt: Prompt, selection: Selection, choose: Callable[[AttentionCall], Sequence[RowChoice]]
     ) -> list[WrittenRow]:
-        """The rows that `choose` picks of each selected attention call, query and keys as sums over W writers.
+        """The rows that `choose` picks of each selected attention call, each query and key as a sum over W writers.
 
-        Arguments and errors are as for `attn_cli.model.score_writers.ReadsWriters`.
+        Writers are what adds to the residual stream: the embedding, each head, each MLP, biases. Arguments and errors
+        are as for `attn_cli.model.score_writers.ReadsWriters`.
         """
         self._check_layers(selection)
         return [

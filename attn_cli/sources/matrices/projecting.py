@@ -67,7 +67,11 @@ def own_matrices(options: MatrixOptions) -> Projected:
 
 
 def project(options: MatrixOptions, embedded: Embedded) -> Projected:
-    """q, k and v of embeddings: products with W_Q, W_K and W_V, or the table's own q, k, v if its x is unchanged."""
+    """q, k and v of embeddings x: their products with W_Q, W_K and W_V, drawn at random where none is given.
+
+    For words of a vector table that has q, k and v of its own, and whose vectors no option changed, these are taken. In
+    latent attention keys and values stay a latent vector of each token.
+    """
     x, source, heads = embedded.x, embedded.source, embedded.heads
     ws = projections_of(options, x.shape[-1], source.shape[-1], heads)
     q = product(x, ws.wq, "wq")

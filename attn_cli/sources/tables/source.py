@@ -153,7 +153,7 @@ class TableSource:
         return [PlannedLayer(0, len(selection.pick_heads(self.table.heads)))]
 
     def survey(self, prompt: Prompt, visit: Callable[[Call], None]) -> list[Block]:
-        """Call `visit` with the call of the only layer; there are no other blocks."""
+        """Call `visit` with the call of the only layer; the list of blocks without an attention call is empty."""
         self.each([prompt], Selection(), visit)
         return []
 

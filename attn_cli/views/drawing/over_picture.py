@@ -42,7 +42,10 @@ class MapOverPicture:
             yield Segment.line()
 
     def lines(self) -> list[list[Segment]]:
-        """All lines; the picture is drawn where the last begins, over those above it."""
+        """The map's lines as segments, with blanks where the picture goes, or blank lines below a map with numbers.
+
+        The last line draws the picture over the lines above it, then says what its colours mean.
+        """
         drawn, first = self.map.lines(), self.map.title_lines + 1
         columns, lines = self.map.cell_columns, self.map.cell_lines
         if self.map.has_numbers:

@@ -57,9 +57,11 @@ class Graphics:
         return _control(f"{BEGINNING}\x1b[{lines}A{self.drawn(pixels, columns, lines)}\x1b8", lines)
 
     def within(self, pixels: np.ndarray, columns: int, lines: int, *, column: int) -> Segment:
-        """The one picture of a screen over the line of the cursor and those above it, from a column, 0 the first, on.
+        """A picture `[h, w, 3]` over `columns` x `lines` cells of the terminal, the lowest on the cursor's line.
 
-        The cursor is put back.
+        column  the first of its columns, from 0
+
+        It takes the place of the picture that was drawn so before. The cursor is put back.
         """
         up = f"\x1b[{lines - 1}A" if lines > 1 else ""
         picture = self.drawn(pixels, columns, lines, replaces=True)

@@ -105,7 +105,7 @@ class Mistake:
 
     @cached_property
     def made(self) -> Made:
-        """The weights and the output that the mistake gives, computed on first use."""
+        """The weights `[h, n, m]` and the output `[h, n, e]` that the mistake gives, computed on first use."""
         return self.make()
 
     @property

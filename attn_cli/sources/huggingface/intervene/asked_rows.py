@@ -37,7 +37,10 @@ class AskedRows:
         self.rows = tuple(sorted(set(rows)))
 
     def readout(self, logits: torch.Tensor, start: int) -> Readout:
-        """The target and its rows, by the logits `[1, rows, words]` of the baseline's rows from `start` on."""
+        """The answer's tokens and the rows that choose them: what was generated, else the likeliest next token.
+
+        logits  `[1, rows, words]` of the baseline's rows from `start` on, whose last one says the likeliest
+        """
         everywhere = len(self.rows) == len(self.tokens)
         ids = [token.id for token in self.tokens]
         text = tuple(id for id in ids if id is not None) if everywhere and None not in ids else None

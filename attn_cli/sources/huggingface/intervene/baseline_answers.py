@@ -60,9 +60,10 @@ class BaselineAnswers:
         return outcomes_of_logits(self._log_p, self._read(output, with_loss=with_loss))
 
     def derivatives(self, batch: DifferentiatedRows) -> tuple[float, list[list[float]]] | None:
-        """Log p of the target in a run of these rows from the cache, and its derivatives by each variable.
+        """Log p (natural) of the answer's tokens, summed, in a run of these rows from the cache, and its derivatives.
 
-        None without an LM head, and where an operation of the model has no derivative.
+        A list for each tensor in `batch.variables`, by which it is derived: one number for each of its entries. None
+        without an LM head, and where an operation of the model has no derivative.
         """
         if self._log_p is None:
             return None

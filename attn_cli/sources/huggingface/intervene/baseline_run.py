@@ -132,7 +132,10 @@ class BaselineRun:
         return self._first_blocks[layer, stream]
 
     def mean_of(self, number: CallNumber) -> torch.Tensor | None:
-        """For every row the mean output over all other rows `[1, h, n, e]`; None unless means are wanted."""
+        """For every row the mean output of each head, before W_O, over all other rows `[1, h, n, e]`.
+
+        None unless the run was asked for means, to which heads are ablated.
+        """
         return self._means[number] if self.wants_means else None
 
     def is_causal_before(self, first: int) -> bool:

@@ -107,7 +107,10 @@ def check_layer_numbers(layers: Sequence[int], blocks: int, name: str) -> None:
 
 
 def check_chosen_heads(chosen: Selection, config: PreTrainedConfig) -> None:
-    """Raise InputError for a head that no attention of a model of that configuration has; counted as layers are."""
+    """Raise InputError for a head that no attention of a model of that configuration has, before weights are loaded.
+
+    Heads count from 0 on, or back from -1, the last.
+    """
     pairs = chosen.pairs or [(0, head) for head in chosen.heads or ()]
     usual = number_of(text_configuration(config), "num_attention_heads") or 0
     if all(-usual <= head < usual for _, head in pairs):

@@ -76,9 +76,10 @@ def has_generating_head(model: PreTrainedModel) -> bool:
 
 
 def stack_of(model: PreTrainedModel, config: PreTrainedConfig) -> PreTrainedModel:
-    """The stack in a model that was loaded with its head: what `model_class` would have loaded.
+    """The layers alone, without the language-model head, of a model that was loaded with one.
 
-    The whole model where `model_class` would have loaded the whole.
+    The whole model where the layers can't be had alone: where `model_class` loads the class that the checkpoint was
+    saved from.
     """
     inner: PreTrainedModel = model.base_model
     keep_tensor_parallel_place(model, inner)

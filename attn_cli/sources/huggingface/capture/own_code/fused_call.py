@@ -21,7 +21,10 @@ from attn_cli.sources.huggingface.compat import (
 
 
 class NotShownError(Exception):
-    """Raised for a call whose queries, keys or rule are made inside the kernel; its text says by which argument."""
+    """Raised for a call whose queries, keys, mask or change of scores come to be inside the kernel, unseen.
+
+    Its text names the argument that says so.
+    """
 
 
 @dataclass(frozen=True, eq=False)
