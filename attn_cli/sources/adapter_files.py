@@ -37,7 +37,10 @@ def base_of(folder: Path, name: str) -> str:
 
 
 def state_of_all(model: str, revision: str | None, adapters: Sequence[str]) -> list[object] | None:
-    """The state of a model's files as of `model_state`, with its adapters' and its base's; None for an unknown one."""
+    """What tells later whether a model's files changed: `model_state` of it, then of its adapters and their base.
+
+    None where one of them is unknown.
+    """
     own = [(model, revision), *((adapter, None) for adapter in adapters)]
     try:
         folder = adapter_folder(model, revision)

@@ -39,7 +39,7 @@ class RecordedSource:
         return [prompts[text] for text in texts]
 
     def repeated(self, seed: int) -> NoReturn:
-        """InputError: it reads nothing more."""
+        """Raise InputError: a recording's model can't read random tokens any more."""
         raise self._missing("random tokens are for the model to read")
 
     def planned_layers(self, selection: Selection) -> list[PlannedLayer]:
@@ -91,7 +91,7 @@ class RecordedSource:
         visit: Callable[[Call], None],
         arrive: Callable[[BlockVectors], None],
     ) -> None:
-        """InputError: vectors between blocks are the model's."""
+        """Raise InputError: a recording has no vectors between blocks."""
         raise self._missing("vectors between blocks are seen while the model runs")
 
     @property

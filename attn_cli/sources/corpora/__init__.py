@@ -85,7 +85,7 @@ class Corpus:
         return None if any(file.is_stdin for file in self.files) else sum(map(self._count, self.files))
 
     def count_below(self, stop: int) -> int:
-        """The number of records below `stop` that are read."""
+        """How many of the records with numbers below `stop` are in the sample; all of them without one."""
         return stop if self.sample is None else self.sample.count_below(stop)
 
     def fingerprint(self) -> dict[str, Any]:

@@ -45,7 +45,7 @@ class ColumnRows:
         return text
 
     def rows(self, batch: Any, first: int = 0) -> Iterator[tuple[Any, int]]:
-        """The rows of a batch from the `first` on."""
+        """The rows of a batch of columns from row `first`, counted in the batch from 0, on: each as (batch, row)."""
         chosen = _with_bytes(batch.select(self.columns))
         return ((chosen, row) for row in range(first, batch.num_rows))
 
@@ -62,7 +62,7 @@ class ParquetRows(ColumnRows):
         self.skipped = 0
 
     def skip(self, most: int) -> int:
-        """Pass over rows, by what the file says of its size."""
+        """Pass over at most `most` rows, by the sizes of row groups that the file states; returns how many."""
         passed: int = min(most, self.file.metadata.num_rows - self.skipped)
         self.skipped += passed
         return passed

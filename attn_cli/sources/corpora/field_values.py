@@ -14,7 +14,10 @@ _MESSAGE_KEYS = (("role", "content"), ("from", "value"))
 
 
 class FieldText(NamedTuple):
-    """The text of a record's fields, and the characters of it that are of each field or message; none if of one."""
+    """The text of a record's fields, and which characters of it are of which field or message.
+
+    These are none where the text is all of one field.
+    """
 
     text: str
     fields: tuple[TextField, ...] = ()

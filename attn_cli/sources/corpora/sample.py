@@ -16,7 +16,7 @@ _FLAGS = 2**12
 
 @dataclass(frozen=True)
 class Sample:
-    """The documents whose number, hashed with the seed, is at most `threshold` of 2**64.
+    """The documents that are read: those whose number, hashed with the seed to 64 bits, is at most `threshold`.
 
     A document is in the sample or not by its number alone, so that no two readers have to agree.
     """
@@ -25,13 +25,13 @@ class Sample:
     threshold: int
 
     def chosen(self, start: int) -> Iterator[bool]:
-        """True if the documents with numbers from `start` on are in the sample, without an end."""
+        """For the documents from number `start` on whether each is in the sample, without an end."""
         for first in count(start, _FLAGS):
             numbers = np.arange(first, first + _FLAGS, dtype=np.uint64)
             yield from (hashes(numbers, self.seed) <= np.uint64(self.threshold)).tolist()
 
     def count_below(self, stop: int) -> int:
-        """The number of the documents with numbers below `stop` are in the sample."""
+        """How many of the documents with numbers below `stop` are in the sample."""
         pieces = (np.arange(first, min(first + _PIECE, stop), dtype=np.uint64) for first in range(0, stop, _PIECE))
         return sum(int((hashes(piece, self.seed) <= np.uint64(self.threshold)).sum()) for piece in pieces)
 

@@ -267,11 +267,11 @@ class ModelPasses:
         return bytes_of_token(self.loaded.model)
 
     def labels(self, ids: Sequence[int]) -> list[str]:
-        """The text of each token by itself, else its name in the vocabulary."""
+        """The text of each token id, decoded by itself; its name in the vocabulary where that is no text."""
         return [token.text for token in labels(self.loaded.tokenizer, torch.tensor([list(ids)], dtype=torch.long))]
 
     def fingerprint(self) -> str:
-        """A hash of the parameters: of their names and shapes, and of up to 64 numbers of each."""
+        """A hash of the parameters: names, shapes, sums of all numbers' bits, and up to 64 numbers of each."""
         return fingerprint(self.loaded.model)
 
     def each_encoded(self, texts: Sequence[EncodedText], selection: Selection, visit: Visit) -> None:

@@ -48,7 +48,11 @@ class MaskParts:
         )
 
     def mask(self, m: int, at: tuple[int, ...], number: int, heads: tuple[int, ...]) -> Mask:
-        """The mask of batch entry `at`, the `number`-th, for some heads and m keys."""
+        """The mask for these heads (indices) and m keys of one batch entry: of all masks here at once.
+
+        at      its index in each batch axis
+        number  its number, from 0, in the order of the batch axes
+        """
         masks = [*self.masks]
         if self.lengths is not None:
             masks.append(Keys(np.arange(m) < self.lengths[number if len(self.lengths) > 1 else 0]))

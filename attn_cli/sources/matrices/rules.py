@@ -18,13 +18,13 @@ from attn_cli.sources.numbers import numbers_in, require_held
 
 @dataclass(frozen=True, eq=False)
 class RuleParts:
-    """A rule before it is cut to one batch entry and some heads.
+    """Scale, mask, bias and the like of a whole problem, before they are cut to one batch entry and some heads.
 
     m        the number of keys
     masks    the masks of `--mask`
     biases   numbers `[..., n, m]` to be added to scores, each with batch and head axes of its own or without
-    slopes   ALiBi's, one per head `[h]`, with `offset` as in a causal mask
-    sink     one score per head `[h]`
+    slopes   ALiBi's, one per head `[h]`, with `offset` as in a causal mask; None for none
+    sink     one score per head `[h]`; None for none
     """
 
     scale: float
@@ -38,7 +38,11 @@ class RuleParts:
     sink: np.ndarray | None = None
 
     def rule(self, at: tuple[int, ...], number: int, heads: tuple[int, ...]) -> Rule:
-        """The rule of batch entry `at`, the `number`-th, for some heads."""
+        """The rule of one batch entry for these heads, given by indices.
+
+        at      the entry's index in each batch axis
+        number  its number, from 0, in the order of the batch axes
+        """
         biases: list[Bias] = [GivenBias(of_entry(numbers, at, heads)) for numbers in self.biases]
         if self.slopes is not None:
             biases.append(Alibi(self.slopes[list(heads)], self.offset))

@@ -134,7 +134,10 @@ def check_cells(cells: np.ndarray, name: str, shape: ScoreShape) -> None:
 
 
 def of_entry(cells: np.ndarray, at: tuple[int, ...], heads: tuple[int, ...]) -> np.ndarray:
-    """The part `[n, m]` or `[h, n, m]` of a mask or bias for one batch entry; axes of length 1 serve all entries."""
+    """The part `[n, m]` or `[h, n, m]` of a mask or bias `[..., n, m]` for one batch entry and these heads (indices).
+
+    at  the entry's index in each batch axis; axes of length 1 serve all entries
+    """
     while cells.ndim > 3:
         place = at[len(at) - (cells.ndim - 3)]
         cells = cells[place if cells.shape[0] > 1 else 0]

@@ -102,11 +102,11 @@ class RecordTable:
         return self._vectors[row][0]
 
     def rows(self, rows: Sequence[int], part: str = "vectors") -> Vectors:
-        """The vectors of rows that `index` returned, for every `part`: q, k and v are the vectors too."""
+        """The vectors `[len(rows), d]` of rows that `index` returned, whatever `part`: q, k and v are these too."""
         return np.array([self._vectors[row][1] for row in rows], dtype=np.float32).reshape(len(rows), self.format.d)
 
     def blocks(self) -> Iterator[tuple[int, Sequence[str], Vectors]]:
-        """The whole file, from its first record."""
+        """The whole file from its first record, some words at a time: the first one's row, the words, their vectors."""
         with parse_errors(self.format.label):
             yield from self._blocks()
 

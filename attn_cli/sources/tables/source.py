@@ -179,7 +179,10 @@ class TableSource:
         visit: Callable[[Call], None],
         arrive: Callable[[BlockVectors], None],
     ) -> None:
-        """Call `visit`, then `arrive` with the words' own vectors and the chosen heads' output `[rows, heads * e]`."""
+        """Call `visit`, then `arrive` with the vectors of `rows` before, the words' own, and after.
+
+        The latter are the chosen heads' outputs side by side `[rows, heads * e]`.
+        """
         selection.check_layers([0])
         call = self.call(prompt, selection)
         visit(call)

@@ -113,7 +113,7 @@ class VectorTable:
         return self._checked(vectors, rows)
 
     def blocks(self) -> Iterator[tuple[int, Sequence[str], Vectors]]:
-        """The whole table in pieces."""
+        """The whole table, some thousand words at a time: the first one's row, the words, their vectors."""
         for start in range(0, len(self.words), BLOCK):
             rows = range(start, min(start + BLOCK, len(self.words)))
             yield start, self.words[rows.start : rows.stop], self._checked(self.vectors[rows.start : rows.stop], rows)

@@ -56,12 +56,15 @@ class ModulePlaces:
 
     @cached_property
     def attention(self) -> tuple[nn.Module, ...]:
-        """The modules that will attend if they run."""
+        """The modules that will attend if they run: by transformers' registry of functions, or in code of their own."""
         return tuple(attention_modules(self.model, self.watched))
 
     @cached_property
     def watched(self) -> dict[nn.Module, bool | None]:
-        """The modules that may compute attention in their own code, outside transformers' registry."""
+        """The modules that may compute attention in code of their own, not by transformers' registry.
+
+        Each with whether a softmax that it calls is attention; None where what it is multiplied with decides.
+        """
         return modules_to_watch(self.model)
 
     @cached_property

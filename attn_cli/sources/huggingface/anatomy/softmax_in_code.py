@@ -46,11 +46,12 @@ _FUSED = (
 
 
 def modules_to_watch(model: nn.Module) -> dict[nn.Module, bool | None]:
-    """The modules to watch, each with whether a softmax that it calls itself is attention; None if its use decides.
+    """The modules whose own code may compute attention: for each whether a softmax that it calls is attention.
 
-    Besides modules that name a softmax these are the attention modules around them, since some models replace the inner
-    module while they run, and routers inside attention, so that their softmax is not taken for attention. Of a module
-    outside transformers all parts with code of their own, itself included.
+    None where that shows only when its result is multiplied with values. Besides modules that name a softmax these are
+    the attention modules around them, since some models replace the inner module while they run, and routers inside
+    attention, so that their softmax is not taken for attention. Of a module outside transformers all parts with code of
+    their own, itself included.
     """
     models = _outermost_models(model)
     inside = {part for each in models for part in each.modules()}
@@ -101,11 +102,12 @@ def _of_transformers(model: PreTrainedModel) -> dict[nn.Module, bool | None]:
 
 
 def attention_modules(model: nn.Module, watched: Mapping[nn.Module, bool | None] | None = None) -> list[nn.Module]:
-    """The modules that will attend if they run: those whose code uses the registry, and those to watch.
+    """The modules that will attend if they run, in the model's order.
 
-    Of modules whose use decides, those that are called attention, or all if none is.
+    They call transformers' registry of attention functions, or name a softmax or a fused kernel themselves. Where it
+    isn't known of all of the latter that this is attention, those that are called attention, or all if none is.
 
-    watched  what `modules_to_watch` finds, where it is known
+    watched  what `modules_to_watch` finds, where it is known; None to search
     """
     watched = modules_to_watch(model) if watched is None else watched
     found = {

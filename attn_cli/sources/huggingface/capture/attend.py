@@ -13,7 +13,7 @@ Products = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 class TextSize(NamedTuple):
-    """How many queries and keys of a text are real; they come first, and padding after them."""
+    """How many queries and keys of a padded text are its own; they come first, and padding after them."""
 
     queries: int
     keys: int
@@ -21,13 +21,13 @@ class TextSize(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LayerRule:
-    """The rule by which one layer turns scores into weights, for a batch of b texts.
+    """The rule by which one layer turns scores into weights (scale, mask, bias ...), for a batch of b texts.
 
     scale    the factor on q kᵀ
     softcap  c in c * tanh(scores / c); None for no cap
-    bias     `[b or 1, h or 1, n or 1, m]`, added to the scores
-    sink     one learned score per head `[h]` in float32, which takes a part of each row's sum
-    mask     `[b or 1, h or 1, n or 1, m]`: booleans, numbers to add, or a `LazyMask`
+    bias     `[b or 1, h or 1, n or 1, m]`, added to the scores; None for none
+    sink     one learned score per head `[h]` in float32, which takes a part of each row's sum; None for none
+    mask     `[b or 1, h or 1, n or 1, m]`: booleans, numbers to add, or a `LazyMask`; None for none
     sink_per_query  a learned score for every query `[b, h, n, 1]`, in place of one per head
     sizes    the real queries and keys of each of the b texts, if the call itself says them; None if the inputs do
     """
@@ -42,15 +42,15 @@ class LayerRule:
 
 
 class Attend(Protocol):
-    """Takes in all attention calls of a pass, and computes those that it changes or shows.
+    """Gets every attention call of a model's pass, and may compute its output in place of the model's code.
 
-    ledger  records every call; `way` is one of the values of `Place.way`
+    ledger  records every call; `way` says how it was captured, by one of the values of `Place.way`
     """
 
     ledger: Ledger
 
     def of_products(self, module: nn.Module, way: str, qkv: Products, rule: LayerRule) -> torch.Tensor | None:
-        """The output `[b, h, n, e]` of a call; None where the caller computes it."""
+        """Take in the queries, keys and values of a call; its output `[b, h, n, e]`, or None: the caller makes it."""
 
     def of_softmax(self, module: nn.Module, way: str, weights: torch.Tensor, scores: torch.Tensor | None) -> None:
-        """Take in a softmax: the weights in the layout of the module that made them, and the scores if captured."""
+        """Take in weights that the model's own code computed, in its layout, and the scores; None if not captured."""

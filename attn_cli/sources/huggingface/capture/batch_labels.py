@@ -18,7 +18,7 @@ Labels = Sequence[Sequence[Token]]
 
 
 class UnpaddedText(NamedTuple):
-    """The rows and keys of one text between its padding, and their labels."""
+    """Where one text's queries and keys are in its padded batch element, and the tokens that label them."""
 
     rows: slice
     keys: slice
@@ -33,7 +33,10 @@ def numbered_tokens(count: int) -> tuple[Token, ...]:
 
 
 class PlacesOfTexts(NamedTuple):
-    """The place of an attention call on several texts: which ones, and the number of each one's call."""
+    """Where an attention call on several texts is in the model, with each text's index and its number of the call.
+
+    Both count from 0.
+    """
 
     place: Place
     texts: tuple[int, ...]

@@ -23,12 +23,12 @@ FindText = Callable[[int], UnpaddedText]
 class BatchLayout(NamedTuple):
     """The texts of a batch, packed one after the other; their padding, if the pass has any, comes behind them.
 
-    rows    of each text among the packed ones
-    tokens  of all texts
+    rows    the slice of each text among the packed rows
+    tokens  of all texts, one after the other
     masks   of each text by itself
-    seen    the keys of every packed row; padding sees what its mask lets it see of its text
+    seen    the keys that every packed row may see; padding sees what its mask lets it see of its text
     packed  where the packed rows stand in the padded batch
-    kept    what readers keep for all layers of this layout
+    kept    what reducers keep for all layers of this layout
     """
 
     texts: tuple[UnpaddedText, ...]

@@ -26,10 +26,10 @@ Visit = Callable[[Call], None]
 
 
 class BatchVisitor:
-    """Calls `visit` for each text of a batch, or for all of them packed, with the selected heads.
+    """Calls `visit` with each text's attention call of a batch, or with all of them packed, in the selected heads.
 
-    rotations     reads how queries and keys were turned; None where nobody asks
-    row_of_texts  the texts of the pass, where they are in one row of tokens
+    rotations     reads how rotary positions turned queries and keys; None where nobody asks
+    row_of_texts  the texts of the pass, where they stand in one row of tokens; None where they are padded
     """
 
     def __init__(

@@ -12,7 +12,7 @@ from attn_cli.sources.huggingface.anatomy.hooks import block_hooks, hooked
 
 
 class BlockInputs:
-    """The input of the last block that was entered, by reference."""
+    """Keeps the hidden states that the block which runs now was given, as they are, without a copy."""
 
     def __init__(self) -> None:
         self._path, self._vectors = "", torch.empty(0)
@@ -22,10 +22,11 @@ class BlockInputs:
         return hooked(*block_hooks(blocks, self._enter))
 
     def lengths(self, path: str, text: int, size: tuple[int, int], keys: slice) -> np.ndarray | None:
-        """The lengths of the vectors `[m]` that the block around attention module `path` was given.
+        """The norms of the vectors `[m]` that the block around the attention module `path` was given, one per key.
 
-        text  the element of the batch; `size` is the batch's, and how many keys the attention has; `keys` those of the
-              text without padding
+        text  the index of the batch element
+        size  of the batch, and how many keys the attention has
+        keys  those of the text without padding
 
         None where the block isn't known, or was given something else than a vector per key.
         """

@@ -20,7 +20,9 @@ class _Compared(Exception):
 
 
 def layer_unlike_eager(model: PreTrainedModel, arguments: Mapping[str, Any]) -> str:
-    """The class of the first layer in the registry if attn's output differs from its own eager one; "" if not.
+    """The class of the first attention layer in transformers' registry, if attn's output of it isn't the model's own.
+
+    "" if they agree to rounding. Its own output is that of its eager attention function.
 
     arguments  of the forward, for a few tokens
     """

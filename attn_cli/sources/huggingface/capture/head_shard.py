@@ -8,9 +8,9 @@ from attn_cli.sources.huggingface.compat import tensor_parallel_place
 
 
 class HeadShard(NamedTuple):
-    """The number of a process among those that share a layer's heads by tensor parallelism.
+    """Which of a layer's heads this process has, where several share a model by tensor parallelism.
 
-    rank, ranks  its number, and how many they are
+    rank, ranks  the number of this process, from 0, and how many they are
     heads, key_heads  of the layer in all processes, as its configuration says; 0 where it doesn't
     """
 
@@ -21,7 +21,7 @@ class HeadShard(NamedTuple):
 
     @classmethod
     def of(cls, model: nn.Module, module: nn.Module) -> "HeadShard":
-        """That of an attention module of the model; the only one of a model that is not shared."""
+        """The shard of an attention module of the model; rank 0 of 1 where the model is not shared."""
         rank, ranks = tensor_parallel_place(model)
         config = getattr(module, "config", None)
         if ranks == 1 or config is None:

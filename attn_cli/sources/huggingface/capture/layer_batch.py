@@ -18,9 +18,9 @@ from attn_cli.sources.huggingface.capture.text_rule import rule_of_text, rule_wi
 
 @dataclass(frozen=True, eq=False)
 class LayerBatch:
-    """query `[b, h, n, d]`, key `[b, g, m, d]`, value `[b, g, m, e]`.
+    """One layer's query `[b, h, n, d]`, key `[b, g, m, d]` and value `[b, g, m, e]` for a batch of b padded texts.
 
-    heads, groups  the selected heads, and the key head of each
+    heads, groups  the indices of the selected heads, and for each the index of its key head
     fills_output   whether calls fill the output of all heads, for the model to go on with
     """
 

@@ -21,16 +21,16 @@ class SelectionDone(Exception):
 
 
 class OutputProjections(Protocol):
-    """W_O of every attention module."""
+    """The output projection W_O of every attention module."""
 
     def rows(self, place: Place, heads: Sequence[int], h: int, e: int) -> torch.Tensor:
-        """The rows `[len(heads) * e, width]` of some of a layer's h heads."""
+        """The rows of W_O `[len(heads) * e, width]` that belong to `heads`, indices among a layer's h heads."""
 
 
 class LedgerEntry(NamedTuple):
-    """An attention call as the ledger has it.
+    """One attention call of a pass, of all heads and texts.
 
-    place        its module's, for all heads and texts
+    place        where its module is in the model, and which run of it this is
     blocks       how many blocks its stream has
     is_selected  whether its layer is selected
     is_last      whether the pass may stop with it; its output is then unused

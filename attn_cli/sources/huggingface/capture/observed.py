@@ -19,13 +19,13 @@ Tap = Callable[[nn.Module, Place, torch.Tensor], torch.Tensor]
 
 
 class ObservedAttention:
-    """Passes selected attention calls to a visitor, and all outputs through `tap`, if there is one."""
+    """Shows selected attention calls to a visitor; every layer's output goes through the function `tap`, if any."""
 
     def __init__(self, ledger: Ledger, visitor: BatchVisitor, tap: Tap | None = None) -> None:
         self.ledger, self.visitor, self.tap = ledger, visitor, tap
 
     def of_products(self, module: nn.Module, way: str, qkv: Products, rule: LayerRule) -> torch.Tensor | None:
-        """The output `[b, h, n, e]` of a call; None unless it was computed meanwhile.
+        """The output `[b, h, n, e]` where showing the call computed it, or `tap` takes it; else None: the caller does.
 
         Raises SelectionDone where the pass ends here.
         """

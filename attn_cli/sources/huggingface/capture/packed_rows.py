@@ -5,9 +5,9 @@ import torch
 
 
 class PackedRows:
-    """T packed rows, and where each stands among the R rows of a padded batch.
+    """T packed rows, the real ones of a batch one after the other, and where each stands among its R padded rows.
 
-    places  `[T]`, each once; -1 for rows of none, which come last
+    places  the index of each `[T]`, each once; -1 for packed rows of no text, which come last
     count   R
     """
 
@@ -17,7 +17,7 @@ class PackedRows:
         self._is_whole = np.array_equal(places, np.arange(count))
 
     def pack(self, x: torch.Tensor) -> torch.Tensor:
-        """A tensor `[heads, R, width]` as `[heads, T, width]`, 0 in rows of none; heads of a row are adjacent."""
+        """A tensor `[heads, R, width]` as `[heads, T, width]`, 0 in rows of no text; heads of a row are adjacent."""
         if self._is_whole:
             return x
         packed = x.new_empty(len(self.places), x.shape[0], x.shape[2])

@@ -22,14 +22,14 @@ class NotInOneRowError(Exception):
 
 
 class RowOfTexts:
-    """B texts of up to n tokens in one row of T tokens; behind the last text are some of none.
+    """B texts of up to n tokens in one row of T tokens, a batch of 1; tokens of no text fill the row's end.
 
     padded        the arguments of the padded batch that it stands for
-    counted_from  the padding token from whose number on positions are counted, and which has none; None for 0, 1, ...
+    counted_from  the id of the padding token where positions are counted from that number + 1 on; None: from 0 on
 
     size       B
     longest    n
-    rows       where they stand among the B * n of the padded batch
+    rows       where its tokens stand among the B * n of the padded batch
     arguments  `input_ids`, `attention_mask` and `position_ids` `[1, T]`
     """
 

@@ -13,7 +13,11 @@ from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 
 
 def rule_of_text(rule: LayerRule, text: int, rows: slice, keys: slice, heads: Sequence[int]) -> Rule:
-    """The rule of one text, cut to its rows, keys and heads."""
+    """The rule of one text of a batch (scale, mask, bias, sink), for its rows and keys without padding and these heads.
+
+    text   the index of the batch element
+    heads  indices among the layer's heads
+    """
     bias = _cut(rule.bias, text, rows, keys, heads)
     mask: Mask = Open()
     if isinstance(rule.mask, LazyMask):
@@ -31,7 +35,7 @@ def rule_of_text(rule: LayerRule, text: int, rows: slice, keys: slice, heads: Se
 
 
 def mask_of_text(rule: LayerRule, text: int, rows: slice, keys: slice) -> Mask:
-    """The mask of one text, cut to its rows and keys, where it is a `LazyMask`; open otherwise."""
+    """The mask of one text, for its rows and keys, where the layer's is a `LazyMask`; else one that allows all."""
     if not isinstance(rule.mask, LazyMask):
         return Open()
     mask = rule.mask.rule_mask(text, keys)
@@ -41,7 +45,7 @@ def mask_of_text(rule: LayerRule, text: int, rows: slice, keys: slice) -> Mask:
 
 
 def rule_with_mask(rule: LayerRule, mask: Mask, heads: Sequence[int]) -> Rule:
-    """The rule of a text whose mask is known, without the layer's bias."""
+    """The rule of a text in these heads with this mask: the layer's scale, softcap and sink, without its bias."""
     return Rule(rule.scale, rule.softcap, None, mask, _sink_of(rule, heads))
 
 

@@ -15,10 +15,10 @@ from attn_cli.sources.huggingface.read.detokenize import detokenize
 
 
 class AskedRows:
-    """The rows of n tokens in which interventions hold, and those that choose what was generated, or comes next.
+    """The rows of n tokens in which interventions hold, and the rows whose next token is the answer.
 
-    rows       in which interventions hold, ascending: those given, all with `everywhere`, else those that choose
-    generated  the places of the tokens that the model generated
+    rows       in which interventions hold, ascending: those given, all with `everywhere`, else `choosing`
+    generated  the indices of the tokens that the model generated
     choosing   the rows that choose these, one before each; without any, the last row
     """
 

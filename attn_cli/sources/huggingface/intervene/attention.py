@@ -33,7 +33,7 @@ _WHOLE = 2**19  # cells of a variant; more are quicker in bands, which leave out
 
 
 class InterveningAttention:
-    """Computes the attention of every layer, in the baseline or in the runs of a batch of interventions.
+    """Computes the attention of every layer, in the baseline or in the runs of a batch of S interventions.
 
     baseline  the calls of the baseline: it collects them, runs with interventions read from them
     calls     numbers the calls of this run
@@ -188,7 +188,7 @@ def _seen(rule: LayerRule, query: torch.Tensor, m: int) -> int:
 
 
 def unreachable(layer: int, path: str) -> LoadError:
-    """The error for attention that can be looked at, but not intervened in."""
+    """The error for attention whose weights can be seen, but whose heads can't be ablated nor tokens masked."""
     return LoadError(
         f"layer {layer} ({path}) computes its attention where heads can't be ablated nor tokens masked",
         "its weights can be seen: attn top, attn heads",

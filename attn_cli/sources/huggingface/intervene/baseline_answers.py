@@ -54,7 +54,10 @@ class BaselineAnswers:
         with_loss: bool,
         vector: Literal["mean", "first"],
     ) -> list[Outcome]:
-        """The outcome of each intervention, from the model's output for all of them side by side."""
+        """What each intervention changes against the baseline, from the model's output for all of them side by side.
+
+        vector  without an LM head, which vectors are compared: the mean of all tokens, or the first
+        """
         if self._log_p is None:
             return outcomes_of_vectors(self._vectors, vectors_of(output, self._model), interventions, vector)
         return outcomes_of_logits(self._log_p, self._read(output, with_loss=with_loss))

@@ -37,11 +37,11 @@ class CachedAttention(NamedTuple):
 
 
 class BaselineRun:
-    """The attention calls of the baseline.
+    """The attention calls of a run without interventions, and of each what later runs need of it.
 
     first        the first row that any later run computes anew; 0 for all, then no keys and values are kept
     wants_means  whether the mean outputs of heads are kept
-    looked       whether a visitor was shown every call that it wanted to see
+    visited      whether a visitor was shown every call that it wanted to see
     no_cache_reason  why the rows before `first` can't be kept; "" where they can
     """
 
@@ -69,7 +69,7 @@ class BaselineRun:
         latent: int = 0,
         sizes: tuple[int, int] = (0, 0),
     ) -> None:
-        """Note a call in a stream of `blocks` blocks; the rest is as for `AttentionLayer`."""
+        """Note an attention call in a stream of `blocks` blocks; all else is as for `AttentionLayer`."""
         where = (place.layer, place.stream)
         self.places[number] = place
         self.layers[where] = AttentionLayer(place.layer, place.stream, blocks, tuple(groups), seen, latent, sizes)
@@ -128,7 +128,7 @@ class BaselineRun:
         return place.layer, place.stream
 
     def first_block(self, layer: int, stream: str) -> int:
-        """The number of the first block call in which that layer attends."""
+        """The number, from 0 in the order in which blocks run, of the first block call in which that layer attends."""
         return self._first_blocks[layer, stream]
 
     def mean_of(self, number: CallNumber) -> torch.Tensor | None:

@@ -21,8 +21,7 @@ class InterventionBatch:
 
     rows       the rows in which they hold, unless they name rows themselves; None for all rows
     texts      how many tokens the text has: those that can be hidden
-    everywhere whether the rows are all rows: then tokens are hidden in an encoder, too, and not only from the decoder
-    first      the number of the first row that runs; those before are kept from the baseline
+    first      the number, from 0, of the first row that runs; those before are kept from the baseline
     """
 
     def __init__(
@@ -56,7 +55,9 @@ class InterventionBatch:
         return output
 
     def masks(self, at: AttentionLayer, n: int, m: int) -> list[Mask | None] | None:
-        """The masks by which each intervention hides cells of a layer, of n rows that run and all m keys; None if none.
+        """For each intervention the mask that hides keys from rows of a layer, or None; None where no one has any.
+
+        at  the layer, of which n rows run against all m keys
 
         Raises LoadError for a layer whose keys are not the text's tokens.
         """
@@ -67,7 +68,11 @@ class InterventionBatch:
         return [all_of(*masks) if masks else None for masks in both]
 
     def changed(self, at: AttentionLayer, n: int, m: int) -> list[ChangedCache | None] | None:
-        """Each intervention's change of the cache of a layer, besides keys behind windows; None without any."""
+        """For each intervention what it changes of the cache of layer `at` but windows; None where it doesn't.
+
+        That is rounded keys and values, and keys of the highest scores alone; n rows run against m keys. None for the
+        list where no one changes anything.
+        """
         changed = [self._changed_of(intervention, at, n, m) for intervention in self.interventions]
         return changed if any(x is not None for x in changed) else None
 

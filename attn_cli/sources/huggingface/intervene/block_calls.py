@@ -14,7 +14,7 @@ OUTSIDE = -1  # the block of attention calls that are in none
 
 
 class CallNumber(NamedTuple):
-    """One attention call of a forward pass: the number of its block's call, and its own within that call."""
+    """One attention call of a pass: the number of its block's call, and its own within that, both from 0."""
 
     block: int
     within: int
@@ -32,9 +32,9 @@ def outermost_blocks(model: nn.Module, places: Sequence[ModulePlace]) -> list[nn
 
 
 class BlockCalls:
-    """Numbers the calls of blocks in one forward pass, and in each the calls of attention.
+    """Numbers the calls of blocks in one forward pass from 0, and within each the calls of attention.
 
-    skip  how many calls of blocks are skipped: these return `kept` of the baseline, and don't run
+    skip  how many calls of blocks are skipped: these return what they did in the baseline, and don't run
     kept  returns what a skipped call returns, by its number; None in the baseline
     """
 

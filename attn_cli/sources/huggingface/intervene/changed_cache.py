@@ -16,12 +16,12 @@ _CELLS = 2**21  # scores that are computed at a time: 8 MiB
 
 @dataclass(frozen=True, eq=False)
 class ChangedCache:
-    """The change of one variant to the cache of a layer with g key heads and h query heads, in n rows that run.
+    """What one run changes of the KV cache of a layer with g key heads and h query heads, in n rows that run.
 
     keys, values  the format that rounds each key head's, `g` names; "" for none
-    top           how many keys each query head sees, `h` numbers; 0 for all
+    top           how many keys each query head sees, those of the highest scores, `h` numbers; 0 for all
     rows          the rows in which this holds: booleans `[n]`
-    start         the place of the first row
+    start         the index in the text of the first row that runs
     """
 
     keys: tuple[str, ...]
@@ -33,9 +33,9 @@ class ChangedCache:
     def output(
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, rule: Rule, hidden: Mask | None
     ) -> torch.Tensor:
-        """The output `[h, n, e]` of all n rows, as if it held in all; q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`.
+        """The output `[h, n, e]` of all n rows, as if the change held in all of them.
 
-        hidden  a mask beside the rule's
+        q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`; hidden  a mask that applies beside the rule's; None for none
         """
         (h, n, _), m = q.shape, k.shape[1]
         q, k, v = q.float() * rule.scale, k.float(), v.float()

@@ -14,7 +14,10 @@ from attn_cli.sources.huggingface.intervene.batch import InterventionBatch
 
 
 class DifferentiatedRows(InterventionBatch):
-    """One variant whose attention depends on numbers; an answer's derivatives by these are taken afterwards."""
+    """One run whose attention depends on numbers, `variables`, so that an answer has derivatives by them.
+
+    Such as a gate on the output of each head.
+    """
 
     @property
     @abstractmethod
@@ -23,7 +26,11 @@ class DifferentiatedRows(InterventionBatch):
 
     @abstractmethod
     def output(self, at: AttentionLayer, past: CachedAttention, own: Products, allowed: torch.Tensor) -> torch.Tensor:
-        """The output `[1, h, r, e]` of a layer; its rows may attend to the allowed keys, `[r, m]` or `[h, r, m]`."""
+        """The output `[1, h, r, e]` of a layer's last r rows, as it depends on the numbers.
+
+        past     keys and values of the baseline, `own` those of these rows with their queries
+        allowed  which of all m keys the rows may attend to, `[r, m]` or `[h, r, m]`
+        """
 
 
 _FEW_CELLS = 2**14  # of a layer, whose weights are held until derivatives are taken: 64 KiB, and keys as often
@@ -54,10 +61,10 @@ class GatedRows(DifferentiatedRows):
 
 
 class PartlyWindowed(DifferentiatedRows):
-    """The output of heads as it is without a window and as it is with one, mixed by shares: 1 is the window.
+    """The output of each head mixed from that without a window on its keys and that with one, by a share.
 
-    windows  changes of windows, no two of the same head
-    shares   of each of these; numbers from 0 to 1
+    windows  changes that set a window, no two of the same head
+    shares   for each of these a number from 0, no window, to 1, the window alone
     """
 
     def __init__(

@@ -126,7 +126,7 @@ class ModelExperiment:
         return outcomes
 
     def estimated_effects(self) -> dict[HeadPlace, float]:
-        """The bits that ablating each head costs, to first order, by one derivative; empty where there is none."""
+        """For every head the change of the answer's log2 p by ablation, in bits, to first order; empty without."""
         batch = GatedRows(len(self.prompt.tokens), first=self._runner.first)
         derived = self._derived(batch)
         if derived is None:
@@ -138,7 +138,7 @@ class ModelExperiment:
         }
 
     def slopes(self, windows: Sequence[CacheChange], shares: Sequence[float]) -> Slopes | None:
-        """The target with each window taken in by its share, and its derivatives by these; None without any."""
+        """The answer's log2 p with each window's share taken in, and derivatives, as `Slopes`; None without any."""
         rows = None if self._everywhere else self.rows
         batch = PartlyWindowed(windows, shares, rows, len(self.prompt.tokens), first=self._runner.first)
         held = self._rows_that_run(self._runner.first) * self._runner.blocks * _NUMBERS_OF_BLOCK

@@ -9,12 +9,13 @@ from attn_cli.kernel.definition.mask import Mask, Span
 
 @dataclass(frozen=True, eq=False)
 class HiddenCells(Mask):
-    """A mask that takes some keys from some rows of some heads, and allows all else.
+    """A mask that hides some keys from some rows of some heads, and allows all else.
 
     keys   which of the m keys are hidden, booleans `[m]`
     rows   from which of the n rows that run, booleans `[n]`
     heads  from which heads, booleans `[h]`; None for all of them
-    first  the place of the first row that runs: a row sees itself nevertheless; None where keys are of another stream
+    first  the index in the text of the first row that runs: a row sees itself nevertheless; None where keys are of
+           another stream
     """
 
     keys: torch.Tensor
@@ -23,7 +24,10 @@ class HiddenCells(Mask):
     first: int | None = 0
 
     def allowed(self, i: torch.Tensor, j: torch.Tensor) -> torch.Tensor:
-        """All cells `[b, c]`, or `[h, b, c]` where heads differ, but the hidden ones."""
+        """True `[b, c]`, or `[h, b, c]` where heads differ, where query i `[b, 1]` may read key j `[1, c]`.
+
+        i counts the rows that run, from 0.
+        """
         hidden = self.rows.to(i.device)[i] & self.keys.to(j.device)[j]
         if self.first is not None:
             hidden &= i + self.first != j

@@ -16,10 +16,10 @@ _ROWS = 32  # of one run, whose log-probabilities are computed together
 
 @dataclass(frozen=True)
 class Readout:
-    """The targets that are read off a run's logits.
+    """What is read off a run's logits: the answer's tokens, in the rows that choose them.
 
-    ids   the target tokens, and `rows` the rows that choose them, one for each
-    last  the row whose whole distribution is compared
+    ids   the ids of these tokens, and `rows` the rows, one for each
+    last  the row whose whole distribution over words is compared
     text  the ids of all tokens, whose mean loss can be compared; None where it can't
     """
 
@@ -44,7 +44,7 @@ class LogProbs:
 
     @property
     def target(self) -> torch.Tensor:
-        """Log p of all target tokens in a row `[S]`."""
+        """Log p of all target tokens in a row, natural logarithm: the sum over them `[S]`."""
         return self.targets.sum(-1)
 
 
@@ -69,7 +69,10 @@ def read_logits(logits: torch.Tensor, readout: Readout, first: int, *, with_loss
 
 
 def outcomes_of_logits(baseline: LogProbs, changed: LogProbs) -> list[Outcome]:
-    """The effects of S runs against the baseline, in bits."""
+    """For each of S runs the change of the answer's log2 p, the KL divergence in one row, and the change of the loss.
+
+    All in bits, against the baseline; the loss is None where it wasn't read.
+    """
     bits = (changed.targets - baseline.targets) / log(2)
     kl = (baseline.last.exp() * (baseline.last - changed.last)).sum(-1).clamp(min=0) / log(2)
     if baseline.text is None or changed.text is None:

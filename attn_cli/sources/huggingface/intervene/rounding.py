@@ -57,14 +57,17 @@ def of_float8(numbers: torch.Tensor, format: str) -> torch.Tensor:
 
 
 def by_channel(keys: torch.Tensor, bits: int) -> torch.Tensor:
-    """Keys `[g, m, d]` rounded in groups of 32 tokens; the last tokens, too few for a group, are kept whole."""
+    """Keys `[g, m, d]` rounded to 2**bits steps in each column of groups of 32 tokens, as KIVI does.
+
+    The last tokens, too few for a group, are kept whole.
+    """
     settled = keys.shape[1] // _GROUP * _GROUP
     groups = keys[:, :settled].reshape(len(keys), -1, _GROUP, keys.shape[-1])  # [g, groups, 32, d]
     return torch.cat([_in_groups(groups, bits, 2).flatten(1, 2), keys[:, settled:]], dim=1)
 
 
 def by_token(values: torch.Tensor, bits: int) -> torch.Tensor:
-    """Values `[g, m, e]` rounded in groups of 32 numbers of a token."""
+    """Values `[g, m, e]` rounded to 2**bits steps in groups of 32 numbers of a token, as KIVI does."""
     return _in_groups(values.reshape(*values.shape[:-1], -1, _GROUP), bits, -1).flatten(-2)
 
 

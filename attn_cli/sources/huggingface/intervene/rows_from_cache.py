@@ -113,10 +113,13 @@ def output_in_bands(
     hidden: Sequence[Mask | None] | None,
     changed: Sequence[ChangedCache | None] | None = None,
 ) -> torch.Tensor:
-    """The output of S variants of the last rows of a layer, one by one, in bands of some rows, for they are many.
+    """The output `[S, h, r, e]` of the last r rows of a layer in S variants, one variant after the other.
 
-    hidden   the mask of the cells that each variant hides; None where it hides none
-    changed  what each variant takes from the cache besides
+    Some rows at a time, for rows that are many.
+
+    own      queries, keys and values of these rows in each variant
+    hidden   for each variant a mask beside the rule's, or None; None where no one has any
+    changed  for each what it changes of the cache beside windows, or None
     """
     first = past.keys.shape[1] - own[0].shape[2]
     rule = past.rule_from(first)
@@ -137,9 +140,10 @@ def walked_output(
     hidden: Mask | None,
     changed: ChangedCache | None = None,
 ) -> torch.Tensor:
-    """The output `[h, n, e]` under a rule with further cells hidden; q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`.
+    """The output `[h, n, e]` under a rule and a further mask; q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`.
 
-    changed  what is taken from the cache of keys and values, in rows of its own
+    hidden   the mask; None for none
+    changed  rounded keys and values, or few keys, in the rows that it names; None for none
     """
     if changed is not None:
         output = changed.output(q, k, v, rule, hidden)

@@ -82,7 +82,7 @@ class Runner:
 
     @property
     def bytes_of_variant(self) -> int:
-        """The memory of one variant's copy of the model's own cache; 0 where the baseline's keys are shared."""
+        """The bytes of the model's own cache, of which each run copies one; 0 where the baseline's keys are shared."""
         return 0 if self.calls.past else sum(x.nbytes for layer in self._prefix.layers for x in _tensors(vars(layer)))
 
     def _copies_of_prefix(self, size: int) -> Cache:

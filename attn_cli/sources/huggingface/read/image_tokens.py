@@ -47,7 +47,7 @@ def tower_tokens(
 
     For a tower that reads an image in tiles or windows, these follow each other in the order in which it reads them.
 
-    places  of the tiles in the picture; none where they are unknown
+    places  where each tile is in the picture, None for a tile of which that is unknown
     """
     squares = type_of(config).vision
     if isinstance(squares, MergedSquares):
@@ -120,7 +120,7 @@ def with_patches(
 ) -> tuple[Token, ...]:
     """The tokens of a text, those of the image labelled by the patches that they hold, where these are known.
 
-    places  of the tiles in the picture; none where they are unknown
+    places  where each tile is in the picture, None for a tile of which that is unknown
     """
     marked = _image_places(configuration_of(model), tokens)
     labelled = list(tokens)

@@ -26,7 +26,10 @@ TilesOfPicture = Callable[["Image"], torch.Tensor | None]
 
 
 class Placement(NamedTuple):
-    """A tile's top left corner in the picture, and the picture's pixels that each of its pixels stands for."""
+    """Where a tile of an image is in the picture: its `top` and `left` edge in the picture's pixels.
+
+    down, across  how many of the picture's pixels one of the tile's stands for
+    """
 
     top: float
     left: float
@@ -48,7 +51,9 @@ class Placement(NamedTuple):
 
 
 def placements(height: int, width: int, tiles_of_picture: TilesOfPicture) -> tuple[Placement | None, ...]:
-    """The place of each tile of a picture of that size; None for a tile that shows no upright part of it, evenly.
+    """Where each tile that the model gets is in a picture of that size; None for a tile that is not a plain part of it.
+
+    Such as one that is turned or stretched unevenly.
 
     tiles_of_picture  what the model gets of a picture in RGB: `[tiles, 3, height, width]`; None where that is unknown
 

@@ -25,7 +25,7 @@ def position_count(config: PreTrainedConfig, *, decoder: bool = False) -> int | 
 
 
 def counted_from(config: PreTrainedConfig) -> int | None:
-    """The padding token from whose number on the model counts positions; None where they begin at 0."""
+    """The id of the padding token, if the model numbers positions from that + 1 on, as RoBERTa; None: from 0 on."""
     return getattr(config, "pad_token_id", 0) or 0 if type_of(config).positions_from_padding else None
 
 

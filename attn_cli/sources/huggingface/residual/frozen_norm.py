@@ -13,7 +13,7 @@ _SHIFTS = (0, 1, 2, 3)  # shifted vectors have the same mean and deviation, and 
 
 
 class FrozenNorm(NamedTuple):
-    """N(y) = gain * (y, less its mean if `centred`) + bias, for parts y of the vectors at which the norm is frozen.
+    """A norm held as it is at r vectors: N(y) = gain * (y, less its mean over d if `centred`) + bias, which is linear.
 
     gain  `[r, d]`, one row for each vector; `bias` `[d]`
     """
@@ -23,12 +23,15 @@ class FrozenNorm(NamedTuple):
     centred: bool
 
     def of_parts(self, parts: torch.Tensor) -> torch.Tensor:
-        """Parts `[r, ..., d]` of the vectors, as they come out."""
+        """What the norm makes of parts `[r, ..., d]` of the vectors: gain times each, centred if so; without bias."""
         gain = self.gain.reshape(self.gain.shape[0], *[1] * (parts.ndim - 2), -1)
         return gain * (parts - parts.mean(-1, keepdim=True) if self.centred else parts)
 
     def pulled_back(self, direction: torch.Tensor) -> torch.Tensor:
-        """The direction `[d]` before the norm of the one vector at which it is frozen, for one behind it."""
+        """The direction `[d]` before the norm that has the dot product of `direction` `[d]` behind it, without bias.
+
+        For a norm held at one vector.
+        """
         before = self.gain[0] * direction
         return before - before.mean() if self.centred else before
 

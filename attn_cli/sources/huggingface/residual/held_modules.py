@@ -15,7 +15,7 @@ Function = Callable[[torch.Tensor], torch.Tensor]
 
 @dataclass
 class Constants:
-    """The contribution of constants, such as the biases of norms, to the number whose gradient is being found.
+    """What constants, such as biases of norms and modules, add to the number whose gradient is taken: `total`.
 
     are_added  whether there were any so far
     """
@@ -24,7 +24,7 @@ class Constants:
     are_added: bool = False
 
     def add(self, gradient: torch.Tensor, constant: torch.Tensor) -> None:
-        """Add a constant's part."""
+        """Add what a constant adds to the number: its dot product with the gradient by what it is added to."""
         self.are_added = True
         self.total += float((gradient * constant).sum())
 
@@ -42,7 +42,7 @@ def of_tensor(module: nn.Module, x: torch.Tensor, args: tuple[Any, ...], kwargs:
 
 
 class BiasHook:
-    """Hook of a tensor: adds what the constant of the module that made it, its output for 0, adds."""
+    """Hook of a module's output: when its gradient comes, counts what the module's bias, its output for 0, adds."""
 
     def __init__(self, module: Function, given: torch.Tensor, constants: Constants) -> None:
         self.module, self.given, self.constants = module, given, constants

@@ -29,7 +29,7 @@ Gradients = tuple[Sequence[torch.Tensor | None], list[float]]
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """A vector of d numbers as a sum: what each leaf adds, and the constants.
+    """A vector of d numbers as a sum of what the leaves (modules' outputs) add, and of constants such as biases.
 
     of_leaves  one `[k, d]` for each leaf, of the k parts that it was asked in
     constants  `[d]`
@@ -40,9 +40,11 @@ class Parts:
 
 
 class HeldPass:
-    """The graph of a pass of `model` up to the attention module at `target`.
+    """The graph of a pass of `model` up to the attention module at `target`, with norms held as they are.
 
-    blocks  whether what the first block is given is one leaf, in place of the modules that make it
+    Its leaves are the outputs of modules that add to the residual stream (embedding, W_O, MLPs ...).
+
+    from_blocks  whether what the first block is given is one leaf, in place of the modules that make it
     """
 
     def __init__(self, model: nn.Module, places: ModulePlaces, target: ModulePlace, *, from_blocks: bool) -> None:
@@ -129,9 +131,9 @@ class HeldPass:
         return output
 
     def parts(self, vector: torch.Tensor, split: Sequence[Split | None]) -> Parts:
-        """The parts of `vector` `[d]`, computed in the pass, that the leaves added.
+        """What each leaf, an output that was added to the residual stream, adds to `vector` `[d]`, made in the pass.
 
-        split  for each leaf its parts; None for one part
+        split  for each leaf the k parts that it is divided in; None for one part
         """
         gradients_of, size = self._gradients_of(vector)
         step, parts, constants = max(1, _BYTES // max(1, size)), [], []

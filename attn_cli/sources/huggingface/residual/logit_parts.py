@@ -66,8 +66,9 @@ def logit_parts(
     targets: Sequence[tuple[int, int]],
     tokens: int,
 ) -> LogitParts:
-    """The parts of the logits of `targets`, pairs of a row and a token's id, added up.
+    """What each head writes to the logits of `targets`, less the mean logit, and what all else does; summed over them.
 
+    targets  pairs of a row and a token's id
     places  of the attention modules, by their paths in `loaded.model`
     tokens  how many tokens the stack that answers reads
 

@@ -23,7 +23,7 @@ _ROUNDINGS = 16  # a sum of a few numbers, each rounded, differs by at most so m
 
 @dataclass
 class ModuleIO:
-    """One module's input and output in the chosen rows `[r, d]`."""
+    """One module's input and output in the chosen rows `[r, d]`; the input None where it is no vector per token."""
 
     module: nn.Module
     given: torch.Tensor | None
@@ -32,12 +32,12 @@ class ModuleIO:
 
 @dataclass
 class AttentionWrite:
-    """One attention layer's part of its block.
+    """What one attention module adds to the residual stream in the chosen rows.
 
     heads    the input of W_O in the chosen rows `[r, h * e]`
     written  the output of W_O `[r, d]`
-    dtype    in which W_O was given it
-    norm     the norm between W_O and the residual stream, frozen; None where there is none
+    dtype    the precision of that input in the model
+    norm     the norm between W_O and the residual stream, held as it is; None where there is none
     """
 
     path: str

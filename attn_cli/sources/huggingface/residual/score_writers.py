@@ -36,9 +36,9 @@ Choose = Callable[[AttentionCall], Sequence[RowChoice]]
 
 @dataclass(frozen=True)
 class ReadModel:
-    """A model and what is known of it before its writers are asked for.
+    """A model and what must be known of it to tell what its queries and keys are sums of.
 
-    embedding  the module that turns ids into vectors
+    embedding  the module that turns ids into vectors; None where there is none
     """
 
     model: PreTrainedModel
@@ -50,9 +50,10 @@ class ReadModel:
 def written_rows(
     read: ReadModel, target: ModulePlace, ledger: Ledger, arguments: Mapping[str, Any], choose: Choose
 ) -> list[WrittenRow]:
-    """The rows that `choose` picks of the attention at `target`, which `ledger` selects.
+    """The rows that `choose` picks of the attention at `target`, queries and keys as sums over what wrote them.
 
-    Where queries and keys are no sums of what was written, rows say so. Raises LoadError for attention that shows none.
+    Writers are the embedding, heads, MLPs and biases that add to the residual stream before it. Where queries and keys
+    are no such sums, rows say so in `obstacle`. Raises LoadError for attention that shows none.
     """
     choices: Sequence[RowChoice] = ()
     heads: Sequence[int] = ()
@@ -74,7 +75,7 @@ def written_head(
 ) -> WrittenHead:
     """The query of `row`, and all keys and values, of the one head at `target` that `ledger` selects.
 
-    Raises LoadError where they are no sums of what was written.
+    As sums over what added to the residual stream before. Raises LoadError where they are no such sums.
     """
     for written in _passes(read, target, ledger, arguments):
         head = written.head(row)

@@ -11,7 +11,7 @@ _TOGETHER = 48  # vectors that are multiplied at once
 
 @dataclass(eq=False)
 class Leaf:
-    """The output of one module in one call of it.
+    """The output of one module in one call of it, of which queries and keys behind it are sums.
 
     written  the module's output, a leaf of the graph
     given    the tensors that the module was given: ids of an embedding, the heads' outputs of W_O
@@ -24,10 +24,10 @@ class Leaf:
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """The parts of what a module wrote.
+    """How a module's output is divided into k parts, such as W_O's into what each head writes.
 
-    count  how many they are, k
-    write  puts them, in some rows, into an array `[k, rows, width]`
+    count  k
+    write  puts the parts of some rows into an array `[k, rows, width]`
     """
 
     count: int
@@ -37,7 +37,12 @@ class Split:
 def products(
     leaves: Sequence[Leaf], gradients: Sequence[torch.Tensor | None], split: Sequence[Split | None], numbers: int
 ) -> list[torch.Tensor]:
-    """The contribution of each leaf's parts to the numbers of these gradients: `[k, numbers]`, 0 without any."""
+    """What each leaf's parts add to some numbers: their dot products with the numbers' gradients, `[k, numbers]`.
+
+    leaves     modules' outputs
+    gradients  for each leaf the derivatives of the numbers by it, `[numbers, ..., width]`; None for 0
+    split      for each leaf its k parts; None for one part
+    """
     found = [torch.zeros(1, numbers, dtype=torch.float64) for _ in leaves]
     alike: dict[int, list[int]] = {}  # leaves that have the same gradients
     for at, stack in enumerate(gradients):

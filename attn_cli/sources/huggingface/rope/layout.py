@@ -13,7 +13,10 @@ from attn_cli.kernel.definition.positions import Turning
 
 
 class Angles(NamedTuple):
-    """cos and sin of one angle per key position and pair of columns, `[m, pairs]`, times what a model may give both."""
+    """cos and sin of one angle per key position and pair of columns, `[m, pairs]`.
+
+    Both times a factor, where the model has one (as YaRN).
+    """
 
     cos: np.ndarray
     sin: np.ndarray
@@ -22,11 +25,13 @@ class Angles(NamedTuple):
 def find_rope_layout(
     query: np.ndarray, place: int, tables: Sequence[Angles], outputs: Sequence[np.ndarray], tolerance: float
 ) -> Turning:
-    """The rotation of query `[d]`, a `Turning`, whose `unknown` says why where no layout fits.
+    """How rotary positions turned query `[d]`: which columns in pairs, by which angles; or why none fits.
 
-    place      the query's position among the keys
+    The latter in `unknown`.
+
+    place      the query's position among the keys, from 0
     tables     cos and sin `[m, columns]` as the attention was given them: of every pair or of every column
-    outputs    what modules of the attention put out for that query, each flat
+    outputs    what modules of the attention put out for that query, each flat; the unturned query is among them
     tolerance  the most that a direction may be off, in radians
     """
     rows = [output for output in outputs if len(output) >= len(query)]

@@ -61,7 +61,7 @@ class RotationReader:
         return hooked(*handles)
 
     def turning(self, query: torch.Tensor, text: int, rows: slice, keys: slice) -> Any:
-        """A function that finds the turning of the call that is visited now.
+        """A function that finds, when called, how rotary positions turned the queries and keys of the call visited now.
 
         query  `[b, h, n, d]` as the attention function got it, of all texts with their padding
         text   the text's index in the batch, of which `rows` and `keys` are not padding
@@ -127,7 +127,10 @@ def _projects(module: nn.Module) -> bool:
 
 
 def tables_in(values: Iterable[Any]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Every two tensors that can be cos and sin: their squares add up to the same number everywhere."""
+    """The pairs of tensors among `values` that can be cos and sin: their squares add up to the same number everywhere.
+
+    A complex tensor counts as the pair of its real and imaginary part.
+    """
     for value in values:
         if isinstance(value, torch.Tensor) and value.is_complex():
             value = (value.real, value.imag)

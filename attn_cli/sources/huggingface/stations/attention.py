@@ -33,7 +33,10 @@ Seen = Callable[[str, int, torch.Tensor], torch.Tensor]
 
 
 class Attended(NamedTuple):
-    """Products `[h, n, d]` and a rule, and what is done to the output `[h, n, e]`."""
+    """What is attended to with a mistake: q, k, v `[h, n, d]`, a rule, and what is then done to the output.
+
+    after  a function of the output `[h, n, e]`; None for nothing
+    """
 
     qkv: Products
     rule: Rule
@@ -41,25 +44,25 @@ class Attended(NamedTuple):
 
 
 class WrongAttention(Protocol):
-    """Attention with a mistake in it; the products are those of one text `[h, n, d]`."""
+    """Attention with a mistake made on purpose; the q, k and v that it gets are those of one text `[h, n, d]`."""
 
     def products(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> Products | None:
-        """The products as the mistake makes them; None where it leaves them as they are."""
+        """q, k and v as the mistake makes them, such as with other rotary positions; None where it changes none."""
 
     def attended(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> Attended | None:
-        """What is attended to in place of these products by this rule; None where that stays as it is."""
+        """Other q, k, v and rule that make the mistake, such as another scale; None where none do."""
 
     def output(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> torch.Tensor | None:
-        """The output of a mistake that no other products and rule make; None for all others."""
+        """The wrong output `[h, n, e]` where no other q, k, v and rule make the mistake; None for all others."""
 
 
 class StationAttention:
-    """Shows the products and the output of every call of one text, and computes it, wrongly where told to.
+    """Computes the attention of one text, and shows its stations: places in the pass, such as q and k.
 
-    seen      is called for each station of the streams of the text
-    rounding  rounds products, scores, weights and output; None for none
-    wrong     mistakes in attention
-    draw      of the rounding
+    seen      is called for each station of the streams of the text; gives the numbers to go on with
+    rounding  rounds q, k, v, scores, weights and output; None for none
+    wrong     mistakes that are made on purpose
+    draw      which way of rounding by chance; 0 for to the nearest
     """
 
     def __init__(

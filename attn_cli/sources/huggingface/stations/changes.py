@@ -21,9 +21,10 @@ Change = Callable[[nn.Module, Any, torch.Tensor], torch.Tensor]
 
 
 class ModuleMistake(NamedTuple):
-    """A mistake, with what makes it in the layers that are named, in all for None.
+    """A mistake of an implementation, with what makes it on purpose in given layers, None for all.
 
-    attention  its part in the attention of these layers
+    made       gives a context manager in which passes have the mistake
+    attention  its part in the attention of these layers; None where it has none
     """
 
     planted: PlantedMistake
@@ -43,31 +44,34 @@ def changed(changes: Sequence[tuple[int, nn.Module, Change]], layers: Layers) ->
 
 
 def is_made(layer: int, layers: Layers) -> bool:
-    """True if a mistake is made in this layer; what stands before the first is in all."""
+    """True if a mistake is made in this layer: it is among `layers`, or these are None.
+
+    True always for what stands before the first layer (`BEFORE_LAYERS`), such as the embedding.
+    """
     return layers is None or layer in layers or layer == BEFORE_LAYERS
 
 
 def by_changes(
     name: str, words: str, kind: str, changes: Sequence[tuple[int, nn.Module, Change]]
 ) -> Iterator[ModuleMistake]:
-    """The mistake that these changes of outputs make; none without changes."""
+    """The mistake that is made by these changes of modules' outputs, each of a layer; none without changes."""
     if changes:
         yield ModuleMistake(PlantedMistake(name, words, kind), partial(changed, list(changes)))
 
 
 def of_layers(sites: Sites, part: str) -> list[tuple[int, nn.Module]]:
-    """The module that is this part of a layer, of every layer that has one."""
+    """For every layer that has a module of this part, such as "mlp" or "w_o": the layer's number, and the module."""
     return [(layer, inner[part]) for layer, inner in enumerate(sites.inner) if part in inner]
 
 
 def remade(make: Callable[[Any], Any], module: nn.Module, args: Any, output: torch.Tensor) -> torch.Tensor:
-    """The output that is made of a module's input in float32."""
+    """The output of `make` for a module's first input in float32, in the dtype of its own output."""
     made: torch.Tensor = make(args[0].float()).to(output.dtype)
     return made
 
 
 def as_given(module: nn.Module, args: Any, output: torch.Tensor) -> torch.Tensor:
-    """The input of a module in place of its output."""
+    """A module's first input, in place of its output."""
     given: torch.Tensor = args[0]
     return given
 

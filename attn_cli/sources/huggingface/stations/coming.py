@@ -23,10 +23,11 @@ class PassDone(Exception):
 
 
 class Coming:
-    """Shows the wanted stations of one pass, and puts in place of them what is given.
+    """Shows the wanted stations of one pass, the places where numbers are compared, and may put other numbers there.
 
-    wanted  all for None
-    arrive  is called with each of these
+    wanted  the stations, after the last of which the pass ends; None for all
+    arrive  is called with each of these and its numbers
+    given   for some stations numbers that the pass goes on with instead
     """
 
     def __init__(self, wanted: set[Station] | None, arrive: Arrive, given: Given) -> None:
@@ -36,7 +37,10 @@ class Coming:
         self._runs: dict[nn.Module, int] = {}
 
     def come(self, at: Station, x: torch.Tensor) -> torch.Tensor:
-        """Take in numbers `[n, ...]`; those that the pass goes on with. Raises PassDone after the last wanted ones."""
+        """Show the numbers `[n, ...]` of a station; returns those that the pass goes on with, `x` or those given.
+
+        Raises PassDone after the last wanted station.
+        """
         if at.kind in _PROJECTED:  # together they are what engines compute by one product
             self._projected[:] = [*self._projected[: _PROJECTED.index(at.kind)], x]
             if at.kind == _PROJECTED[-1] and len(self._projected) == len(_PROJECTED):
@@ -55,7 +59,7 @@ class Coming:
         return torch.from_numpy(np.array(values)).to(x).reshape(x.shape)  # a copy: models change tensors in place
 
     def of_heads(self, kind: str, layer: int, x: torch.Tensor) -> torch.Tensor:
-        """Take in a station of heads `[h, n, d]`; what the pass goes on with."""
+        """As `come`, for the numbers of heads `[h, n, d]`, which are shown as `[n, h, d]`."""
         by_token = x.transpose(0, 1)
         kept = self.come(Station(layer, kind), by_token)
         return x if kept is by_token else kept.transpose(0, 1)

@@ -31,7 +31,10 @@ class LateStart:
         self._wraps: dict[nn.Module, int] = {}  # how many values a layer returns in a tuple; 0 for one alone
 
     def layer(self, wanted: set[Station], given: Given) -> int:
-        """The layer at which a pass for wanted stations begins, whose input is given; 0 for all others."""
+        """The layer, from 0, at which a pass for the wanted stations can begin: the first that has one.
+
+        0, so a whole pass, unless that layer's input is given and beginning there was found to change nothing.
+        """
         first = min(at.layer - (at.kind == "residual_in") for at in wanted)
         layer = len(self.blocks) - 1 if first == AFTER_LAYERS else first
         is_given = Station(layer, "residual_in") in given or Station(layer - 1, "residual") in given

@@ -24,7 +24,7 @@ _WHOLE = 512  # tokens up to which mistakes are made that need a whole matrix of
 
 
 def problem_of(config: PreTrainedConfig, layer: int, qkv: Products, rule: Rule, turning: Turning) -> Problem:
-    """The problem of one text's products `[h, n, d]`."""
+    """One text's q, k and v `[h, n, d]` with the layer's rule and rotary positions, of which mistakes are made."""
     q, k, v = (to_numpy(x) for x in qkv)
     angles = other_angles(config, layer, len(turning.first), q.shape[-1])
     window = getattr(text_configuration(config), "sliding_window", None)
@@ -33,7 +33,10 @@ def problem_of(config: PreTrainedConfig, layer: int, qkv: Products, rule: Rule, 
 
 
 def attention_mistakes(problem: Problem) -> Iterator[PlantedMistake]:
-    """The mistakes of the register that are possible in an attention."""
+    """The mistakes of an attention implementation, of those that attn knows, that can be made with these q, k and v.
+
+    Of texts of over 512 tokens without those that need a whole matrix of weights.
+    """
     for family in REGISTER:
         if family is tile_mistakes or (family is axis_mistakes and problem.q.shape[-2] > _WHOLE):
             continue
@@ -43,7 +46,7 @@ def attention_mistakes(problem: Problem) -> Iterator[PlantedMistake]:
 
 
 class KernelMistake:
-    """A mistake of the register of mistakes, made in every attention call of `layers`; of all layers for None."""
+    """A mistake of an attention kernel, made on purpose in every attention call of `layers`; None for all layers."""
 
     def __init__(self, config: PreTrainedConfig, planted: PlantedMistake, layers: Collection[int] | None) -> None:
         self.config, self.planted, self.layers = config, planted, layers

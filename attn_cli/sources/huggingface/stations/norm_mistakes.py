@@ -31,7 +31,7 @@ from attn_cli.sources.huggingface.stations.sites import Sites
 
 
 def mistakes_of_norms(sites: Sites) -> Iterator[ModuleMistake]:
-    """The usual mistakes with all norms, and with those of each kind."""
+    """The usual mistakes made with all norms at once, then with those of each kind, such as the one before the MLP."""
     ends = [] if sites.final_norm is None else [(AFTER_LAYERS, sites.final_norm)]
     parts = {part: of_layers(sites, part) for part in _PLACES}
     yield from of_norms([*(norm for norms in parts.values() for norm in norms), *ends], "normed", "every norm")
@@ -53,7 +53,7 @@ _PLACES = {
 
 
 def norm_of(module: nn.Module) -> Norm | None:
-    """A module as a norm; None for one that is none."""
+    """A module's gain, bias and epsilon, if for random vectors it is a norm; None for any other module."""
     weight = getattr(module, "weight", None)
     sizes = [p.shape[-1] for p in module.parameters() if p.ndim == 1]
     if not sizes:
@@ -77,7 +77,11 @@ def norm_of(module: nn.Module) -> Norm | None:
 
 
 def of_norms(modules: Sequence[tuple[int, nn.Module]], kind: str, where: str) -> Iterator[ModuleMistake]:
-    """The mistakes of the register with these norms, each of a layer."""
+    """The mistakes that can be made with these norms, each of a layer; one that several have is made in all of them.
+
+    kind   the station, or place in a layer, whose numbers change first
+    where  what norms these are, in words
+    """
     by_name: dict[tuple[str, str], list[tuple[int, nn.Module, Change]]] = {}
     for layer, module in modules:
         norm = norm_of(module)

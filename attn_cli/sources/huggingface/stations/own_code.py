@@ -45,11 +45,13 @@ class OwnAttention(NamedTuple):
 def own_attention(
     factors: tuple[torch.Tensor, torch.Tensor] | None, scores: torch.Tensor | None, scale: float | None
 ) -> OwnAttention | None:
-    """Attention of one text, out of the factors of its product and its masked scores `[..., n, m]`.
+    """The queries and keys of one text, out of what its code multiplied, with the rule that makes its scores of them.
 
-    scale  by which the code multiplied queries before the product, where it says so
+    factors  of the last product before the softmax
+    scores   what the softmax was given `[..., n, m]`, masked ones about the lowest float
+    scale    by which the code multiplied queries before the product, where it says so
 
-    None where no scale makes scores of the product.
+    None where no scale, 1 or 1 / sqrt(d), with a bias makes these scores of the product.
     """
     if factors is None or scores is None or min(x.ndim for x in factors) < 3:
         return None

@@ -100,7 +100,7 @@ class ModelReference:
         return np.unique(np.linspace(0, tokens - 1, count).round().astype(int))
 
     def mistakes(self, layer: int) -> list[PlantedMistake]:
-        """The mistakes of the layer, as the pass before saw it."""
+        """The mistakes that can be made in this layer: of its attention as the last pass saw it, then of modules."""
         seen = self._seen.get(layer, [])
         names = {each.name for each in seen} if Station(layer, "heads") in self._shapes else set()
         return [*seen, *(each.planted for each in self._patches() if each.planted.name not in names)]

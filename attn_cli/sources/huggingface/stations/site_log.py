@@ -12,7 +12,7 @@ from attn_cli.sources.huggingface.stations.routes import places_of_route
 
 
 class Event(NamedTuple):
-    """One run of a module: where its input and output are in memory, None where they are no vector per token.
+    """One run of a module: the memory addresses of its input and output, None where they are no vector per token.
 
     routes  whether it chose experts
     """

@@ -17,7 +17,10 @@ from attn_cli.sources.huggingface.stations.site_log import Event, Log
 
 
 class Site(NamedTuple):
-    """A station of vectors: a module's output, or its input where it is `given`; by the number of the module's run."""
+    """Where the numbers of a station (a place in the pass such as "normed") are: in a module's output, or its input.
+
+    given  True for the input
+    """
 
     kind: str
     layer: int
@@ -26,9 +29,9 @@ class Site(NamedTuple):
 
 @dataclass
 class Sites:
-    """All sites of a model.
+    """For every module of a model which stations, places in the pass at which numbers are compared, it gives or gets.
 
-    of       the sites of every module, one list for each of its runs in a pass
+    of       by module the sites of each of its runs in a pass
     width    numbers of a vector
     blocks   the modules of every layer, in their order
     inner    of every layer its norms, attention and MLP: "norm", "mlp_norm", "attention_after", "mlp_after", "q_norm",

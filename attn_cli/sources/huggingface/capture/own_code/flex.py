@@ -34,13 +34,13 @@ class FlexArguments(NamedTuple):
 
     @property
     def mask_mod(self) -> Callable[..., torch.Tensor]:
-        """The function that is True for an allowed cell, given by the numbers of its text, head, query and key."""
+        """The function that is True where a query may attend to a key, by the numbers of text, head, query and key."""
         allowed: Callable[..., torch.Tensor] = self.block_mask[-1]
         return allowed
 
     @property
     def has_blocks_alone(self) -> bool:
-        """True where blocks are left out by their numbers, and no function says which cells they are."""
+        """True where blocks of queries x keys are listed, and no function says which keys in them are masked."""
         n, m, partial, _, full, *_, height, width, _ = self.block_mask
         counted = partial.sum() + (0 if full is None else full.sum())
         of_each = partial.shape[0] * partial.shape[1]
@@ -48,7 +48,7 @@ class FlexArguments(NamedTuple):
 
     @property
     def wants_more(self) -> bool:
-        """True if more than the output is asked for."""
+        """True if the caller asks for log-sum-exp or maxima of rows beside the output."""
         return bool(self.options.get("OUTPUT_LOGSUMEXP") or self.options.get("OUTPUT_MAX"))
 
 

@@ -67,7 +67,7 @@ def watching(attend: Attend) -> Iterator[None]:
 
 
 class Tally(NamedTuple):
-    """The matrix products, and the softmaxes over other axes than keys, that watched modules have computed."""
+    """How many matrix products, and softmaxes over other axes than keys, watched modules have computed so far."""
 
     products: int
     other_softmaxes: int
@@ -122,7 +122,7 @@ class AttentionMode(TorchFunctionMode):
         ]
 
     def attending(self) -> nn.Module | None:
-        """The module that a kernel called now belongs to; None outside of modules that attend."""
+        """The attention module that a kernel called now belongs to; None outside of modules that attend."""
         if not self.running or self.running[-1].is_attention is False:
             return None
         return self._owner(self.running[-1].module)

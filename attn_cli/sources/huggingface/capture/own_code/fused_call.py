@@ -29,9 +29,11 @@ class NotShownError(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Near:
-    """Which keys a query may attend to: from `left` before its own to `right` after it, inclusive; None for all.
+    """Which keys a query may attend to: from `left` before its own to `right` after it, inclusive.
 
-    from_end  the last query stands at the last key, and not the first at the first
+    None for all keys of a side.
+
+    from_end  True if the last query stands at the last key, False if the first stands at the first
     """
 
     left: int | None = None

@@ -7,10 +7,11 @@ from torch import nn
 
 
 class PossibleWeights(NamedTuple):
-    """The result of a softmax over the last axis, which is attention if it is multiplied with values.
+    """The result of a softmax over the last axis, which is attention if it is then multiplied with values.
 
+    weights     the result, `scores` what the softmax was given
     owner       the module that it belongs to
-    given       the shape of what this module was called with
+    given       the shape of what this module was called with; None if unknown
     of_product  whether this module had multiplied matrices before: queries and keys
     """
 
@@ -44,7 +45,7 @@ class PossibleSoftmaxes:
         self._summed: list[tuple[PossibleWeights, torch.Tensor]] = []
 
     def add(self, possible: PossibleWeights) -> None:
-        """Keep one until it is multiplied, or the modules around it have run."""
+        """Keep a softmax until its result is multiplied, or the modules around it have run."""
         self._waiting.append(possible)
 
     def taken_by(self, args: tuple[Any, ...]) -> list[PossibleWeights]:
@@ -55,13 +56,17 @@ class PossibleSoftmaxes:
         return multiplied
 
     def summed(self, possible: PossibleWeights, result: torch.Tensor) -> None:
-        """Keep one of no product whose result with values is this: it is attention unless queries come only then."""
+        """Keep a softmax whose scores no product made, with its product with values: queries may come only then.
+
+        If they do, as in linear attention, it is no attention.
+        """
         self._summed.append((possible, result))
 
     def factors_in(self, args: tuple[Any, ...]) -> int:
-        """The number of softmaxes that are no attention: their results with values meet queries in the product `args`.
+        """How many kept softmaxes turn out as no attention: their product with values is multiplied by queries here.
 
-        Those of lambda layers and of linear attention with a softmax of the keys. Parameters are no queries.
+        So do lambda layers, and linear attention with a softmax of the keys. Parameters among `args` are no queries:
+        then 0.
         """
         if not self._summed or any(isinstance(x, nn.Parameter) for x in args):
             return 0
@@ -70,7 +75,7 @@ class PossibleSoftmaxes:
         return count
 
     def sums_inside(self, module: nn.Module) -> list[PossibleWeights]:
-        """The waiting softmaxes of a module whose sums over values met no queries; they are removed."""
+        """The kept softmaxes of a module's parts whose product with values met no queries; they are removed."""
         if not self._summed:
             return []
         parts = set(module.modules())
