@@ -13,16 +13,18 @@ from attn_cli.kernel.definition.rule import Rule
 
 @dataclass(frozen=True)
 class Band:
-    """Query rows start:stop against keys first:last; every key outside is masked for all of these rows.
+    """The weights of adjacent queries start:stop on keys first:last; every other key is masked for them all.
 
     weights     `[h, b, c]` with b = stop - start, c = last - first
     raw_scores  `[h, b, c]`, with the lowest finite number where masked, so that a weight of 0 times its score is 0;
                 None if the plan keeps no scores
     output      `[h, b, e]`
     heads       which of the call's heads these are: all of them, unless the plan walks some heads at a time
-    shares      `[h, b, c]`: what a row reads from each key, of all that it reads; None where nobody asked for it
+    shares      `[h, b, c]`: each key's weight times the norm of its value (after W_O), over the row's sum of these;
+                None where nobody asked for it
     joint       `[1, b, c]`: the same of all heads together
-    hidden      `[h, b]`: what each row gives to keys that are hidden, whose cells are masked; None where none is
+    hidden      `[h, b]`: what each row gives to keys that the user left out, whose weights are 0 here; None where none
+                is
 
     Don't keep any of the arrays: the next band is computed in the same memory.
     """
@@ -40,7 +42,10 @@ class Band:
     hidden: Array | None = None
 
     def measured(self, by: str, *, together: bool) -> Array:
-        """The weights, or for another measure the shares: of every head, or of all `together` (mean weights then)."""
+        """The numbers that rank keys: the weights `[h, b, c]`, or for "value" and "output" the shares.
+
+        together  of all heads, `[1, b, c]`: the mean of the weights, or the shares of all heads' outputs
+        """
         if by == "weight":
             return self.weights.mean(0)[None] if together else self.weights
         return self.joint if together else self.shares
@@ -112,7 +117,7 @@ class Buffers(NamedTuple):
 
 
 class Executor(Protocol):
-    """Computes the band of some work, in the given memory or in its own."""
+    """Computes the band of some work, its weights, scores and output, in the given memory or in its own."""
 
     def __call__(self, work: Work, buffers: Buffers) -> Band:
         """The band; its arrays may be views of the buffers."""

@@ -11,9 +11,9 @@ from attn_cli.kernel.definition.mask import Mask, Span
 
 
 class MaskedCells(NamedTuple):
-    """Which cells of some columns of a band are masked.
+    """Which queries of a band are masked on which of some adjacent keys.
 
-    columns  of the band
+    columns  the slice of the band's keys that these are
     cells    `[b, .]` or `[h, b, .]`: booleans, True where masked; with `ceiling` instead the most that a score may be:
              the lowest finite number where masked, infinity elsewhere
     """

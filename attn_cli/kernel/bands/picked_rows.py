@@ -10,16 +10,19 @@ RowIndex = slice | list[int]
 
 
 class Fit(NamedTuple):
-    """The positions of a band's picked rows in the band and in the stored array; slices where they are adjacent."""
+    """Which rows of a band were picked: their places `inside` the band, and in the array that stores (`kept`).
+
+    Slices where they are adjacent, lists of indices elsewhere.
+    """
 
     inside: RowIndex
     kept: RowIndex
 
 
 class RowPlaces:
-    """The position of each picked row in the array that stores them.
+    """Where each picked query row is in an array that stores the picked rows alone.
 
-    rows  ascending query rows, None for all n
+    rows  the picked ones, ascending; None for all n
 
     >>> places = RowPlaces([2, 5, 6], n=8)
     >>> places.fit(4, 7)
@@ -34,7 +37,7 @@ class RowPlaces:
         return len(self.numbers)
 
     def fit(self, start: int, stop: int) -> Fit | None:
-        """The picked rows among rows start:stop; None if there are none."""
+        """The picked rows among rows start:stop, by their places there and in the array; None if there are none."""
         if self.places is None:
             return Fit(slice(0, stop - start), slice(start, stop))
         rows = [row for row in range(start, stop) if row in self.places]
@@ -44,7 +47,7 @@ class RowPlaces:
         return Fit(_as_slice(inside), _as_slice(kept))
 
     def of(self, band: Band) -> Fit | None:
-        """The picked rows of `band`; None if there are none."""
+        """The picked rows of `band`, by their places in it and in the array; None if there are none."""
         return self.fit(band.start, band.stop)
 
 

@@ -26,14 +26,14 @@ _THREADED = 2**24  # scores; fewer are computed before a second thread has begun
 
 @dataclass(frozen=True)
 class Plan:
-    """Every choice about a walk.
+    """How a call's weights are computed, band by band (some adjacent rows of some heads at a time).
 
     rows              the query rows, ascending
     heads, height     the most query heads and rows in a band; `heads` divides, or is a multiple of, the number of query
                       heads that share a key head
     keep_scores       bands carry their scores; otherwise weights are written over them
     executor          computes a band
-    finite_scores     no score is infinite or NaN: cells are masked by an elementwise minimum
+    finite_scores     no score is infinite or NaN: masking is an elementwise minimum
     subtract_maximum  the softmax subtracts the row's maximum, as is safe; not if all exponentials fit into a float32
     threads           how many compute bands ahead of the reader; 0: the reader's thread computes them
     """
@@ -119,19 +119,22 @@ def largest_score(q: Array, k: Array, rule: Rule) -> float:
 
 
 class Tile(NamedTuple):
-    """The numbers of heads and of query rows of a band."""
+    """How many query heads and how many query rows are computed at a time."""
 
     heads: int
     height: int
 
 
 def tile_of(h: int, g: int, m: int, *, on_gpu: bool = False, whole: bool = False) -> Tile:
-    """A band of about the cache's size for h query heads over g key heads and m keys; all heads if `whole`.
+    """How many heads and rows to compute at a time, for h query heads over g key heads and m keys.
+
+    So many that their scores in float32 take about 3 MiB, on a GPU 256 MiB; from 32 to 128 rows, or with `whole`, which
+    takes all heads, from 16.
 
     Lower than 64 rows makes slow matrix products, except where heads that share their keys are multiplied together;
     taller than 128 computes too much of the masked triangle of a causal layer. On a processor 96 rows and up are best,
-    of as many key heads as cores take side by side (measured: at 4,096 keys 3 x 64 rows take 1.3 times as long as
-    2 x 96, for two cores wait for a third product).
+    of as many key heads as cores take side by side (measured: at 4,096 keys 3 x 64 rows take 1.3 times as long as 2 x
+    96, for two cores wait for a third product).
 
     >>> tile_of(12, 12, 512), tile_of(12, 12, 2048), tile_of(12, 12, 4096)
     (Tile(heads=12, height=128), Tile(heads=4, height=96), Tile(heads=2, height=96))

@@ -57,6 +57,6 @@ def is_unfit() -> bool:
 
 
 def widest_vectors() -> int:
-    """The widest vectors that both this processor and the compiled code know, as a place in `VECTORS`."""
+    """The index in `VECTORS` of the widest vectors that processor and compiled code know; 0 without compiled code."""
     code = library()
     return 0 if code is None else int(code.attn_fused_widest())

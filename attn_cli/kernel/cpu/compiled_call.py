@@ -43,7 +43,7 @@ class RowScatter(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class AskedKeys:
-    """The keys and rows that a walk names, in the layout of the compiled code.
+    """The keys and rows that one pass of the compiled code is asked about, in its layout.
 
     key_sets   all sets side by side `[n, columns]`, or None
     set_ends   the column after each set `[key_sets]`
@@ -106,7 +106,7 @@ class CompiledRule:
 
 @dataclass(frozen=True, eq=False)
 class CompiledCall:
-    """A call as the compiled code takes it, and the memory for what it notes."""
+    """A call's q, k, v and rule as the compiled code takes them, and the memory that its statistics are written to."""
 
     q: np.ndarray
     k: np.ndarray
@@ -120,13 +120,16 @@ class CompiledCall:
     vectors: int
 
     def parts(self) -> Iterator[slice]:
-        """Key heads, as many at a time as memory for packed keys allows; all of them where their mean is wanted."""
+        """Slices of key heads to compute one after the other: as many as memory for packed keys allows.
+
+        All at once where a mean over heads is wanted.
+        """
         g, m, d = self.k.shape
         at_once = g if self.wanted.mean_heads else max(1, _PANEL_BYTES // (4 * d * _padded(m)))
         return (slice(start, min(start + at_once, g)) for start in range(0, g, at_once))
 
     def walk(self, key_heads: slice) -> bool:
-        """Walk these key heads with their query heads; False if their values are not finite."""
+        """Compute these key heads with the query heads that read them; False if values are NaN or infinite."""
         share = self.q.shape[0] // self.k.shape[0]
         heads = slice(key_heads.start * share, key_heads.stop * share)
         k, v = self.k[key_heads], self.v[key_heads]

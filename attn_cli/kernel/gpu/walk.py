@@ -29,7 +29,7 @@ _WIDEST = 256  # numbers of a query, key or value; wider ones don't fit beside e
 
 
 class KernelTile(NamedTuple):
-    """Tile sizes of a kernel (queries, keys), its warps and stages."""
+    """How many queries and keys a kernel computes at a time, and its warps and stages."""
 
     rows: int
     keys: int

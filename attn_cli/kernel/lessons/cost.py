@@ -41,7 +41,7 @@ class LayerSizes:
         return tokens if self.window is None else min(tokens, self.window)
 
     def cells(self, n: int, m: int, *, causal: bool = True) -> int:
-        """Cells of the n x m matrix that are not masked; causal: the last query sees all keys.
+        """How many pairs of query and key, of n x m, are not masked; causal: the last query sees all keys.
 
         >>> one = LayerSizes(1, 1, 1, 1)
         >>> one.cells(3, 3), LayerSizes(1, 1, 1, 1, window=2).cells(3, 3), one.cells(2, 3)
@@ -55,11 +55,11 @@ class LayerSizes:
         return short * past + short * (short + 1) // 2 + (n - short) * longest
 
     def score_multiplications(self, cells: int) -> int:
-        """Multiplications of q kᵀ for all heads, if so many cells of each head's matrix are computed."""
+        """Multiplications of q kᵀ for all heads, if so many scores of each head are computed."""
         return self.heads * cells * self.d
 
     def mix_multiplications(self, cells: int) -> int:
-        """Multiplications of weights times v for all heads, if so many cells of each head's matrix are computed."""
+        """Multiplications of weights times v for all heads, if so many weights of each head are used."""
         return self.heads * cells * self.e
 
     @property

@@ -29,7 +29,7 @@ class Slope(NamedTuple):
 
 
 class Descent(NamedTuple):
-    """A whole gradient descent.
+    """A whole gradient descent of W_Q and W_K, by which queries learn to attend to given keys.
 
     losses   after 0, 1, 2, ... steps, in nats `[steps + 1]`
     weights  after each of these, of every example, those of its query `[h, n]`

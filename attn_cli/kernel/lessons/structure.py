@@ -15,9 +15,10 @@ _PERIODS = (8, 16, 32, 64, 128)  # rows of a tile
 def structure(
     errors: np.ndarray, rounding: np.ndarray, directions: Mapping[str, np.ndarray], least: float = LEAST_SHARE
 ) -> str:
-    """A phrase on what tells errors from those of rounding; "" if nothing does.
+    """What tells errors from those of rounding, as a phrase; "" if nothing does.
 
-    errors      `[h, n, e]`, signed; rounding: errors of the same numbers as rounding makes them
+    errors      `[h, n, e]`, signed
+    rounding    the errors of the same numbers as rounding makes them `[h, n, e]`
     directions  what errors would be made of if they came of something else: by its words, arrays `[h, n, e]`
     least       the share of the errors' squares that a direction explains at least
     """

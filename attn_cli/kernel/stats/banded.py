@@ -9,7 +9,7 @@ from attn_cli.kernel.definition.rule import Rule
 
 
 class Banded(Protocol):
-    """A call of h heads, n queries and m keys, as far as its row statistics need it."""
+    """A call of h heads, n queries and m keys whose weights can be read band by band, for statistics of its rows."""
 
     @property
     def h(self) -> int:

@@ -49,7 +49,10 @@ def numpy_stats(q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule, wanted:
 
 
 def stats_of_walks(notes: Notes, wanted: Wanted, m: int, output: Array | None) -> RowStats | None:
-    """The wanted statistics of m keys, by code that `notes` what one walk does; None where it can't."""
+    """The wanted statistics of m keys, from as many passes of compiled code as they take; None where it can't.
+
+    notes  computes what one pass does
+    """
     if not _is_of_weights(wanted):
         return None
     stats = RowStats(wanted)

@@ -16,7 +16,7 @@ from attn_cli.kernel.stats.wanted import RowStats, Wanted
 
 
 def stats_of_bands(call: Banded, wanted: Wanted) -> RowStats:
-    """The row statistics of a call from one pass over its bands."""
+    """The wanted statistics of a call, from one pass over its weights, some rows at a time."""
     stats = BandStats(call, wanted)
     for band in call.bands(rows=stats.rows, want_scores=stats.needs_scores, in_parts=not stats.whole_heads):
         stats.add(band)

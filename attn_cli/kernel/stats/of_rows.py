@@ -79,7 +79,7 @@ class RowMoments:
 
 
 class KeySums:
-    """Sums over key sets: all their columns are gathered at once, and added up set by set."""
+    """For each row the sums of its weights over sets of keys, `[h, rows, sets]`; -1 in a set counts for none."""
 
     def __init__(self, call: Banded, rows: int, key_sets: Sequence[np.ndarray]) -> None:
         self.columns = np.concatenate(key_sets, axis=1)
@@ -87,7 +87,7 @@ class KeySums:
         self.sums = zeros((call.h, rows, len(key_sets)), call.like)
 
     def add(self, band: Band, inside: RowIndex, kept: RowIndex) -> None:
-        """Add up the cells of the rows `inside` the band."""
+        """Add up the weights of the rows `inside` the band, an index, which are `kept` at these places of the sums."""
         weights = band.weights[:, inside]
         at = self.columns[band.start : band.stop][inside] - band.first  # [b, c]
         seen = (at >= 0) & (at < band.last - band.first)
@@ -96,7 +96,7 @@ class KeySums:
 
 
 class RankedRows:
-    """Collects the keys of the largest weights of every row, or of what else `top` ranks by."""
+    """Collects the keys of largest weight of every row, or of largest share by value or output if `top` says so."""
 
     def __init__(self, call: Banded, rows: int, top: TopK) -> None:
         self.top = top

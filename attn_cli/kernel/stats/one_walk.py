@@ -14,13 +14,13 @@ MOST_TOP = 64  # largest weights of a row
 
 @dataclass(frozen=True, eq=False)
 class OneWalk:
-    """The request of one walk; of `rows` everything, sums over rows too.
+    """What compiled code is asked for in one pass over a call: of `rows` everything, sums over rows too.
 
     moments, key_sets, vectors  as in `Wanted`
-    distance_edges  one list of bin edges
-    column_sums     the column sums
+    distance_edges  one list of bin edges; None for none
+    column_sums     whether the sums of weights by key are wanted
     top             how many of the largest weights of a row, at most 64
-    pool            blocks of the matrix
+    pool            blocks of the matrix; None for none
     rows            the ascending rows that are noted, of which key sets name all n; None for all
     mean_heads      whether `top` and `pool` are of the mean over all heads, not of every head
     """

@@ -12,7 +12,7 @@ from attn_cli.kernel.stats.wanted import ColumnSums, Pool, block_sizes
 
 
 class SummedColumns:
-    """Adds up the weights on each key, or what else is `wanted`, over the rows that are asked for."""
+    """For each key the sum of the weights on it, or of the measure that is `wanted`, over the wanted rows."""
 
     def __init__(self, call: Banded, wanted: ColumnSums) -> None:
         self.wanted, self.places = wanted, RowPlaces(wanted.rows, call.n)
@@ -34,7 +34,7 @@ class SummedColumns:
 
 
 class PooledBlocks:
-    """A matrix pooled to blocks: its memory grows with the blocks, not with n times m."""
+    """Weights or scores pooled to blocks of rows x keys: its memory grows with the blocks, not with n times m."""
 
     def __init__(self, call: Banded, pool: Pool) -> None:
         self.pool, self.places = pool, RowPlaces(pool.picked, call.n)
@@ -47,7 +47,7 @@ class PooledBlocks:
         self.allowed = np.zeros(shape) if pool.sums and pool.of == "scores" else None  # cells of a block
 
     def add(self, band: Band) -> None:
-        """Fold the band's cells into their blocks: rows first, which is quick, then keys of the few rows left."""
+        """Take the band's numbers into their blocks: rows first, which is quick, then keys of the few rows left."""
         pool, fit = self.pool, self.places.of(band)
         if fit is None:
             return

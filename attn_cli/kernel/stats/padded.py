@@ -24,11 +24,11 @@ _MASKED = -1e30  # in place of a score: e to it is 0, and finite differences sta
 def padded_stats(
     q: Array, k: Array, v: Array, rule: Rule, texts: Sequence[slice], wanted: Wanted, output: Array | None
 ) -> RowStats | None:
-    """Moments, key sets, vectors, column sums, one list of bins and the largest weight.
+    """The wanted statistics of the rows of `texts`, which come first among the padded rows of a batch.
 
-    Of the rows of `texts`, which come first among those of q `[h, n, d]`, k `[g, n, d]`, v `[g, n, e]`; so much of the
-    output is filled. None for other arrays than tensors, for what else is wanted, and for rules with a bias, a sink or
-    without softmax.
+    q is `[h, n, d]`, k `[g, n, d]`, v `[g, n, e]`; so much of `output` is filled. None for other arrays than tensors,
+    for rules with a bias, a sink or without softmax, and where more is wanted than moments, key sets, vectors, column
+    sums, one list of bins and the largest weight.
     """
     seen = rule.mask
     if not is_torch(q) or not rule.softmax or rule.bias is not None or rule.sink is not None:

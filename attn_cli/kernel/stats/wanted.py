@@ -23,7 +23,7 @@ class TopK:
     """A request for the `count` keys of largest weight in every row, largest first, equal ones by key number.
 
     mean_heads  whether rows are means over heads
-    by          what ranks the keys: "weight", or a measure that the call's bands carry
+    by          what ranks the keys: "weight", or "value" or "output", shares of weight times norm
     scores      whether their scores are wanted beside the weights
     """
 
@@ -35,10 +35,10 @@ class TopK:
 
 @dataclass(frozen=True)
 class ColumnSums:
-    """A request for the sums over `rows` of the weights on every key `[h, m]`.
+    """A request for the sums over `rows` (None for all) of the weights on every key `[h, m]`.
 
-    by     what is summed in place of the weight: a measure that the call's bands carry
-    joint  whether the measure is of all heads' outputs added up, then `[1, m]`
+    by     "weight", or "value" or "output": then shares of weight times norm are summed, which the call's bands carry
+    joint  whether these are of all heads' outputs added up, then `[1, m]`
     """
 
     rows: Rows = None
@@ -48,16 +48,16 @@ class ColumnSums:
 
 @dataclass(frozen=True)
 class Pool:
-    """Blocks of `rows` x `keys` cells, of which the largest is kept, or their sum; blocks are of the picked rows.
+    """A request for the matrix pooled to blocks of `rows` x `keys`, of which the largest number is kept, or the sum.
 
-    picked      the query rows
-    sums        the sum is kept; of scores with every masked cell as large as the mean of its block, -inf if all are
+    picked      the query rows, in whose order blocks are; None for all
+    sums        the sum is kept; of scores with every masked one as large as the mean of its block, -inf if all are
     columns     the ascending keys that have a column; None for all
     of          "weights", or "scores"
     mean_heads  of the mean over heads
-    by          "weight", or a measure that the call's bands carry
-    rescaled    cells are divided by the sum of their row first
-    lowest      the smallest is kept instead, of cells that are not masked; inf in blocks without any
+    by          "weight", or "value" or "output": shares of weight times norm, which the call's bands carry
+    rescaled    numbers are divided by the sum of their row first
+    lowest      the smallest is kept instead, of those that are not masked; inf in blocks without any
     """
 
     rows: int
@@ -73,7 +73,7 @@ class Pool:
 
     @property
     def covers_many(self) -> bool:
-        """True if a block has more than one cell."""
+        """True if a block has more than one query or key."""
         return self.rows * self.keys > 1
 
 
@@ -118,7 +118,7 @@ class Wanted:
         return Wanted(rows if self.notes_rows else other.rows, seen=self.seen or other.seen, **both)
 
     def of_rows(self, rows: tuple[int, ...]) -> "Wanted":
-        """The request for these rows where it was for all rows; without pools."""
+        """The same request for these rows, where per-row numbers or column sums were wanted of all rows."""
         columns = tuple(replace(x, rows=rows) if x.rows is None else x for x in self.column_sums)
         return replace(self, rows=rows if self.rows is None else self.rows, column_sums=columns)
 
@@ -134,7 +134,7 @@ class Wanted:
 
     @property
     def walked_rows(self) -> Sequence[int] | None:
-        """The ascending rows that anything is wanted of; None for all."""
+        """The ascending rows of which any weight must be computed; None for all."""
         each = [x.rows for x in self.column_sums] + [x.picked for x in self.pools]
         each += [self.rows] if self.notes_rows or not each else []
         known = [rows for rows in each if rows is not None]

@@ -15,7 +15,11 @@ _FAINT = -40.0  # a masked score below it shows in rows alone in which all keys 
 
 
 class Fitted(NamedTuple):
-    """A mistake with a number in it, such as another scale: `at` makes it from a number in the range of `grid`."""
+    """A mistake with an unknown number in it, such as another scale.
+
+    at    makes the mistake with a number
+    grid  the numbers to try, ascending `[numbers]`
+    """
 
     name: str
     at: Callable[[float], Mistake]
@@ -23,7 +27,10 @@ class Fitted(NamedTuple):
 
 
 def fitted_mistakes(problem: Problem) -> Iterator[Fitted]:
-    """Every mistake that is possible: another scale, masked scores that are finite, or lowered by a finite number."""
+    """The mistakes with a number in them that this problem allows: another scale, and masked scores that leak.
+
+    The latter are set to a finite number, or lowered by one, from -44 to 8; not with a learned sink.
+    """
     rule = problem.rule
     if not rule.softmax:
         return

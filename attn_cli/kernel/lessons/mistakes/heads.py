@@ -11,7 +11,10 @@ JOINED_BY_RESHAPE = "heads were joined by a reshape alone: [h, n, e] to [n, h * 
 
 
 def head_mistakes(problem: Problem) -> Iterator[Mistake]:
-    """Every mistake that is possible with so many heads."""
+    """The mistakes with heads that these numbers of them allow: key heads shared wrongly, heads cut by a reshape.
+
+    None for a single head.
+    """
     q, k, v, rule = problem.q, problem.k, problem.v, problem.rule
     h, g = len(q), len(k)
     if 1 < g < h:

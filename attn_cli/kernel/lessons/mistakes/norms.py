@@ -40,7 +40,10 @@ class Norm:
 
 
 def norm_mistakes(norm: Norm, where: str) -> Iterator[WrongVectors]:
-    """Every mistake that is possible with a norm; `where` says which, such as "the norm before attention"."""
+    """The usual mistakes with a norm: missing, of the other kind, its gain, bias or epsilon wrong or left out.
+
+    where  which norm it is, in words, such as "the norm before attention"
+    """
     adds_one = norm.stored is not None and _about_one(norm.gain - norm.stored)
 
     def other(gain: Array, bias: Array | None, epsilon: float, centred: bool) -> Callable[[Array], Array]:

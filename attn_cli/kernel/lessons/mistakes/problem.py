@@ -28,8 +28,9 @@ class OtherAngles(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """One attention in float64: q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`.
+    """One attention in float64, of which mistakes are made: q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`.
 
+    rule          scale, mask and the like, as they should be
     width         the width of the model that the heads are cut from
     rotation      the rotary positions of q and k; None: not rotated, or as `turning` says
     turning       the pairs and angles by which a model turned q and k; None where that is not a model's
@@ -49,7 +50,7 @@ class Problem:
 
     @cached_property
     def right(self) -> Attention:
-        """Scores, weights and output as they must be."""
+        """Scores `[h, n, m]`, weights `[h, n, m]` and output `[h, n, e]` as they must be."""
         return attend(self.q, self.k, self.v, self.rule)
 
     @cached_property
@@ -79,7 +80,10 @@ class Made(NamedTuple):
 
 
 class AttendedTo(NamedTuple):
-    """The attention that a mistake computes in place of the right one; `after` changes its output `[h, n, e]`."""
+    """The q, k, v and rule whose attention a mistake computes in place of the right ones.
+
+    after  then changes the output `[h, n, e]`; None for no change
+    """
 
     q: np.ndarray
     k: np.ndarray
@@ -90,12 +94,13 @@ class AttendedTo(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Mistake:
-    """A mistake and what it leads to, which is computed when asked for.
+    """A mistake of an implementation, and the weights and output that it leads to, computed when asked for.
 
     name      in a word or two, with hyphens; "a+b" for two at once
     words     as a sentence that goes on after "likely cause:"
     make      computes its weights and output
-    operands  what it attends to, for those who compute that without a matrix of weights; None where it needs one
+    operands  the q, k, v and rule whose attention it is, for those who compute that without a matrix of weights; None
+              where there are none
     """
 
     name: str

@@ -17,7 +17,10 @@ _Pair = Callable[[], tuple[np.ndarray, np.ndarray]]  # makes q and k
 
 
 def rotary_mistakes(problem: Problem) -> Iterator[Mistake]:
-    """Every mistake that is possible with rotated queries and keys, or with those that are not."""
+    """The mistakes with rotary positions: missing, other pairs or angles, of queries alone; needless ones.
+
+    The latter where there are none. No mistake for an odd width of a head.
+    """
     q, k, rotation = problem.q, problem.k, problem.rotation
     if q.shape[-1] % 2:
         return

@@ -27,7 +27,10 @@ class _Change(NamedTuple):
 
 
 def rule_mistakes(problem: Problem) -> Iterator[Mistake]:
-    """The mistakes of scale, mask and softcap that this rule leaves room for."""
+    """The mistakes with scale, mask and softcap that this rule allows, one or two at once.
+
+    Then a softcap that nobody asked for, and bias, sink or softmax left out.
+    """
     rule = problem.rule
     for scale, mask, cap in product(_scales(problem), _masks(problem), _softcaps(rule)):
         wrong = [change for change in (scale, mask, cap) if change.name]

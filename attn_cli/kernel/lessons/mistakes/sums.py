@@ -15,9 +15,10 @@ _KEPT = {"": (True, True), " of the output": (True, False), " of the softmax": (
 
 
 def sum_mistakes(problem: Problem) -> Iterator[Mistake]:
-    """The sums of output and softmax, or of one of them, rounded after every tile; with a maximum that follows, too.
+    """The sums of output and of softmax, or one of them, kept in too low a precision while tiles of keys are added.
 
-    Not every digit of such a sum can be foretold, for its order is not known; most of its error can.
+    With the maximum of all keys, and with one that follows tile by tile. Not every digit of such a sum can be foretold,
+    for its order is not known; most of its error can.
     """
     m = problem.k.shape[-2]
     if not problem.rule.softmax or problem.rule.sink is not None:

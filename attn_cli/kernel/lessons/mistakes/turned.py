@@ -36,7 +36,10 @@ class _Turn(NamedTuple):
 
 
 def turned_mistakes(problem: Problem, turning: Turning) -> Iterator[WrongPair]:
-    """Every mistake that is possible with these pairs and angles; none where nothing is turned."""
+    """The mistakes with rotary positions for these pairs of columns and angles; none where nothing is turned.
+
+    Each is a name, words, and a function that makes the wrong q and k.
+    """
     if not turning.first:
         return
     q, k = problem.q, problem.k
