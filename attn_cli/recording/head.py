@@ -37,7 +37,10 @@ class RecordedHead(Displayed):
         return self.layer.weights(self.index, np.array([query % self.layer.n]), slice(None))[0]
 
     def pooled(self, most: int = MOST_CELLS) -> tuple[np.ndarray, tuple[int, int]]:
-        """The largest weights of at most `most` x `most` blocks, NaN where all is masked; rows and keys of a block."""
+        """The matrix pooled to at most `most` x `most` blocks: the largest weight of each, and (rows, keys) of a block.
+
+        NaN where all is masked.
+        """
         block = (-(-self.layer.n // most), -(-self.layer.m // most))
         return self.layer.pooled(self.index, slice(None), slice(None), block), block
 

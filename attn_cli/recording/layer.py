@@ -121,7 +121,7 @@ class RecordedLayer(Call):
         yield from bands(q, k, v, self.rule, plan)
 
     def compiled_stats(self, wanted: Wanted) -> RowStats | None:
-        """The statistics of its rows by compiled code; None where that doesn't suit."""
+        """The wanted statistics of its rows by compiled code; None without q and k, or where that doesn't suit."""
         if self.q is None or self.k is None:
             return None
         q, k = readable(self.q), readable(self.k)
@@ -155,7 +155,7 @@ class RecordedLayer(Call):
         return weights_of(cells[None], self.rule, self.log_sums[head : head + 1, rows])[0]
 
     def allowed(self, rows: Places, keys: Places) -> np.ndarray:
-        """The cells that the mask allows, booleans `[b, c]`; in any head where heads have masks of their own."""
+        """Which queries may attend to which keys, booleans `[b, c]`; in any head where heads have their own masks."""
         i, j = numbers_of(rows, self.n, self.like), numbers_of(keys, self.m, self.like)
         if self.seen is not None and self.shows_scores:
             allowed = ~np.isneginf(self.seen[:, i[:, None], j[None, :]])
@@ -178,7 +178,7 @@ class RecordedLayer(Call):
         return np.concatenate(strips) if strips else np.empty((0, -(-len(j) // block[1])), self.like.dtype)
 
     def terms(self, head: int, query: int, key: int) -> Terms:
-        """The terms that make the weight of one cell, from q · k to the softmax, and its rank among the row's keys."""
+        """How the weight of one query and key came to be, from q · k to the softmax, and its rank in the row."""
         row = self._cells(head, slice(query, query + 1), slice(0, self.m))[0]
         weight = float(self.weights(head, slice(query, query + 1), slice(key, key + 1))[0, 0])
         allowed = bool(self.allowed(slice(query, query + 1), slice(key, key + 1))[0, 0]) and not np.isneginf(row[key])
@@ -250,7 +250,7 @@ class RecordedLayer(Call):
 
     @property
     def is_kept(self) -> bool:
-        """True if cells can be computed; where memory was short, only statistics and thumbnails are kept."""
+        """True if weights can be computed again; where memory was short, only statistics and thumbnails are kept."""
         return self.q is not None or self.seen is not None
 
     def _require_kept(self) -> None:

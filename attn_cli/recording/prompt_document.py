@@ -13,7 +13,7 @@ Tokens = tuple[Token, ...]
 
 
 class TokenTables:
-    """The token sequences of a recording, each once: many layers have the same queries and keys."""
+    """The sequences of tokens of a recording, each once, by number: many layers have the same queries and keys."""
 
     def __init__(self) -> None:
         self.tables: list[Tokens] = []
@@ -21,7 +21,10 @@ class TokenTables:
         self._equal: dict[Tokens, int] = {}
 
     def place(self, tokens: Tokens) -> int:
-        """The number of the table that holds these tokens, which live as long as this object."""
+        """The number, from 0, of the table that holds these tokens, which is added if there is none.
+
+        They must live as long as this object.
+        """
         if id(tokens) not in self._places:
             place = self._equal.setdefault(tokens, len(self.tables))
             if place == len(self.tables):
@@ -47,7 +50,10 @@ class TokenTables:
         return [[_token_document(token, words) for token in tokens] for tokens in self.tables]
 
     def boxes(self) -> list[list[list[float] | None] | None] | None:
-        """The parts of the picture that tokens show, None for a table without any; None if no token shows one."""
+        """For each table the rectangles of the picture that its tokens show: top, left, bottom, right in its pixels.
+
+        None for a token without one, and for a table without any; None as a whole if no token shows one.
+        """
         boxes = [_boxes_document(tokens) for tokens in self.tables]
         return boxes if any(boxes) else None
 

@@ -7,14 +7,14 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """One cell: score = softcap(scale * sum of products) + bias, and weight = exp(score - log_sum).
+    """One query and key: score = softcap(scale * sum of products) + bias, and weight = exp(score - log_sum).
 
     products  q_d k_d `[d]`, after rotary positions; `q` and `k` `[d]` are the factors
     scale     the factor on the sum of products
     softcap   c in c * tanh(x / c); None for none
     bias      added to the score; None for none
     score     -inf where the query may not attend to the key
-    log_sum   logarithm of the sum of the exponentials of the row's scores, with a learned sink's
+    log_sum   logarithm of the sum of the exponentials of the row's scores, with a learned sink's; None without softmax
     weight    0 where masked
     rank      of the key among those that the query may attend to, by score, 1 for the largest; None where masked
 

@@ -32,9 +32,9 @@ _JOURNAL = "journal.jsonl"
 
 
 class Folded(NamedTuple):
-    """The sums of the first shards.
+    """The sums of the first shards together; a shard is up to 256 documents in a row, which are scanned together.
 
-    shards    how many
+    shards    how many shards
     document  the number of the first document after them
     content   a hash of all their documents, one shard after the other
     """
@@ -46,7 +46,10 @@ class Folded(NamedTuple):
 
 
 class ScanFolder:
-    """The folder `path`. Files in it appear whole or not at all."""
+    """The folder `path` of a scan. Files in it appear whole or not at all.
+
+    While a scan runs it holds sums of shards: up to 256 documents in a row, which are scanned together.
+    """
 
     def __init__(self, path: str) -> None:
         self.name, self.path = path, Path(path).expanduser()
@@ -144,7 +147,7 @@ class ScanFolder:
             return False
 
     def so_far(self) -> tuple[int, int]:
-        """Documents and tokens of the finished shards of a scan that is not finished, by its journal."""
+        """How many documents and tokens of a scan that is not finished are done, by the journal of its shards."""
         done: dict[int, tuple[int, int]] = {}  # a shard that was begun again stands there twice
         with suppress(OSError):
             for line in (self.work / _JOURNAL).read_bytes().splitlines():
@@ -167,14 +170,14 @@ class ScanFolder:
             self.remove_work()
 
     def remove_work(self) -> None:
-        """Remove the sums of single shards."""
+        """Remove the sums of single shards, when the scan's tables are written."""
         if self.work.is_dir():
             for file in (*self.work.glob("*.npz"), *self.work.glob(".attn-*.part"), self.work / _JOURNAL):
                 file.unlink(missing_ok=True)
             self.work.rmdir()
 
     def folded(self) -> Folded:
-        """The sums of the first shards, as last written."""
+        """The sums of the first shards together, as last written; of 0 shards where nothing was."""
         with self._spoilt_work():
             arrays = self._read(self.work / _STATE)
             if arrays is None:
@@ -183,7 +186,7 @@ class ScanFolder:
             return Folded(count_of(at["shards"]), count_of(at["document"]), str(at["content"]), sums_of(arrays))
 
     def write_folded(self, folded: Folded) -> None:
-        """Keep the sums of the first shards in one file, and remove those of single ones among them."""
+        """Keep the sums of the first shards together in one file, and remove the files of those among them."""
         at = orjson.dumps({"shards": folded.shards, "document": folded.document, "content": folded.content})
         self._save(self.work / _STATE, arrays_of(folded.sums) | {"folded": np.frombuffer(at, np.uint8)})
         for number in self.finished():

@@ -73,7 +73,7 @@ class ScanResults:
 
     @cached_property
     def corpus(self) -> ScannedCorpus:
-        """The scanned model, options and corpus."""
+        """What was scanned: how many documents and tokens, records left out by reason, and the files' names."""
         inputs = tuple(str(file["name"]) for file in self.options["files"])
         return ScannedCorpus(self.progress["documents"], self.progress["tokens"], self.progress["reasons"], inputs)
 
@@ -215,7 +215,7 @@ def open_scan(folder: str) -> ScanResults:
 
 
 def kind_estimate(row: Row) -> KindEstimate:
-    """A row of `kinds`, with how certain it is that its mean over documents is enough for the name.
+    """A row of the table `kinds`, with how certain it is that the head is of the kind, 0 to 1.
 
     That is the probability, by Student's t, that the mean of all such documents is above `least_for_name`.
     """

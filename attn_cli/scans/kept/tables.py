@@ -171,7 +171,7 @@ def _places(module: ModuleSums) -> Iterator[tuple[int, Row]]:
 
 
 def judged_kinds(module: ModuleSums) -> JudgedKinds:
-    """The kinds of heads judged by the means over all documents, as for a single text."""
+    """What each head is called, by its mean shares over all documents, as for a single text."""
     values = np.where(module.values.count > 0, module.values.mean, np.nan)  # [V, h]
     baselines = np.where(module.baselines.count > 0, module.baselines.mean, np.nan)
     totals = module.baselines.mean * module.baselines.count

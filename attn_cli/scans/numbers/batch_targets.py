@@ -31,11 +31,11 @@ LARGEST = TopK(1, scores=False)
 
 
 class BatchTargets:
-    """The keys that are targets of every kind for the R rows of a batch of texts.
+    """For the R rows of a batch of texts the target keys of each kind of head: those that define it (previous ...).
 
     span          the keys that each row sees
     learned_sink  whether the call has one, which is a target of the kind `first`
-    seed          of the control's draws
+    seed          of the draws of keys that repeats are held against
     """
 
     def __init__(self, rows: TokenRows, span: Intervals, *, learned_sink: bool, seed: int) -> None:
@@ -55,7 +55,7 @@ class BatchTargets:
 
     @cached_property
     def stretches(self) -> slice:
-        """The stretches of keys, of all in `STEP_EDGES`, that some row may see."""
+        """Which of the ranges of distances in `STEP_EDGES` some row may see: a slice of them."""
         return slice(0, OWN + 1 if self.is_causal else len(STEP_EDGES) - 1)
 
     @cached_property
@@ -77,7 +77,7 @@ class BatchTargets:
 
     @cached_property
     def means(self) -> HeadMeans:
-        """The means that head statistics are; rows without a key to see are known by the mask."""
+        """How head statistics are made of row statistics, for these texts; rows that see no key are left out."""
         rows = self.rows
         made = HeadMeans.of([
             Alignment(rows.length, rows.length, tokens, 0, same_tokens=True, is_causal=self.is_causal,
@@ -110,7 +110,7 @@ class BatchTargets:
 
     @cached_property
     def even_steps(self) -> np.ndarray:
-        """The weight that uniform attention gives each stretch, summed over the rows of each text `[B, stretches]`."""
+        """The weight that uniform attention gives each range of distances, summed over rows, `[B, stretches]`."""
         own = np.arange(len(self.rows.real))[:, None]
         first, last = self.sight.first[:, None], self.sight.last[:, None]
         edges = own + STEP_EDGES[: self.stretches.stop + 1].astype(np.int64)

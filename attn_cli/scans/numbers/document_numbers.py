@@ -28,10 +28,10 @@ AT = {name: at for at, name in enumerate(NAMES)}
 
 
 class BatchValues:
-    """The numbers of B documents and h heads.
+    """The numbers of h heads in each of B documents, such as entropy or the weight on targets of a kind.
 
     values     `[V, h, B]` in the order of `NAMES`, NaN where a document has no such number
-    step_sums  the sums over all rows of what each stretch of keys gets `[h, stretches]`
+    step_sums  the sums over all rows of the weight on keys in each range of distances `[h, stretches]`
     """
 
     def __init__(self, stats: RowStats, counts: RowCounts) -> None:

@@ -47,11 +47,13 @@ class Excerpt(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """For each of h heads, each of EXAMPLE_KINDS and up to 5 ranks, `[h, kinds, 5]` each; weight 0 where there is none.
+    """The strongest examples of h heads, queries and keys with large weights, up to 5 for each of EXAMPLE_KINDS.
 
-    document, piece  numbers of the document, and of its piece where it was cut
-    query, key       numbers of tokens in the piece
-    excerpt          objects, None until they are filled in
+    Arrays `[h, kinds, 5]`, strongest first; weight 0 where there is none.
+
+    document, piece  numbers of the document, and of its piece where it was cut, from 0
+    query, key       numbers of tokens in the piece, from 0
+    excerpt          objects with the text around them, None until they are filled in
     """
 
     weight: np.ndarray
@@ -75,13 +77,13 @@ class Examples:
         return Examples(**both).strongest()
 
     def strongest(self) -> "Examples":
-        """The first 5, by weight, then document, piece and query."""
+        """The same, at most 5 of each head and kind: by weight, of equal ones by document, piece and query."""
         keys = (self.query, self.piece, self.document, -self.weight)
         order = np.lexsort(keys, axis=-1)[..., :MOST]
         return Examples(**{name: np.take_along_axis(x, order, axis=-1) for name, x in vars(self).items()})
 
     def least(self) -> np.ndarray:
-        """The weight that another example needs to be among them `[h, kinds]`."""
+        """The smallest weight of the 5 of each head and kind `[h, kinds]`, which another must exceed; 0 for fewer."""
         return self.weight[..., -1]
 
     def with_excerpts(self, excerpts: np.ndarray) -> "Examples":
@@ -90,7 +92,10 @@ class Examples:
 
 
 class Numbered(NamedTuple):
-    """The numbers of the documents and pieces of a batch, `[B]` each."""
+    """For each of B texts of a batch the number of its document, and of its piece in that, `[B]` each.
+
+    Both count from 0.
+    """
 
     document: np.ndarray
     piece: np.ndarray

@@ -17,7 +17,9 @@ POSITIONS = len(POSITION_EDGES) - 1
 
 
 def distances() -> list[tuple[int | None, int | None]]:
-    """The least and the largest distance of each stretch: query less key, negative for keys after the query.
+    """The least and the largest distance, query less key, of each range ("stretch"); negative for keys after it.
+
+    None for no end.
 
     >>> distances()[OWN - 1], distances()[OWN], distances()[OWN + 1], distances()[0], distances()[-1]
     ((1, 1), (0, 0), (-1, -1), (1025, None), (None, -1025))
@@ -27,7 +29,7 @@ def distances() -> list[tuple[int | None, int | None]]:
 
 
 def positions() -> list[tuple[int, int | None]]:
-    """The first and the last key of each range.
+    """The first and the last key, from 0, of each range of key positions; None for no end.
 
     >>> positions()[:6], positions()[-1]
     ([(0, 0), (1, 1), (2, 2), (3, 3), (4, 7), (8, 15)], (4096, None))

@@ -20,14 +20,17 @@ BASELINE_AT = {name: at for at, name in enumerate(BASELINE_NAMES)}
 
 
 class RowCounts:
-    """Factors of R rows in B texts, in float32, and how many rows of each text they count.
+    """By what the numbers of R rows in B texts are multiplied in sums for each kind of head, and how many rows count.
+
+    A kind's targets are the keys that define it; a row counts if it sees one, and 4 keys or more. Factors are float32.
 
     baselines  `[C, B]` in the order of `BASELINE_NAMES`
-    counted    rows with a target, by kind `[B]`
-    judged     1 for rows that see enough keys `[R, 1]`
-    placed     the kinds with one target that some row may see, and `columns`, their stretches
+    counted    how many rows have a target, by kind `[B]`
+    judged     1 for rows that see 4 keys or more `[R, 1]`
+    placed     the kinds with one target at a fixed distance that some row may see, and `columns`, their ranges of
+               distances
     rest       1 for rows whose target is no expected sink, by placed kind `[R, P]`
-    window     1 for rows that count for the window `[R, 1]`, and `columns_of_window`, its stretches
+    window     1 for rows that count for the window `[R, 1]`, and `columns_of_window`, its ranges of distances
     window_rest  1 for those with a key in it that is no expected sink `[R, 1]`
     first, delimiter, even  the factors of these kinds `[R, 1]`
     lists      of the sums over lists of keys, by `LISTS` `[R, 7]`

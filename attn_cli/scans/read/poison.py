@@ -35,7 +35,7 @@ class PoisonRecord(NamedTuple):
 
 
 class PoisonRecords:
-    """Records in the order of the corpus.
+    """Records of the corpus, in its order, that could not be scanned.
 
     reasons  how many there are, by reason
     named    the first 10,000 of them
@@ -48,12 +48,12 @@ class PoisonRecords:
         return sum(self.reasons.values())
 
     def note(self, record: PoisonRecord) -> None:
-        """Add one of the same shard."""
+        """Count one more record of the same shard, and name it in its place among the others."""
         self._count(record.reason, 1)
         insort(self.named, record)
 
     def add(self, other: "PoisonRecords") -> None:
-        """Add those that come after."""
+        """Count the records of later documents, too; they are named as far as there is room."""
         for reason, count in other.reasons.items():
             self._count(reason, count)
         self.named += other.named[: MOST_NAMED - len(self.named)]

@@ -25,14 +25,17 @@ class TokenizedText(NamedTuple):
 
 
 class ShardTexts:
-    """Makes texts for the model of the documents of a shard; those that can't be read are noted in `poison`."""
+    """Makes the texts that the model reads of documents: pieces of long ones where they are cut, with their tokens.
+
+    Those that can't be read are noted in `poison`.
+    """
 
     def __init__(self, source: ScansTexts, options: ScanOptions, poison: PoisonRecords) -> None:
         self.source, self.options, self.poison = source, options, poison
         self.limit = options.longest if source.positions is None else min(source.positions, options.longest)
 
     def groups(self, documents: Sequence[Document | RejectedRecord]) -> Iterator[list[TokenizedText]]:
-        """The texts, all at once but for long documents that are cut."""
+        """The texts of these documents in their order, in lists of so many characters that memory is no matter."""
         pieces: list[Document] = []
         characters = 0
         for document in documents:

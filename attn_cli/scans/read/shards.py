@@ -10,7 +10,7 @@ CHARACTERS = 2**15  # of a shard at most, unless a single document has more
 
 
 class Shard(NamedTuple):
-    """Some documents in a row.
+    """Up to 256 documents in a row, of about 32,768 characters at most, which are scanned together.
 
     number  counts the shards from 0
     """
@@ -20,7 +20,10 @@ class Shard(NamedTuple):
 
 
 def shards_of(documents: Iterator[Document | RejectedRecord], first: int = 0) -> Iterator[Shard]:
-    """The shards of the documents, numbered from `first`: fixed by the documents alone."""
+    """The documents as shards, parts of a corpus that are scanned one by one, numbered from `first`.
+
+    Where they begin depends on the documents alone, so sums don't depend on who computes what and when.
+    """
     held: list[Document | RejectedRecord] = []
     characters = 0
     for document in documents:

@@ -216,12 +216,12 @@ def _few_collections() -> Iterator[None]:
 
 
 def chained(content: str, more: str) -> str:
-    """A hash of two hashes."""
+    """A hash of two hashes, as of the shards so far and of the next."""
     return hashlib.blake2b((content + more).encode(), digest_size=16).hexdigest()
 
 
 def in_this_process(source: ScansTexts, options: ScanOptions) -> Compute:
-    """Computes one shard after the other here."""
+    """Computes the sums of one shard, some documents in a row, after the other in this process."""
 
     def compute(shards: Iterator[Shard]) -> Iterator[tuple[Shard, SumArrays]]:
         before = StrongestWeights()

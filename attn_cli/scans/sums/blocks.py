@@ -9,7 +9,7 @@ MOST = 256  # blocks: up to so many documents each is a block of its own
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """Sums over documents that stand in a row in the corpus, 2**step numbers of documents a block.
+    """Sums over neighbouring documents of the corpus: a block is 2**step document numbers.
 
     step    no larger than it must be, so that blocks are numbered below 256
     number  the number of each block that has a document, ascending `[b]`: the document's number // 2**step

@@ -50,10 +50,10 @@ LeastWeights = Callable[[ModuleKey], np.ndarray | float]
 
 
 class BatchCollector(PackedVisit):
-    """Collects the sums of every module over the texts of one batch.
+    """Collects the sums over the texts of one batch, by attention module.
 
-    seed   of the draws of the kinds' controls
-    least  finds the weight that an example of a module needs, by the module's key: `[h, kinds]`, or 0
+    seed   of the draws of keys that repeats are held against
+    least  finds the weight that an example must exceed in a module, by the module's key: `[h, kinds]`, or 0
 
     Raises NotFiniteError at a layer whose weights are not finite.
     """

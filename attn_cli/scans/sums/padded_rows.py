@@ -12,9 +12,9 @@ _OF_ROWS = {"masked", "maximum", "logsumexp", "weight_sum", "entropy_nats", "dis
 
 
 class PaddedRows:
-    """R rows of texts with padding, of which T are packed; rows of none follow them, n in all.
+    """Moves statistics between R padded rows of texts and the T packed ones, which come first among n rows.
 
-    real  which of the R rows are no padding
+    real  which of the R rows are no padding, booleans `[R]`
     """
 
     def __init__(self, real: np.ndarray, n: int) -> None:
@@ -22,14 +22,17 @@ class PaddedRows:
         self._ahead = self.places - np.arange(len(self.places))  # [T], the same in all rows of a text
 
     def seen(self, seen: Intervals) -> Intervals:
-        """The keys of the R rows, of those of n packed ones; padding has none."""
+        """The keys that each of the R rows sees, counted among these rows; given those of n packed rows.
+
+        Padding sees none.
+        """
         bounds = np.zeros((2, self.count), np.int32)
         for bound, of_packed in zip(bounds, (seen.first, seen.last), strict=True):
             bound[self.places] = of_packed[: len(self.places)] + self._ahead
         return Intervals(*bounds)
 
     def packed(self, wanted: Wanted) -> Wanted:
-        """The request for all R rows as one for n packed rows; without pools."""
+        """A request for statistics of all R rows as one for n packed rows; it may have no pools."""
         vectors = np.zeros((len(wanted.vectors), self.n), np.float32)
         for vector, of_rows in zip(vectors, wanted.vectors, strict=True):
             vector[: len(self.places)] = of_rows[self.places]

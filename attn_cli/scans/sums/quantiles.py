@@ -11,7 +11,9 @@ _SIZE = 500  # the digests' compression: quantiles are within a percent of their
 
 
 class Quantiles:
-    """A t-digest for each of some numbers; the same numbers in the same order give the same digests to the last bit.
+    """The distribution of each of some numbers, as a t-digest (a sketch of quantiles).
+
+    The same numbers in the same order give the same digests to the last bit.
 
     digests  as the library writes them: one that was written and read again goes on in another way than one that was
              not, so they are kept written, and it doesn't matter when they go to a file
@@ -70,7 +72,7 @@ class Quantiles:
 
     @classmethod
     def from_arrays(cls, content: np.ndarray, sizes: np.ndarray) -> "Quantiles":
-        """The digest of which `arrays` are the numbers."""
+        """The quantiles of which `arrays` gave these: the bytes of all digests, and the size of each."""
         whole, ends = content.tobytes(), np.cumsum(sizes)
         return cls([whole[end - size : end] for size, end in zip(sizes, ends, strict=True)])
 

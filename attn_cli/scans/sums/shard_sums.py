@@ -22,7 +22,7 @@ _ALIKE = 1.25  # times the tokens of its shortest text: the most in a batch
 
 
 class StrongestWeights:
-    """The largest weights of every module's examples in earlier shards, which an example of a later one must exceed."""
+    """The weights that an example, a query and key of large weight, must exceed to be among the strongest."""
 
     def __init__(self) -> None:
         self._of_modules: dict[ModuleKey, np.ndarray] = {}
@@ -46,7 +46,7 @@ class StrongestWeights:
 def scan_shard(
     source: ScansTexts, shard: Shard, options: ScanOptions, before: StrongestWeights | None = None
 ) -> ScanSums:
-    """Everything that is added up of one shard.
+    """The sums of one shard (some documents in a row): statistics, weights by kind, distance, token and part, examples.
 
     before  the largest weights of examples before this shard: examples that are no stronger are left out
     """
@@ -90,7 +90,10 @@ class BatchScan(NamedTuple):
     vocabulary: np.ndarray | None
 
     def add(self, texts: list[TokenizedText]) -> list[TokenizedText]:
-        """Add a batch to the sums, and return its texts; where numbers are not finite, they are poison and left out."""
+        """Run a batch and add its numbers to the sums; returns the texts that were added.
+
+        Those of which numbers are not finite are noted among the records that could not be scanned.
+        """
         while texts:
             encoded = [text.encoded for text in texts]
             rows = TokenRows([text.document.text for text in texts], encoded, self.vocabulary)

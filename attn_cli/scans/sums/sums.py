@@ -134,7 +134,7 @@ class Ranges:
 
 @dataclass
 class PartSums:
-    """Sums of weights over the keys of each of P named parts of documents, added up over all rows.
+    """For each of P named parts of documents, such as a field or role, the weight on its keys, summed over all rows.
 
     weight  of each head `[h, P]`
     even    what uniform attention gives `[P]`
@@ -164,7 +164,7 @@ class PartSums:
 
 @dataclass
 class ModuleSums:
-    """All that is added up of one module.
+    """The sums over documents for the heads of one attention module.
 
     documents  how many were added
     values     the moments over documents of every number in `NAMES` `[V, h]`
@@ -220,7 +220,7 @@ class OtherHeadsError(Exception):
 
 @dataclass
 class ScanSums:
-    """All that is added up of a corpus, or of some shards of it.
+    """The sums over a corpus, or over some shards of it (parts of documents in a row).
 
     documents, tokens  that were read by the model; of a document that was cut every piece counts
     records            documents that were read in any part
