@@ -18,7 +18,7 @@ _BETWEEN = 0.2  # seconds between two signs of progress
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """The cells of a window `[down, across]`, NaN where none is allowed.
+    """The numbers of the cells of a part of a matrix as it is drawn `[down, across]`, NaN where all is masked.
 
     coarse  whether they are those of a thumbnail, or not all there yet
     """
@@ -28,7 +28,7 @@ class Picture:
 
 
 class Answers:
-    """Keeps the latest pictures; `changed` is called, in another thread, when a coarse one has become finer.
+    """Keeps the latest pictures of matrices; `changed` is called, in another thread, when a coarse one became finer.
 
     What coarse ones lack is computed from `refine` on: after they are drawn, which it would slow down.
     """
@@ -44,9 +44,9 @@ class Answers:
     def picture(
         self, key: Hashable, grid: Grid, window: MatrixWindow, *, scores: bool = False, slot: int = 0
     ) -> Picture:
-        """The cells of a window of a grid, which `key` stands for; coarse ones until `refine` has made them true.
+        """The picture of the part `window` of a matrix, for which `key` stands; coarse until `refine` made it true.
 
-        Another picture of the slot that is still being computed is given up.
+        slot  one of two places on the screen: what was being computed for it is given up
         """
         key = (key, window, scores)
         with self._lock:

@@ -14,7 +14,7 @@ from attn_cli.views.drawing.palette import SCALES
 
 @dataclass(frozen=True)
 class Command:
-    """A command of the explorer: its words, its key, and what it does to a viewpoint.
+    """A command of the explorer: its words, its key, and what it does to a viewpoint (what is shown, and the cursor).
 
     name     what the : line calls it
     keys     that mean it: characters, or Textual's names of keys that are none
@@ -22,7 +22,7 @@ class Command:
     hint     a word or two for the footer; "" for none
     meaning  one line of help; "" for a command that another one's line is about, too
     run      makes the next viewpoint, or a request, from the scene, the viewpoint and what follows the name
-    panes    in which it means something
+    panes    the names of the parts of the screen in which it means something
     choices  what may follow the name
     flag     the field of the viewpoint that it turns on and off; after a colon no-NAME turns it off; "" for none
     takes_text  whether what follows the name is a text, whose blanks and line breaks count
@@ -153,7 +153,7 @@ STEPS = frozenset(
 
 
 def why_dead(key: str, character: str | None, pane: str) -> str:
-    """The message for a key pressed in a pane where it does nothing: the panes where it does, or that there is none."""
+    """The message for a key that does nothing in this pane: the panes where it does, or that there are none."""
     name = character if character and character.isprintable() else key
     other = next((each for each in COMMANDS if {character, key} & set(each.keys)), None)
     if other is None:

@@ -12,7 +12,10 @@ from attn_cli.views.drawing.palette import SCALES
 
 
 def zoomed(step: int) -> Run:
-    """Blocks of fewer or more cells around the cursor; the whole for no steps."""
+    """Makes each cell of the drawn matrix stand for fewer queries and keys, `step` sizes finer; negative for more.
+
+    0 shows the whole matrix. The part seen stays around the cursor.
+    """
 
     def run(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
         forms = scene.forms(view)
@@ -26,12 +29,15 @@ def zoomed(step: int) -> Run:
 
 
 def thumbnails(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """Small pictures of heads in place of their numbers, and back."""
+    """Show a small picture of each head's matrix in place of its number, or the numbers again."""
     return replace(view, thumbnails=not view.thumbnails, sorted=False)
 
 
 def statistic(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """The number of heads that is named, else the next one."""
+    """Colour the map of heads by the statistic that `words` names, or without words by the next one; "kinds" is one.
+
+    InputError for a name that none has.
+    """
     names = [*([KINDS] if scene.is_judged and scene.judge().outs else []), *(each.name for each in scene.statistics)]
     if not words:
         at = names.index(view.statistic if view.statistic in names else scene.statistic(view).name)
@@ -47,7 +53,10 @@ def statistic(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 
 
 def sorted_heads(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """The table of heads by the statistic, from its top; or back to the map."""
+    """List the heads by the statistic, worth a look first, with the cursor on the first; or show the map again.
+
+    words  the statistic; without, the one that is shown
+    """
     if words:
         view = replace(statistic(scene, view, words), sorted=False)
     view = replace(view, sorted=not view.sorted)
@@ -58,7 +67,10 @@ def sorted_heads(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 
 
 def turned(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """The viewpoint from the cell's key as query, where queries are keys; else the same viewpoint."""
+    """Show who attends to a key where what a query attends to was shown, or back; the cursor's key becomes the query.
+
+    The latter where queries are keys. It goes to the heaviest weight there.
+    """
     turned = replace(view, by_column=not view.by_column)
     if scene.same_tokens(view):
         turned = replace(turned, query=view.key, key=view.query)
@@ -77,7 +89,7 @@ def scale(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 
 
 def scores(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """Scores in place of weights, and back."""
+    """Show scores in place of weights, or weights again; InputError for words, and where no scores were recorded."""
     if not view.scores:
         if view.words and scene.has_words(view):
             raise InputError("scores of subwords can't be summed: u shows tokens")
@@ -87,7 +99,10 @@ def scores(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 
 
 def by_value(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """Shares of what is read, in place of weights; of one head between tokens."""
+    """Show each key's share of weight times norm of its value in the row, in place of its weight, or weights again.
+
+    InputError for words, a mean of heads and a comparison, and where no norms were recorded.
+    """
     if not view.by_value:
         if scene.layer(view).value_norms is None:
             raise InputError("no value norms were recorded in this layer")
@@ -98,13 +113,13 @@ def by_value(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 
 
 def mean(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """The mean of the layer's heads, and back."""
+    """Show the mean of the layer's heads in place of one head, or the head again."""
     view = replace(view, mean=not view.mean, by_value=False)
     return scene.on_heaviest(view) if view.pane == "text" else view
 
 
 def in_words(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """Words in place of their pieces, or back; the cursor stays in its word."""
+    """Merge the pieces of words, or show them again; the cursor stays in its word. InputError for whole words."""
     if not scene.has_words(view):
         raise InputError("these tokens are not subwords")
     layer = scene.layer(view)
@@ -126,7 +141,7 @@ def in_words(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 
 
 def hidden(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """The viewpoint with sinks hidden among the keys, or shown again if they were hidden."""
+    """Leave the keys blank at which sinks are expected (the first key, special tokens), or show them again."""
     if words not in ("", "sink"):
         raise InputError(f"can't hide {words!r}: sink")
     view = replace(view, hide_sinks=not view.hide_sinks)

@@ -117,7 +117,7 @@ def _choices(entry: LineEntry, width: int) -> list[Line]:
 
 
 def pointed(session: Session, x: int, y: int) -> Viewpoint | None:
-    """The viewpoint that a click at a place of the screen means; None for none."""
+    """Where the cursor goes for a click at column x and line y of the screen, from 0; None for nowhere."""
     scene, view = session.scene, session.view
     for pane, region in scene.regions(view).items():
         if region.x <= x < region.x + region.width and region.y <= y < region.y + region.height:

@@ -16,9 +16,9 @@ _words_of = memoised(words_of)
 
 
 class Grid(Protocol):
-    """A matrix of queries and keys.
+    """A matrix of weights or scores, of queries and keys (or words), that the explorer draws.
 
-    cost  how many cells are computed for one of its own
+    cost  how many weights are computed for one of its own
     """
 
     queries: Sequence[Token]
@@ -36,7 +36,7 @@ class Grid(Protocol):
 
 
 class HeadGrid:
-    """One head of a recorded layer."""
+    """The weights and scores of one head of a recorded layer."""
 
     cost = 1
 
@@ -81,7 +81,7 @@ class _CellsGrid:
 
 
 class ValueGrid(_CellsGrid):
-    """The reading of one head: the share of each weight times the length of its value in the row's sum of them."""
+    """What one head reads: each key's weight times the norm of its value, over the row's sum of these."""
 
     cost = 2  # whole rows are computed
 
@@ -93,21 +93,21 @@ class ValueGrid(_CellsGrid):
         self.norms = layer.value_norms[head // (layer.h // len(layer.value_norms))]  # [m]
 
     def cells(self, rows: slice, keys: slice, *, scores: bool = False) -> np.ndarray:
-        """Shares, which add to 1 in a row."""
+        """The shares `[rows, keys]`, 0 to 1; all of a row add to 1. NaN where masked; `scores` changes nothing."""
         read = self.layer.pooled(self.head, rows, slice(0, len(self.keys)), (1, 1)) * self.norms
         sums = np.nansum(read, axis=1, keepdims=True)
         return read[:, keys] / np.where(sums > 0, sums, 1)
 
 
 class MeanGrid(_CellsGrid):
-    """The mean of all heads of a layer."""
+    """The mean of the weights, or of the scores, of all heads of a recorded layer."""
 
     def __init__(self, layer: RecordedLayer) -> None:
         self.layer, self.cost = layer, layer.h
         self.queries, self.keys = layer.queries, layer.keys
 
     def cells(self, rows: slice, keys: slice, *, scores: bool = False) -> np.ndarray:
-        """The mean of every cell over heads."""
+        """The mean over heads `[rows, keys]`; NaN where any head is masked."""
         total = self.layer.pooled(0, rows, keys, (1, 1), scores=scores)
         for head in range(1, self.layer.h):
             total = total + self.layer.pooled(head, rows, keys, (1, 1), scores=scores)
@@ -115,7 +115,7 @@ class MeanGrid(_CellsGrid):
 
 
 class WordGrid(_CellsGrid):
-    """A grid between words: weights on the pieces of a key are added, the rows of a query's pieces averaged."""
+    """A matrix between words: weights on the pieces of a key word are added, the rows of a query word averaged."""
 
     def __init__(self, grid: Grid) -> None:
         self.grid = grid
@@ -124,7 +124,7 @@ class WordGrid(_CellsGrid):
         self.cost = max(round(len(grid.keys) / max(len(self.keys), 1)), 1) ** 2 * grid.cost
 
     def cells(self, rows: slice, keys: slice, *, scores: bool = False) -> np.ndarray:
-        """Sums over keys, means over queries; there are no scores of words, weights are all that adds up."""
+        """These weights `[words, words]`, NaN where all is masked; `scores` changes nothing, they can't be added."""
         pieces = self.grid.cells(_tokens(self.rows, rows), _tokens(self.columns, keys))
         allowed = np.isfinite(pieces)
         sums = _added(np.where(allowed, pieces, 0), self.rows, rows, self.columns, keys)
@@ -133,7 +133,7 @@ class WordGrid(_CellsGrid):
 
 
 class WithoutSinks(_CellsGrid):
-    """A grid in which some keys are left blank: those at which sinks are to be expected."""
+    """A matrix in which the keys are left blank at which sinks are expected: the first, or special tokens."""
 
     def __init__(self, grid: Grid, hidden: Sequence[int]) -> None:
         self.grid, self.cost = grid, grid.cost
@@ -141,7 +141,7 @@ class WithoutSinks(_CellsGrid):
         self.queries, self.keys = grid.queries, grid.keys
 
     def cells(self, rows: slice, keys: slice, *, scores: bool = False) -> np.ndarray:
-        """The cells of the grid, NaN where keys are hidden."""
+        """The numbers of the matrix `[rows, keys]`, NaN where masked and in the columns that are left blank."""
         cells = np.array(self.grid.cells(rows, keys, scores=scores))
         inside = self.hidden[(self.hidden >= keys.start) & (self.hidden < keys.stop)] - keys.start
         cells[:, inside] = np.nan
@@ -149,7 +149,10 @@ class WithoutSinks(_CellsGrid):
 
 
 class Difference(_CellsGrid):
-    """Another grid less this one, cell by cell, where both texts have the tokens; blocks keep the largest change."""
+    """Another matrix less this one, weight by weight, where both texts have the tokens.
+
+    Blocks show the change that is farthest from 0.
+    """
 
     signed = True
 

@@ -12,7 +12,7 @@ FAR = 10  # steps of a capital letter
 
 
 def moved(down: int, across: int) -> Run:
-    """A move of the cursor by so many cells, tokens, heads or layers."""
+    """Moves the cursor by so many steps: of heads and layers, of tokens of the text, or of cells of the matrix."""
 
     def run(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
         if view.pane == "heads":
@@ -54,7 +54,7 @@ def _token_moved(scene: Scene, view: Viewpoint, down: int, across: int) -> Viewp
 
 
 def paged(direction: int) -> Run:
-    """A move by as many lines as the pane shows."""
+    """Moves the cursor by as many lines as the matrix or the text shows, 10 steps elsewhere; -1 goes up."""
 
     def run(scene: Scene, view: Viewpoint, words: str) -> Outcome:
         pages = {"matrix": scene.window(view).shape[0] - 1, "text": scene.text_lines(view)[0] - 1}
@@ -65,7 +65,7 @@ def paged(direction: int) -> Run:
 
 
 def to_end(last: bool) -> Run:
-    """A move to the first layer, key or token, or to the `last`."""
+    """Moves the cursor to the first layer, key or token, or with `last` to the last; as the pane has them."""
 
     def run(scene: Scene, view: Viewpoint, words: str) -> Outcome:
         n, m = scene.size(view)
@@ -109,7 +109,7 @@ def pane_opened(pane: str) -> Run:
 
 
 def head_after(step: int) -> Run:
-    """A move to the head so many further, over the ends of layers."""
+    """Moves to the head `step` further, also into the layer after or before; it stays at both ends."""
 
     def run(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
         at, head = view.at, view.head + step
@@ -138,7 +138,10 @@ def _same_place(scene: Scene, view: Viewpoint, at: int, head: int) -> Viewpoint:
 
 
 def next_key(step: int) -> Run:
-    """The next heaviest token of the table, or the one before."""
+    """Moves to the next key (1) or the one before (-1) in the table of heaviest keys, round its ends.
+
+    To the first where the cursor's key isn't there.
+    """
 
     def run(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
         places = scene.heaviest(view, scene.text_lines(view)[1]).tolist()

@@ -36,7 +36,10 @@ class Passes:
         self._stop.set()
 
     def judge(self) -> None:
-        """Find out what heads do, beside the screen where that takes longer than a first picture may."""
+        """Find out what each head attends to (its kind), in the background where that takes long.
+
+        So where it takes longer than the first picture may.
+        """
         scene = self.session.scene
         if not scene.is_judged:
             self._begin(scene.judge, lambda _: self.session.judged(), "judging")
@@ -50,7 +53,10 @@ class Passes:
         )
 
     def read_writers(self) -> None:
-        """Find out who wrote the cell that is looked at."""
+        """Find out what wrote the query and key under the cursor: which earlier heads, MLPs or the embedding.
+
+        They add to the residual stream that both are made of.
+        """
         read, scene, view = self.session.outside.read_writers, self.session.scene, self.session.view
         assert read is not None
         self._pass(

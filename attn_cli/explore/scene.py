@@ -33,11 +33,11 @@ _SEARCHED = 2**18  # cells of a block at most in which the heaviest is looked fo
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """A recording on a screen.
+    """A recording, what is known of it, and the screen that it is drawn on.
 
     other   the recording of the other text, while one is compared
     screen  its height is all lines, the last of which is for hints
-    written  who wrote query and key, in lines, of the cells of which that was asked, by `written_place`
+    written  what wrote query and key (heads, MLPs ...), as lines, where that was asked, by `written_place`
     """
 
     recording: Recording
@@ -70,7 +70,7 @@ class Scene:
 
     @cached_property
     def statistics(self) -> tuple[Statistic, ...]:
-        """The numbers of heads that say something in any layer."""
+        """The head statistics that differ from their value for nothing in some layer, and are known in one."""
         values = {
             each.name: np.concatenate(
                 [np.ravel(layer.statistics.get(each.name, np.nan)) for layer in self.recording.layers]
@@ -94,11 +94,11 @@ class Scene:
 
     @property
     def is_quickly_judged(self) -> bool:
-        """True where that takes no longer than the first picture may."""
+        """True where finding out what heads attend to takes no longer than the first picture may."""
         return sum(layer.h * layer.n * layer.m for layer in self.recording.layers) <= _JUDGED_CELLS
 
     def judge(self) -> HeadWork:
-        """The work of all heads on the text."""
+        """What each head attends to on the text, in words and letters; computed once."""
         key = id(self.recording.prompt)
         if key not in self._work:
             self._work[key] = work_of(recorded_kinds(self.recording))
@@ -113,7 +113,7 @@ class Scene:
 
     @property
     def opening(self) -> Viewpoint:
-        """Where to begin: at the strongest cell of the head that stands out most, once that is known."""
+        """Where to begin: at the largest weight of the head that stands out most, else on the last query."""
         if not (self.is_judged or self.is_quickly_judged):
             return Viewpoint(query=len(self.recording.layers[0].queries) - 1)
         out = next(iter(self.judge().outs), None)
@@ -131,7 +131,7 @@ class Scene:
         return f"{stream}{place.layer}.{place.heads[head]}"
 
     def ranked(self, view: Viewpoint) -> list[tuple[int, int]]:
-        """All heads as (index of the layer, index of the head), those first that the statistic is worth a look for."""
+        """All heads as (index of the layer, index of the head), by the statistic, those worth a look first."""
         statistic = self.statistic(view)
         outs = [(out.call, out.at) for out in self.judge().outs] if view.statistic == KINDS and self.is_judged else []
         place_of = {place: at for at, place in enumerate(outs)}
@@ -146,22 +146,22 @@ class Scene:
         return sorted(heads, key=rank)
 
     def has_words(self, view: Viewpoint) -> bool:
-        """True where tokens of the layer are pieces of words."""
+        """True where tokens of the layer that is shown are pieces of words."""
         layer = self.layer(view)
         return has_words(layer.queries) or has_words(layer.keys)
 
     def reads_values(self, view: Viewpoint) -> bool:
-        """True where weights count with the lengths of values, which the layer has."""
+        """True where weight times norm of the value is shown, and the layer has these norms."""
         return view.by_value and self.layer(view).value_norms is not None
 
     def grid_key(self, view: Viewpoint) -> Hashable:
-        """A key for the grid: all that it depends on."""
+        """What tells the matrix that is shown from all others: layer, head, how it is shown, and compared with what."""
         head = -1 if view.mean else view.head
         against = (view.against, id(self.other)) if view.difference and view.against else None
         return view.at, head, self.reads_values(view), view.words and self.has_words(view), view.hide_sinks, against
 
     def grid(self, view: Viewpoint) -> Grid:
-        """The matrix that is looked at: of one head or the mean of all, perhaps between words, or a difference."""
+        """The matrix that is shown: of one head or the mean of all, perhaps between words, or a difference of two."""
         key = self.grid_key(view)
         if key not in self._grids:
             grid = self._plain_grid(self.recording, view)
@@ -173,7 +173,7 @@ class Scene:
         return self._grids[key]
 
     def other_grid(self, view: Viewpoint) -> Grid:
-        """The matrix that it is compared with."""
+        """The matrix of the other head, or text, that the one shown is compared with."""
         against = view.against
         assert against is not None
         place = replace(
@@ -201,7 +201,7 @@ class Scene:
         return max(len(grid.queries), 1), max(len(grid.keys), 1)
 
     def matrix_width(self, view: Viewpoint) -> int:
-        """The columns that a matrix has, with its labels: half of the pane while two are side by side."""
+        """The columns of the screen that a matrix takes, with its labels: half of them while two are side by side."""
         width = self.region("matrix").width
         return (width - 2) // 2 if view.against is not None and not view.difference else width
 
@@ -212,33 +212,33 @@ class Scene:
         return Space(max(lines, 1), max(width - labels - 1, 8), self.screen.halves)
 
     def forms(self, view: Viewpoint) -> tuple[CellForm, ...]:
-        """The sizes of a cell that zooming goes through, from one that shows the whole matrix to single cells."""
+        """How many queries and keys a drawn cell stands for, step by step: from the whole matrix to one of each."""
         return forms(*self.size(view), self.space(view))
 
     def form(self, view: Viewpoint) -> CellForm:
-        """The queries and keys that one cell of the matrix stands for."""
+        """How many queries and keys one drawn cell of the matrix stands for now."""
         steps = self.forms(view)
         return view.form if view.form in steps else steps[0]
 
     def window(self, view: Viewpoint) -> MatrixWindow:
-        """The queries and keys of the matrix that are on the screen."""
+        """The part of the matrix that is on the screen: which queries and keys, and how many a drawn cell has."""
         corner, cursor = (view.top, view.left), (view.query, view.key)
         return window_at(self.form(view), self.size(view), self.space(view), corner, cursor)
 
     def other_window(self, view: Viewpoint) -> MatrixWindow:
-        """The part of the matrix that it is compared with which is seen: in cells of the same form, at the cursor."""
+        """The part of the other matrix that is on the screen, as coarse as this one, around the same cursor."""
         grid = self.other_grid(view)
         size = max(len(grid.queries), 1), max(len(grid.keys), 1)
         cursor = min(view.query, size[0] - 1), min(view.key, size[1] - 1)
         return window_at(self.form(view), size, self.space(view), (view.top, view.left), cursor)
 
     def other_picture(self, view: Viewpoint) -> Picture:
-        """The weights, or scores, of the part seen of the other matrix; each of a block of queries x keys, pooled."""
+        """The same of the other matrix: weights, or scores, of the part of it that is on the screen, by block."""
         key = ("other", view.against, self.grid_key(view), id(self.other))
         return self.answers.picture(key, self.other_grid(view), self.other_window(view), scores=view.scores, slot=1)
 
     def picture(self, view: Viewpoint) -> Picture:
-        """The weights, or scores, of the window's cells: one of each block of queries x keys, pooled."""
+        """The weights, or scores, of the part seen: of each block the largest weight, or score farthest from 0."""
         return self.answers.picture(self.grid_key(view), self.grid(view), self.window(view), scores=view.scores)
 
     def settled(self, view: Viewpoint) -> Viewpoint:
@@ -253,7 +253,7 @@ class Scene:
         return replace(view, form=None if form == self.forms(view)[0] else form, top=window.top, left=window.left)
 
     def snapped(self, view: Viewpoint) -> Viewpoint:
-        """The viewpoint with its cursor on the heaviest cell of the block that it is in."""
+        """The viewpoint with its cursor on the largest number, by size, of the block of queries and keys it is in."""
         form, grid, (n, m) = self.form(view), self.grid(view), self.size(view)
         if not self.layer(view).is_kept or form.rows * form.keys == 1 or form.rows * form.keys * grid.cost > _SEARCHED:
             return view
@@ -266,7 +266,7 @@ class Scene:
         return replace(view, query=top + int(query), key=left + int(key))
 
     def row(self, view: Viewpoint) -> np.ndarray:
-        """The weights of the query under the cursor, or of the key by column; NaN where none is allowed."""
+        """The weights of the cursor's query on all keys, or of all queries on its key by column; NaN where masked."""
         grid = self.grid(view)
         if view.by_column:
             row: np.ndarray = grid.cells(slice(0, len(grid.queries)), slice(view.key, view.key + 1))[:, 0]
@@ -286,12 +286,12 @@ class Scene:
         return order[~np.isnan(row[order])]
 
     def on_heaviest(self, view: Viewpoint) -> Viewpoint:
-        """The viewpoint on the largest weight of its row, or of its column."""
+        """The viewpoint with its cursor on the largest weight of its query, or by column of its key."""
         places = self.heaviest(self.settled(view), 1)
         return view.with_partner(int(places[0])) if len(places) else view
 
     def text_tokens(self, view: Viewpoint) -> Sequence[Token]:
-        """The tokens that the text pane shows: those that are coloured."""
+        """The tokens that are coloured in the text: the keys, or by column the queries."""
         grid = self.grid(view)
         return grid.queries if view.by_column else grid.keys
 
@@ -302,11 +302,11 @@ class Scene:
 
     @property
     def says_shares(self) -> bool:
-        """True where shares stand behind tokens, because no colours can be relied on."""
+        """True where weights are written behind tokens: on screens of 16 colours or none."""
         return self.screen.depth not in ("truecolor", "256")
 
     def shares(self, view: Viewpoint) -> list[str]:
-        """The share behind each token where no colours can be relied on."""
+        """For each token its weight in hundredths, "·06", or "" for a small one; empty where colours say it."""
         if not self.says_shares:
             return []
         row = self.row(view)
@@ -324,7 +324,7 @@ class Scene:
         return self.region("text").width - (0 if image is None else image.columns + 1)
 
     def layout(self, view: Viewpoint) -> TextLayout:
-        """The lines of the text."""
+        """The text as lines of tokens, each with its place on the screen."""
         tokens, shares = self.text_tokens(view), self.shares(view)
         width = self.text_width(view)
         key = (id(tokens), width, tuple(shares))
@@ -337,7 +337,7 @@ class Scene:
         return self._layouts[key]
 
     def text_lines(self, view: Viewpoint) -> tuple[int, int]:
-        """The lines of the text pane for the text and for the heaviest tokens: a short text leaves more."""
+        """How many lines the text has, and how many the table of heaviest tokens, to which a short text leaves more."""
         left = max(self.region("text").height - 4, 2)  # title, rule, rest, status
         table = max(round(left * _TABLE_SHARE), min(3, left - 1))
         text = min(len(self.layout(view).lines), left - table)

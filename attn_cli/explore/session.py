@@ -143,7 +143,7 @@ class Session:
         self.trail.clear()
 
     def show_writers(self, view: Viewpoint, lines: Sequence[str]) -> None:
-        """Who wrote the cell of a viewpoint was found out."""
+        """Keep and show, as lines, what wrote the query and key of a viewpoint: heads, MLPs, the embedding."""
         self.scene.written[written_place(view)] = lines
 
     def compare(self, recording: Recording, text: str) -> None:
@@ -153,13 +153,16 @@ class Session:
         self._stand(replace(self.view, against=Against(text), pane=pane, by_value=False))
 
     def judged(self) -> None:
-        """It is known now what heads do: whoever has not moved yet is put where it is best to begin."""
+        """What each head attends to is known now: whoever has not moved yet is put where it is best to begin."""
         if not self.trail.seen and self.view.pane == "heads":
             self.view = self.scene.settled(self.scene.opening)
 
     @property
     def missing_layer(self) -> int | None:
-        """The place of the layer whose cells are looked at, were not kept, and can be read again; None for none."""
+        """The index of the layer that is shown, if memory kept its statistics alone and a model can read it again.
+
+        None for no such layer, while heads alone are shown, and while something else is being read.
+        """
         is_here = self.view.pane == "heads" or self.scene.layer(self.view).is_kept
         return None if is_here or self.task or self.outside.read_layer is None else self.view.at
 

@@ -9,7 +9,7 @@ _KEPT = 200  # viewpoints
 
 @dataclass
 class Trail:
-    """Viewpoints behind the one that is seen.
+    """The viewpoints (what was shown, and the cursor) to go back to.
 
     entered  those that Enter left, with those that it reached
     seen     those that any key left, the latest last; of moves that follow one another the first alone

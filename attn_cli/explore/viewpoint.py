@@ -22,16 +22,16 @@ class Against:
 
 @dataclass(frozen=True)
 class Viewpoint:
-    """All that a picture depends on but the recording and the screen; every key makes another one of it.
+    """What is shown of a recording, and where the cursor is; every key makes another one of it.
 
-    pane        the name of the pane that has the keys
-    at          the place of the layer among those of the recording
-    head        the place of the head among those of the layer
-    query, key  the cell that the cursor is on
-    form        what a cell of the matrix stands for; None for one that shows the matrix whole
-    top, left   the first query and key of the matrix' window
+    pane        the name of the part of the screen that has the keys: "heads", "matrix", "text" or "cell"
+    at          the index of the layer among those of the recording
+    head        the index of the head among those of the layer
+    query, key  the indices that the cursor is on
+    form        how many queries and keys a drawn cell stands for; None for so many that the whole matrix is seen
+    top, left   the first query and key of the part of the matrix that is seen
     scores      whether scores are shown, not weights
-    by_value    whether weights count with the lengths of the values that they read, as shares of a row
+    by_value    whether each weight counts with the norm of its key's value, as a share of the row
     by_column   whether the text shows who attends to a key, not what a query attends to
     mean        whether the heads of the layer are averaged
     words       whether the pieces of words are merged
@@ -65,12 +65,12 @@ class Viewpoint:
 
     @property
     def subject(self) -> int:
-        """The token whose weights the text pane shows: the query, or the key by column."""
+        """The index of the token whose weights are shown: the query's, or by column the key's."""
         return self.key if self.by_column else self.query
 
     @property
     def partner(self) -> int:
-        """The token at the other end of the cell: the key of a query, the query of a key."""
+        """The index of the token at the other end: the key's, or by column the query's."""
         return self.query if self.by_column else self.key
 
     def with_subject(self, place: int) -> "Viewpoint":

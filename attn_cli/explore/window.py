@@ -7,9 +7,9 @@ WITH_NUMBER = 7  # columns of a cell that holds a number
 
 
 class CellForm(NamedTuple):
-    """The form of a heat map's cells.
+    """How a matrix is drawn: what one drawn cell stands for, and the room it takes.
 
-    rows, keys  the tokens that it stands for, by the largest of their cells
+    rows, keys  how many queries and keys, of whose numbers it shows the largest
     columns     of the screen that it takes
     halves      whether two of them share a line
     """
@@ -21,7 +21,7 @@ class CellForm(NamedTuple):
 
     @property
     def number(self) -> bool:
-        """True if a cell of the matrix shows its number."""
+        """True if a drawn cell is wide enough for its number, and shows it."""
         return self.columns >= WITH_NUMBER
 
 
@@ -38,7 +38,7 @@ class Space(NamedTuple):
 
 
 class MatrixWindow(NamedTuple):
-    """The queries top:bottom and keys left:right of a matrix, in cells of a form."""
+    """The part of a matrix that is drawn: queries top:bottom, keys left:right, and the size of a drawn cell."""
 
     form: CellForm
     top: int
@@ -48,7 +48,7 @@ class MatrixWindow(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """The number of its cells, down and across."""
+        """How many cells are drawn, down and across."""
         return -(-(self.bottom - self.top) // self.form.rows), -(-(self.right - self.left) // self.form.keys)
 
     def cell_of(self, query: int, key: int) -> tuple[int, int]:

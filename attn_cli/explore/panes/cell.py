@@ -23,7 +23,7 @@ def pointed(scene: Scene, view: Viewpoint, region: Region, x: int, y: int) -> Vi
 
 
 def draw(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
-    """The pane; the line before the last adds up."""
+    """The lines on one query and key: what its score is made of, and before the last line the sum."""
     width, height = region.width, region.height
     layer = scene.layer(view)
     terms = layer.terms(view.head, view.query, view.key)

@@ -28,7 +28,7 @@ _STEPS = 40  # of colours: finer ones nobody sees in half blocks, and each chang
 
 
 def draw(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
-    """The pane; beside it the head that it is compared with, until the difference is asked for."""
+    """The lines of the matrix; beside it, while one is compared, the other head's, unless the difference is shown."""
     status = cell_line(scene, view, region.width)
     if view.against is None or view.difference:
         return [*_half(scene, view, region.width, region.height - 1), status]
