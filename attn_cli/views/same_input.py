@@ -35,7 +35,10 @@ EXAMPLE = "he sat on the river bank"
 
 
 def on_same_input(name: str, report: Report, invocation: Invocation, *more: str) -> list[str] | None:
-    """A command on the same input and model with the options `more`; None where the input can't be given again."""
+    """The words of the command `name` on the same input and model, with the options `more`.
+
+    None where the input came through a pipe, and can't be given again.
+    """
     text = _text(report, invocation)
     if text is None or not _readable_again(invocation):
         return None
@@ -49,17 +52,23 @@ def is_recorded(invocation: Invocation) -> bool:
 
 
 def matrix_of_head(summary: Summary, at: int, report: Report, invocation: Invocation) -> list[str] | None:
-    """The matrix of one head of a call."""
+    """The words of `attn matrix` for head number `at`, an index, of a call, on the same input; None as there."""
     return on_same_input("matrix", report, invocation, "-H", head_name(summary, at))
 
 
 def against_again(name: str, report: Report, invocation: Invocation, *more: str) -> list[str] | None:
-    """A command that holds the same input against the same other text or model."""
+    """The words of a command that compares the same input with the same other text or model.
+
+    None where the input can't be given again.
+    """
     return on_same_input(name, report, invocation, *invocation.words(_AGAINST), *more)
 
 
 def more_of_matrices(report: Report, invocation: Invocation, *more: str, row: int | None = None) -> list[str] | None:
-    """The walk through the user's own matrices, of one row where they have many; None for a batch of them."""
+    """The words of `attn compute --steps` on the user's own matrices, of one row where there are over 6.
+
+    None for a batch of them, and for what came through a pipe.
+    """
     words = invocation.words_without(_OUTPUT | _OF_MATRICES)
     if report.batch != () or "-" in words or not report.summaries:
         return None
@@ -69,7 +78,7 @@ def more_of_matrices(report: Report, invocation: Invocation, *more: str, row: in
 
 
 def scanned_head(folder: str, place: ScannedPlace) -> list[str]:
-    """One head of a scan."""
+    """The words of `attn scan show` for one head of a scan."""
     stream = "" if place.stream == "self" else f"{place.stream}:"
     return ["scan", "show", folder, "--head", f"{stream}{place.layer}.{place.head}"]
 

@@ -16,7 +16,7 @@ PAGE_BYTES = 2_000_000
 
 
 class RecordedCell(NamedTuple):
-    """A cell of a recording by its indices: the layer among all layers, the head in the layer, the query, the key."""
+    """One weight of a recording, by indices: of the layer among all, the head in the layer, query and key."""
 
     at: int
     head: int

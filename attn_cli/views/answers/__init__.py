@@ -36,7 +36,7 @@ class Drawn(NamedTuple):
 
 
 def draw_answer(report: Report, screen: Screen, invocation: Invocation | None = None) -> Drawn:
-    """The report's answer, or the parts of its summaries, with their footnotes.
+    """The report's answer as lines of a screen, or where it has none the parts of its summaries, with footnotes.
 
     invocation  the command line of the answer, for the command after it; None where that isn't shown
     """
@@ -64,7 +64,7 @@ def draw_parts(report: Report, screen: Screen) -> Iterator[RenderableType]:
 
 
 def parted(report: Report) -> tuple[list[tuple[Part, Summary]], list[tuple[Part, Summary]]]:
-    """The first of the parts that are drawn together for all calls, one of each name, and all others."""
+    """The parts that are drawn once for all calls, the first of each name, and those that are drawn call by call."""
     parts = [(part, summary) for summary in report.summaries for part in summary.parts]
     first: dict[str, tuple[Part, Summary]] = {}
     for part, summary in parts:

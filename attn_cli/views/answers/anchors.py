@@ -27,7 +27,10 @@ _NARROW, _WIDE = 60, 100  # columns below which there are no numbers of reads, a
 
 
 def draw(anchors: Anchors, report: Report, screen: Screen) -> Iterator[Text]:
-    """What the last sentence and the others rest on, in sentences; then a line for each of the first anchors."""
+    """What the last sentence and the others lose with single sentences masked, in sentences; then a line for each.
+
+    The first lines are of those without which later sentences lose most.
+    """
     yield Text("")
     for line in _verdict(anchors):
         yield from (Text(x, BOLD) for x in wrap(line, screen.width))

@@ -18,9 +18,10 @@ from attn_cli.views.same_input import against_again
 
 
 def draw(matrix: ChangeMatrix, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """A map per head of paired rows and of all keys; a key alone has a + or a - before it.
+    """For each head a map of how weights change, queries and keys of both texts side by side.
 
-    Of a single row that attends to an image which both read, a map of the image.
+    A + or a - stands before a key of one text alone. Of a single row that attends to an image which both read, a map of
+    the image.
     """
     keys, others = matrix.keys.tolist(), matrix.other_keys.tolist()
     if not len(matrix.rows):

@@ -22,7 +22,10 @@ _FIRST = 12
 
 
 def draw(answer: Checkpoints, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """The mean of all heads and the largest number at both ends, and the courses of the heads that move most."""
+    """The mean over heads and the largest number, at the first and the last model, and the heads that move most.
+
+    Each with its number at every model as a line of bars.
+    """
     statistic = next(each for each in STATISTICS if each.name == answer.column)
     courses, names = answer.listed, list(map(visible, answer.names))
     if answer.count is None and len(courses) > _MANY_HEADS:

@@ -17,7 +17,10 @@ _MUCH = 0.1  # share of non-sink attention from which a part that wasn't needed 
 
 
 def verdict_lines(answer: PartsRead, width: int) -> Iterator[str]:
-    """One sentence on what the answer needed, with its number; none where there is nothing that it could need."""
+    """One sentence on which parts of the text the answer needed, with the change of its log2 p in bits.
+
+    None where there is nothing that it could need.
+    """
     citation = answer.citation
     if citation is not None and answer.context:
         yield from wrap(_verdict(answer, citation), width)

@@ -24,7 +24,7 @@ Seen = Sequence[tuple[Summary, DecidingRows]]
 
 
 def draw(part: DecidingRows, summary: Summary, report: Report, screen: Screen) -> Iterator[Text]:
-    """For every stream its keys and heads."""
+    """For every stream (self, cross ...) the keys that all heads together read most, and the heads that read one."""
     for stream in report.streams:
         seen = [(x, own) for x, own in report.parts_of(DecidingRows) if x.place.stream == stream]
         if seen:

@@ -22,7 +22,10 @@ _NARROW = 50
 
 
 def draw(edges: Edges, report: Report, screen: Screen) -> Iterator[Text | str]:
-    """The head and what its output as a whole does, the edges that the answer needs most, and those against it."""
+    """What the head's whole output adds to the answer, then what it loses with each writer taken out of what it reads.
+
+    Writers are the embedding, earlier heads and MLPs; those that the answer needs most first, then those against it.
+    """
     place, target = edges.place, edges.target
     word = next_word(target.tokens[0])
     yield ""

@@ -50,7 +50,7 @@ _MOST_FEW = 2  # kinds of too few rows that are told
 
 
 def draw(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
-    """The families of every stream, and where its attention rests."""
+    """For every stream the heads by what they attend to, a line for each kind, and the keys that heads rest on."""
     yield Text()
     yield packed_text(["what its heads (layer.head) do here", "attn heads --kinds"], screen, BOLD)
     streams = list(dict.fromkeys(summary.place.stream for summary, _ in kind_parts(summaries)))
@@ -67,7 +67,9 @@ def draw(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
 
 
 def family_lines(summaries: Sequence[Summary], screen: Screen, *, with_shares: bool = False) -> Iterator[Text]:
-    """A line for each family of the heads of a stream, and those of which too few rows tell.
+    """A line for each kind of head (induction, previous token ...) with its heads, and those of few rows.
+
+    Of the latter too few rows have a key that would define a kind.
 
     with_shares  whether heads that find content have the share of non-sink attention, too, by which they are named
     """
@@ -118,7 +120,10 @@ def shares_of(summaries: Sequence[Summary], kind: Kind) -> dict[str, float]:
 
 
 def least_of_few(kind: Kind, uniform: float) -> float:
-    """The least number for a head to be of a kind that finds content where few rows tell, by what is uniform."""
+    """The least number, 0.5 or more, for a head to be of a kind that finds content where 8 to 15 rows tell.
+
+    uniform  what uniform attention gives the keys that define the kind; NaN where unknown
+    """
     least = float(least_for_name(kind, uniform, np.nan)) if np.isfinite(uniform) else 0.0
     return max(LEAST_OF_FEW, least)
 

@@ -49,7 +49,8 @@ class HeadRow(NamedTuple):
 def draw(heads: Heads, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
     """A table of all heads of all layers, in the order that was asked for.
 
-    In an overview of many only those that look most sharply past the sinks, and none where their kinds are drawn.
+    Of an overview of more than 24 heads only those that give most to one key that is no sink, and none where their
+    kinds are drawn.
     """
     rows, ranking = head_rows(report.summaries), report.ranking
     masked = sum(int(part.masked_rows.max(initial=0)) for _, part in report.parts_of(Heads))
@@ -193,7 +194,10 @@ def head_rows(summaries: Sequence[Summary]) -> list[HeadRow]:
 
 
 def sharpest(rows: Sequence[HeadRow], count: int) -> list[HeadRow]:
-    """The `count` most focused heads, sinks excluded, or where that isn't known, those of lowest entropy."""
+    """The `count` heads that give most to one key past the sinks, sharpest first.
+
+    That is weight times share of non-sink attention, mean over rows; where it isn't known those of lowest entropy.
+    """
 
     def order(row: HeadRow) -> float:
         kinds = row.summary.part(HeadKinds)

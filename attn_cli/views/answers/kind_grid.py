@@ -37,7 +37,7 @@ class GridRow:
 
 
 def grid(rows: Sequence[GridRow], screen: Screen) -> Iterator[Text]:
-    """A line for each layer and a cell for each head; those that share a key head stand together.
+    """The map of heads: a line for each layer, a cell for each head with its kind; those of one key head together.
 
     Layers stand side by side where there are many and the screen is wide enough.
     """
@@ -58,7 +58,7 @@ def grid(rows: Sequence[GridRow], screen: Screen) -> Iterator[Text]:
 
 
 def has_letters(rows: Sequence[GridRow], screen: Screen) -> bool:
-    """True if the cells of a grid have letters; heads that are too many for two columns each have marks."""
+    """True if the cells of the map of heads have letters; with too many heads for two columns each they have marks."""
     return _layout(rows, screen)[0].cell == 2
 
 

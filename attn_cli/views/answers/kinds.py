@@ -42,7 +42,7 @@ def kind_parts(summaries: Sequence[Summary]) -> list[tuple[Summary, HeadKinds]]:
 
 
 def any_judged(summaries: Sequence[Summary]) -> bool:
-    """True if the kind of some head could be judged: enough of its rows have a target."""
+    """True if any head's kind could be told: enough rows (16, or 8) have a key that would define one."""
     return any((part.judged.kind != NOT_JUDGED).any() for _, part in kind_parts(summaries))
 
 
@@ -86,7 +86,9 @@ def too_few(screen: Screen) -> Text:
 def legend(
     of_stream: Sequence[tuple[Summary, HeadKinds]], screen: Screen, *, in_words: bool = False, letters: bool = True
 ) -> Iterator[Text]:
-    """The letters of the map with the count of heads of every other kind, and the baselines of all.
+    """What the letters of the map of heads mean, how many heads each other kind has, and what is uniform.
+
+    The last is the weight that uniform attention gives to the keys that define a kind.
 
     in_words  whether counts are told above: then the letters of all kinds are here, without counts
     """
@@ -132,7 +134,10 @@ def counts_in_words(counts: Mapping[int, int]) -> list[str]:
 
 
 def named_heads(words: str, kind: int, heads: Iterable[str], screen: Screen) -> Text:
-    """`I induction 19  18.6 0.91  17.3 0.82`: as many heads of a kind, each with its number, as fit a line."""
+    """`I induction 19  18.6 0.91  17.3 0.82`: how many heads a kind has, and as many as fit, each with its number.
+
+    The number is the weight, or on a text the share of non-sink weight, on the keys that define the kind.
+    """
     text = Text(words, cell_style(kind))
     for head in heads:
         if len(text) + 2 + len(head) > screen.width:
@@ -182,7 +187,11 @@ def _content_line(
 def ranked_heads(
     of_stream: Sequence[tuple[Summary, HeadKinds]], number: int, *, named: bool = True
 ) -> list[tuple[str, float]]:
-    """The heads of one kind with their numbers, largest first; not `named`, those whose numbers are high enough."""
+    """The heads of one kind, by name, each with its weight or share on the keys that define it, largest first.
+
+    number  the kind's index in `KINDS`
+    named   True for heads that are called so; False for all whose number is high enough, on however few rows
+    """
     heads = []
     for summary, part in of_stream:
         judged = part.judged
@@ -194,7 +203,7 @@ def ranked_heads(
 
 
 def mean_baseline(of_stream: Sequence[tuple[Summary, HeadKinds]], kind: Kind) -> float:
-    """What uniform attention gives the targets of a kind, mean over calls; NaN where no call has rows of it."""
+    """What uniform attention gives the keys that define a kind, 0 to 1, mean over calls; NaN where no row has any."""
     numbers = [float(part.judged.baseline[KINDS.index(kind)]) for _, part in of_stream]
     finite = [number for number in numbers if np.isfinite(number)]
     return float(np.mean(finite)) if finite else float("nan")

@@ -98,7 +98,7 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
 
 
 def matrix_maps(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> Iterator[HeatMap]:
-    """A heat map for each kind of number (weights, scores, shares) and each head of a matrix."""
+    """A heat map for each head of a matrix, and for each kind of number: scores, weights, shares by value or output."""
     rows = matrix.row_numbers(summary)
     keys = [summary.keys[key] for _, key in matrix.listed_keys(summary)] if matrix.keys else summary.keys
     is_compute = report.batch is not None

@@ -26,7 +26,10 @@ _TITLES = {
 
 
 def draw(received: Received, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """Sinks, the keys that receive most as a mean over all heads and layers, and maps of images."""
+    """The sinks of the text (keys that many heads rest on), and the keys that receive most, by weight or as --by says.
+
+    As a mean over all heads and layers; and maps of images.
+    """
     heads = sum(len(each.place.heads) for each in report.summaries)
     of_heads = f"{', rescaled' if received.rescaled else ''} · mean of {heads} heads" if heads > 1 else ""
     words = [_TITLES[received.by] + of_heads]

@@ -169,7 +169,7 @@ def _of_kind(answer: ScanHeads, screen: Screen) -> Iterator[Text]:
 
 
 def half(width: float) -> str:
-    """Half a confidence interval of a share: `0.02`, `0.003` where that says more."""
+    """Half the width of a share's confidence interval as text: `0.02`, `0.003` for less than 0.005."""
     return f"{width:.2f}" if width >= 0.005 else f"{width:.3f}"
 
 
@@ -179,7 +179,7 @@ def interval(estimate: Estimate, digits: int) -> str:
 
 
 def apart(estimate: Estimate, digits: int) -> str:
-    """Half the interval: `0.01`; a dash where one document makes none."""
+    """Half the width of a number's 95 % confidence interval as text, `0.01`; "-" for a scan of one document."""
     return "-" if isnan(estimate.low) else f"{(estimate.high - estimate.low) / 2:.{digits}f}"
 
 

@@ -27,7 +27,10 @@ _RANK = 30  # columns of "rank 1 of 9 by content alone"
 
 
 def draw(why: Why, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """For every head a heading; for every cell a line of its own, its parts with bars, and its largest pairs."""
+    """For every head a heading; for every key its score as a sum of content, position and bias, with bars.
+
+    Then the pairs of columns that add most.
+    """
     yield ""
     for head, number in enumerate(summary.place.heads):
         cells = [cell for cell in why.cells if cell.head == head]

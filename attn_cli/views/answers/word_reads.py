@@ -23,7 +23,7 @@ _WIDE = 60  # columns from which a name stands before what is read
 
 
 def draw(reads: Reads, screen: Screen, *, of_table: bool = False) -> Iterator[Text]:
-    """The word that singles out another; then all words of a short text, of a longer one those that take most.
+    """The word that gives most to one other word, then what each word reads: all of a short text, else those with most.
 
     of_table  whether heads are slices of word vectors, which the captions say
     """
@@ -45,7 +45,7 @@ def draw(reads: Reads, screen: Screen, *, of_table: bool = False) -> Iterator[Te
 
 
 def strongest(reads: Reads) -> list[WordReads]:
-    """The words in whose reads one other word has a share of 0.05 or more, the largest share first."""
+    """The words that give one other word a share of 0.05 or more of what they read, the largest share first."""
     found = [word for word in reads.words if word.sources and word.sources[0].share >= _LEAST]
     return sorted(found, key=lambda word: -word.sources[0].share)
 

@@ -27,7 +27,10 @@ _NARROW = 60  # columns below which a table has no bars
 
 
 def draw(answer: Writers, report: Report, screen: Screen) -> Iterator[Text | str]:
-    """For every head a heading; for every key its score, its writers, and what proves them."""
+    """For every head a heading; for every key its score and what wrote its query and key: heads, MLPs, the embedding.
+
+    Then by how much their sum misses the model's own score, which proves it.
+    """
     before = None
     for cell in answer.cells:
         if cell.place != before:
@@ -47,7 +50,7 @@ def draw(answer: Writers, report: Report, screen: Screen) -> Iterator[Text | str
 
 
 def cell_lines(cell: WrittenCell, screen: Screen) -> Iterator[Text]:
-    """The writers of a cell and what proves them, or why there are none."""
+    """What wrote the query and key of one score (heads, MLPs ...) with what each adds; or why that isn't known."""
     if cell.pairs is None:
         words = f"not taken apart: {visible(cell.obstacle)}"
         yield from (Text(f"    {line}") for line in packed(words.split(" "), screen.width - 4, " "))

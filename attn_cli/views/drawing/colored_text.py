@@ -10,7 +10,7 @@ from attn_cli.prompt import Token
 
 @dataclass(frozen=True, eq=False)
 class ColoredText:
-    """Tokens with a number each.
+    """The tokens of a text with a number each, such as a row of weights, by which they are coloured.
 
     title    which head it is; `subject` is the token whose row, or column, the numbers are, by its place among them or
              None where it is none of them; `words` say what the numbers are

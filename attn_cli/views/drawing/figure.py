@@ -226,9 +226,9 @@ def _text(
 
 
 def color_bar(ramp: Ramp, left: float, top: float, height: float, *, film: bool = False) -> Iterator[str]:
-    """Colours from the lowest value, below, to the highest, with three numbers.
+    """The colour scale as a bar: from the lowest value, below, to the highest, with three numbers.
 
-    film  whether cells are seen through, over a picture: the bar then lies on grey
+    film  whether colours are seen through, over a picture: the bar then lies on grey
     """
     steps = 32
     if film:
@@ -248,7 +248,7 @@ def color_bar(ramp: Ramp, left: float, top: float, height: float, *, film: bool 
 
 
 def color_on_paper(level: float, ramp: Ramp) -> str:
-    """The colour of a level: white for no weight, as paper is, and grey for a score of 0."""
+    """The colour, "#rrggbb", of a level from 0 to 1 of the colour scale: white for no weight, grey for a score of 0."""
     return "#{:02x}{:02x}{:02x}".format(*color_of(level, ramp))
 
 

@@ -9,7 +9,10 @@ _LUMA = np.array([0.299, 0.587, 0.114])  # of red, green and blue (ITU-R BT.601)
 
 
 def color_of(level: float, ramp: Ramp) -> tuple[int, int, int]:
-    """The red, green and blue of a level: white for no weight, as paper is, and grey for a score of 0."""
+    """The red, green and blue, 0 to 255, of a level from 0 to 1 of the colour scale: as on paper.
+
+    White for no weight, grey for a score of 0.
+    """
     colors = ramp.colors if ramp.diverging else "crameri:batlowW"
     place = level if ramp.diverging else 1 - level
     color = color_at(round(place * 255), colors, "truecolor").get_truecolor()
@@ -23,17 +26,17 @@ def grey(pixels: np.ndarray) -> np.ndarray:
 
 
 def cells_as_pixels(levels: np.ndarray, ramp: Ramp) -> np.ndarray:
-    """A pixel `[n, m, 3]` for each cell; black for a masked one."""
+    """A pixel `[n, m, 3]` for each level `[n, m]`, 0 to 1, of the colour scale; black for NaN, a masked one."""
     table = np.array([color_of(level, ramp) for level in np.linspace(0, 1, 256)], dtype=np.uint8)
     pixels: np.ndarray = table[np.rint(np.nan_to_num(levels) * 255).astype(int)]
     return np.where(np.isnan(levels)[..., None], np.uint8(0), pixels)
 
 
 def over_picture(below: np.ndarray, levels: np.ndarray, ramp: Ramp, height: int, width: int) -> np.ndarray:
-    """A picture of `height` x `width` pixels `[height, width, 3]` under the film of its cells.
+    """A grey picture, scaled to `[height, width, 3]`, with the colours of weights over it, half seen through.
 
     below   its pixels `[h, w, 3]`, of any size
-    levels  of the cells `[n, m]`, which lie on it in equal rows and columns; none on NaN, a masked one
+    levels  of the weights on the colour scale, 0 to 1 `[n, m]`, in equal rows and columns over it; NaN for no colour
     """
     n, m = levels.shape
     at = (np.arange(height) * n // height)[:, None], np.arange(width) * m // width

@@ -33,8 +33,9 @@ def query_maps(
     scale: str,
     picture: ReadPicture | None,
 ) -> Iterator[RenderableType]:
-    """For every head and picked query a map of the image, or one for each of its grids, and the rest of the weight.
+    """For every head and picked query its weights as maps of the image's patches, and the rest of its weight in words.
 
+    grids    the rectangles of patches, each of which has a map
     prefix   what the titles begin with: the layer
     picture  the image that is drawn below the map; None for none
     """

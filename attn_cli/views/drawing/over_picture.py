@@ -24,11 +24,11 @@ _SYSTEMS = {"16": ColorSystem.STANDARD, "256": ColorSystem.EIGHT_BIT, "truecolor
 
 @dataclass(frozen=True, eq=False)
 class MapOverPicture:
-    """A rendering of a map as a picture under the film of its cells, as a figure draws it.
+    """A map of weights over the patches of an image, drawn as a picture: the image in grey, colours over it.
 
     It stands in the place of cells that are colours alone, and below those with numbers.
 
-    map    of an image, of which `below` has the pixels
+    map    of an image, of which `below` has the pixels `[h, w, 3]`
     """
 
     map: HeatMap

@@ -29,10 +29,10 @@ _SIXTEEN_DIVERGING = (_BLUE, _CYAN, None, _YELLOW, _RED)
 
 @dataclass(frozen=True)
 class Ramp:
-    """A map from values between `low` and `high` to levels 0 .. 1.
+    """The colour scale of a matrix: a value between `low` and `high` has a level between 0 and 1, and that a colour.
 
-    A diverging ramp (scores, differences) is symmetric about 0: level 0.5 is 0 and low = -high. `scale` bends the
-    level: "sqrt" and "log" lift small weights beside a large one, "row" gives every row a ramp of its own.
+    A diverging one (scores, differences) is symmetric about 0: level 0.5 is 0 and low = -high. `scale` bends the level:
+    "sqrt" and "log" lift small weights beside a large one, "row" gives every row a scale of its own.
     """
 
     low: float
@@ -43,7 +43,7 @@ class Ramp:
 
     @property
     def colors(self) -> str:
-        """The map of colours; a diverging one is grey at 0, as no screen is, and ends far from the screen."""
+        """The name of the colours; of a diverging scale grey at 0, and far from the screen's background at the ends."""
         return ("about 0, light" if self.light else "about 0, dark") if self.diverging else "bids:viridis"
 
     def levels(self, values: np.ndarray) -> np.ndarray:
@@ -69,7 +69,7 @@ class Ramp:
 
 
 def ramp_for(values: np.ndarray, kind: str, scale: str, *, light: bool = False) -> Ramp:
-    """The ramp of a matrix: weights from 0 to their maximum, scores about 0 to their largest magnitude.
+    """The colour scale of a matrix: of weights from 0 to the largest, of others from minus to plus the largest size.
 
     light  whether the screen is light
     """
@@ -95,7 +95,7 @@ def background(level: float, ramp: Ramp, depth: str) -> Style:
 
 
 def foreground(level: float, ramp: Ramp, depth: str) -> Style:
-    """The style of a shade at `level`: coloured with 16 colours only, where a shade and its colour say the same."""
+    """The style of a character that stands for a level, 0 to 1: coloured on screens of 16 colours alone."""
     number = None if level != level or depth != "16" else _sixteen(level, ramp)
     return Style.null() if number is None else Style(color=Color.from_ansi(number))
 
@@ -111,7 +111,10 @@ def _within(level: float) -> float:
 
 
 def shade(level: float, ramp: Ramp, *, ascii_only: bool) -> str:
-    """One character as dark as `level`; on a diverging ramp negative values have marks of their own."""
+    """One character as dark as a level from 0 to 1, for screens without colours; "·" or "x" for NaN, a masked one.
+
+    On a diverging scale negative values have marks of their own.
+    """
     if level != level:
         return "x" if ascii_only else "·"
     level = _within(level)

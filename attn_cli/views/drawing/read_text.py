@@ -21,7 +21,9 @@ _OWN = Style(reverse=True, bold=True)
 def read_text(
     text: str, tokens: Sequence[Token], numbers: np.ndarray, own: Sequence[int], screen: Screen
 ) -> Iterator[Text]:
-    """The lines of a text whose tokens have numbers `[m]`, NaN for what is left out; of a long one those that have any.
+    """The lines of a text whose tokens are coloured by numbers `[m]`, NaN for what is left out.
+
+    Of a long text those with any number.
 
     own  the tokens that the numbers are about, which are shown in reverse
     """

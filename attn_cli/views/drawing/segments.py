@@ -19,7 +19,10 @@ _PLAIN = Style.null()
 
 
 def steps_of(levels: np.ndarray, *, steps: int = STEPS) -> np.ndarray:
-    """Levels from 0 to 1 rounded to `steps` colours, as indices below `STEPS`; NaN, a masked cell, has its own."""
+    """Levels from 0 to 1 of the colour scale as numbers of colours, below `STEPS`, of which `steps` are used.
+
+    NaN, a masked one, has a number of its own.
+    """
     masked = np.isnan(levels)
     rounded = np.rint(np.where(masked, 0, levels) * (steps - 1)) * ((STEPS - 1) / (steps - 1))
     return np.where(masked, MASKED_STEP, np.rint(rounded)).astype(np.int64)
@@ -46,7 +49,7 @@ def _half_segment(pair: int, count: int, colors: str, depth: str) -> Segment:
 
 
 def half_cell(upper: int, lower: int, ramp: Ramp, screen: Screen) -> tuple[str, Style]:
-    """The glyph and style of two cells, one above the other."""
+    """The character and style of two cells in one place of the screen, one above the other, by numbers of colours."""
     return _half(upper, lower, ramp.colors, screen.depth)
 
 

@@ -130,7 +130,10 @@ def title(recording: Recording) -> str:
 
 
 def start(work: HeadWork) -> tuple[int, int]:
-    """The layer and head to begin with, as places in lists: those of the head that stands out most, else the first."""
+    """The head to begin with, as indices of its layer and of it in the layer: the one that stands out most.
+
+    (0, 0) where none does.
+    """
     out = next(iter(work.outs), None)
     return (0, 0) if out is None else (out.call, out.at)
 
@@ -173,7 +176,7 @@ def about(recording: Recording) -> Iterator[str]:
 
 
 def thumbnails(layer: RecordedLayer, pixels: int) -> np.ndarray:
-    """The maps `[h, <= pixels, <= pixels]` of a layer's heads in few shades; 0 pixels make them empty."""
+    """The pooled weights of a layer's heads `[h, <= pixels, <= pixels]`, in few shades; empty for 0 pixels."""
     maps = layer.thumbnail
     if pixels == 0:
         return maps[:, :0, :0]

@@ -21,7 +21,7 @@ _SUMS, _SIGNED, _LOOSE = 1, 2, 4  # flags of a head: sums of rows follow; levels
 
 
 class Choice(Protocol):
-    """Which cells of some rows of weights `[b, m]` a page holds, as booleans of that shape."""
+    """Which weights of some rows `[b, m]` a page holds: gives booleans of that shape."""
 
     def __call__(self, weights: np.ndarray) -> np.ndarray:
         """Where they are."""
@@ -30,7 +30,7 @@ class Choice(Protocol):
 
 @dataclass(frozen=True)
 class AtLeast:
-    """The weights of at least `threshold`."""
+    """Chooses the weights whose size is `threshold` or more."""
 
     threshold: float
 
@@ -41,7 +41,7 @@ class AtLeast:
 
 @dataclass(frozen=True)
 class Heaviest:
-    """The `count` largest weights of every row."""
+    """Chooses the `count` weights of every row that are largest in size; none of 0."""
 
     count: int
 
@@ -60,7 +60,10 @@ class Heaviest:
 
 @dataclass(frozen=True, eq=False)
 class PackedCells:
-    """The chosen cells of a head `[k]`, sorted by key, then by query, and the sums of all weights of each row `[n]`."""
+    """The chosen weights of a head `[k]` with their queries and keys, sorted by key, then by query.
+
+    sums  of all weights of each row, chosen or not `[n]`
+    """
 
     queries: np.ndarray
     keys: np.ndarray
@@ -68,7 +71,7 @@ class PackedCells:
     sums: np.ndarray
 
     def at_least(self, threshold: float) -> "PackedCells":
-        """The cells whose weight is at least `threshold`, by size."""
+        """Those of the chosen weights whose size is `threshold` or more."""
         left = np.abs(self.weights) >= threshold
         return PackedCells(self.queries[left], self.keys[left], self.weights[left], self.sums)
 
@@ -77,7 +80,7 @@ class PackedCells:
 class PackedHead:
     """One head as a page holds it.
 
-    data   the bytes, packed
+    data   the chosen weights as bytes, packed; a weight is one of 255 levels
     high   what the highest level stands for: 1, or the largest weight where some are larger
     kept   the sum of the weights that are in `data`
     total  the sum of all weights of the head
@@ -90,7 +93,7 @@ class PackedHead:
 
 
 def chosen_cells(layer: RecordedLayer, head: int, choice: Choice) -> PackedCells:
-    """The cells of one head that `choice` takes, sorted by key, then by query, and the sums of all rows' weights."""
+    """The weights of one head that `choice` takes, sorted by key, then by query, and the sums of all rows' weights."""
     queries, keys, weights, sums = [], [], [], []
     for start in range(0, layer.n, _ROWS):
         rows = slice(start, min(start + _ROWS, layer.n))
@@ -106,7 +109,7 @@ def chosen_cells(layer: RecordedLayer, head: int, choice: Choice) -> PackedCells
 
 
 def packed_head(layer: RecordedLayer, cells: PackedCells) -> PackedHead:
-    """The cells of one head as bytes of the page: places as differences, roots of weights as 8-bit levels."""
+    """The chosen weights of one head as bytes of the page: indices as differences, roots of weights as 8-bit levels."""
     size = np.abs(cells.weights)
     high = max(1.0, float(size.max(initial=0.0)))
     signed, loose = bool((cells.weights < 0).any()), not layer.rule.softmax
