@@ -43,9 +43,9 @@ class Ingredients:
 
 @dataclass(frozen=True, eq=False)
 class AttentionCall(Call):
-    """q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]` (g divides h), the rule between them, what rows and keys mean.
+    """A call of which queries, keys and values are known: q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`; g divides h.
 
-    planner  decides how the call is walked
+    planner  decides how many heads and rows are computed at a time
     """
 
     q: Array = field()  # without the defaults of every call
@@ -87,7 +87,7 @@ class AttentionCall(Call):
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
-        """The attention of this call, a few of all rows, or of `rows`, at a time; fills `output` if there is one."""
+        """The weights as bands, some adjacent rows at a time, of all rows or `rows`; fills `output` if there is one."""
         plan = self.planner(self.q, self.k, self.rule, rows=rows, want_scores=want_scores, in_parts=in_parts)
         for band in bands(self.q, self.k, self.v, self.rule, plan):
             if self.output is not None:

@@ -45,7 +45,7 @@ class Place:
 
 
 class Output:
-    """The output `[h, n, e]` of a call, filled row by row as the call's bands are walked.
+    """The output `[h, n, e]` of a call, filled row by row as its weights are computed.
 
     A source whose forward pass continues with the layer's output passes an empty one, so that q kᵀ is computed once.
     """
@@ -62,7 +62,7 @@ class Output:
         self.rows += (band.stop - band.start) * band.output.shape[0]
 
     def filled(self) -> None:
-        """All rows were written into the array."""
+        """Note that all rows were written into the array by other code."""
         self.rows = int(self.array.shape[0] * self.array.shape[1])
 
     @property
@@ -169,7 +169,7 @@ class Call(ABC):
         return stats_of_bands(self, wanted) if stats is None else stats
 
     def compiled_stats(self, wanted: Wanted) -> RowStats | None:
-        """Row statistics by compiled code; None where none suits, or q, k and v aren't at hand."""
+        """The wanted statistics of the rows by compiled code; None where none suits, or q, k and v aren't at hand."""
         if self.q is None or self.k is None or self.v is None:
             return None
         output = None if self.output is None else self.output.array
@@ -180,7 +180,7 @@ class Call(ABC):
 
 
 class Look(NamedTuple):
-    """A look at a running model: `visit` is called with the attention calls of the selection."""
+    """Asks for a look at a model's baseline run: `visit` gets the attention calls of the selected layers and heads."""
 
     selection: Selection
     visit: Callable[[Call], None]

@@ -19,11 +19,11 @@ T = TypeVar("T")
 class PackedCall(AttentionCall):
     """Texts packed (varlen): text after text in one row of tokens, whose mask lets each row see its own text alone.
 
-    Rows behind the last text, if there are some, are of none: the model wants their output alone.
+    Rows behind the last text, if there are some, belong to no text: the model wants their output alone.
 
-    texts    the rows of each text, which are its keys, too
+    texts    the slice of rows of each text, which are its keys, too
     call_of  makes the call of one text by itself, whose arrays and output are parts of these
-    kept     what readers keep for all layers in which the same texts are masked so
+    kept     what reducers keep for all layers in which the same texts are masked so
     """
 
     texts: tuple[slice, ...] = ()
@@ -38,7 +38,7 @@ class PackedCall(AttentionCall):
 
     @property
     def has_output_of_texts(self) -> bool:
-        """True if the output is there in all rows of texts, of all at once or of each by itself."""
+        """True if the output of all texts' rows was written, of all at once or of each text by itself."""
         if self.output is None:
             return False
         if self.output.rows >= self.h * self.texts[-1].stop:

@@ -175,7 +175,7 @@ def _read_by_token(report: Report) -> Report:
 
 
 def walk(selection: Selection, source: Source) -> ReducersFor:
-    """The reducers for --steps: the walk through the chosen layers (default: the last), for all or the picked rows."""
+    """What makes the reducers for --steps: the computation step by step, of the chosen layers, else of the last."""
     from attn_cli.summaries.answers.steps import WalkSteps  # here: the overview needs none
 
     last = None

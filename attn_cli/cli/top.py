@@ -63,7 +63,7 @@ class WhyOptions:
     ] = None
 
     def requested(self, others: Mapping[str, bool]) -> bool:
-        """True if cells are to be explained; InputError beside any of the `others` that is on."""
+        """True if scores are to be explained; InputError beside any of the `others` that is on."""
         if self.key is not None and self.why is None:
             raise InputError("--key needs --why", "add --why")
         for option in (name for name, value in (("--against-key", self.against_key), ("--of", self.of)) if value):
@@ -74,7 +74,10 @@ class WhyOptions:
         return self.why is not None
 
     def writers(self, options: TextCommandOptions, count: int, token: str | None) -> ExitCode:
-        """Who wrote the query and the keys: the `count` heaviest ones of the picked rows, or those that --key names."""
+        """Show what wrote the query and the key of scores: heads, MLPs, the embedding. Returns the exit code.
+
+        Of the `count` heaviest keys of the picked rows, or of those that --key names.
+        """
         refuse_without_model(options.model, "--why writers runs a model")
         if options.chooses_no_head:
             raise InputError("--why writers takes one head, or a few", "choose it with --head, such as -H 18.6")
@@ -105,7 +108,7 @@ class WhyOptions:
         )
 
     def keys(self, count: int, view: View) -> RowKeysExplained:
-        """The `count` heaviest keys of every picked row, or the keys that --key names."""
+        """What makes the reducers that explain the `count` heaviest keys of every row, or those that --key names."""
         key = self.key
         named = None if key is None else lambda keys: picked_tokens(key, keys, "")[0]
         return RowKeysExplained(count, named, abridges=view.largest is not None)

@@ -105,7 +105,7 @@ class Scene:
         return self._work[key]
 
     def shown_work(self, view: Viewpoint) -> HeadWork | None:
-        """The work of all heads, where the map shows it; None where another number does, or nothing is known."""
+        """What each head attends to, where the map of heads shows it; None where it shows a number, or it's unknown."""
         if view.statistic != KINDS or view.thumbnails or view.sorted or not self.is_judged:
             return None
         work = self.judge()

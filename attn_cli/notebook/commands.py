@@ -94,7 +94,7 @@ class Findings(Displayed):
 
     @property
     def cells(self) -> Table:
-        """One row per cell of the matrices: layer, head, query and key with their tokens, score and weight."""
+        """One row per query and key of each head's matrix: layer, head, both with their tokens, score and weight."""
         return self._rows("matrices")
 
     @property

@@ -26,11 +26,13 @@ def head_kinds(
     text: str | None = None, model: Model = DEFAULT_MODEL, *, seed: int = 0, layers: Numbers = None,
     heads: Numbers = None, **loading: Unpack[Opening],
 ) -> KindMap:  # fmt: skip
-    """The kind of every head of a model, each held against its baseline, as `attn heads --kinds`.
+    """The kind of every head of a model (induction, previous token ...), by its weights on the keys that define it.
+
+    As `attn heads --kinds`; each number stands beside what uniform attention would give.
 
     text   the text to judge on, by the share of what heads don't give to sinks; None for random tokens written twice
     model  as for `inspect`; without a text it may come first: `head_kinds(model="gpt2")`, `head_kinds(source)`
-    seed   of the random tokens, and of the keys that are compared with targets
+    seed   of the random tokens, and of the keys that are compared with those that define a kind
 
     Raises AttnError as `inspect` does.
     """

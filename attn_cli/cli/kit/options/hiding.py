@@ -56,14 +56,14 @@ class HidingOptions:
             raise InputError("--rescale and --scores at once", "scores are not shares; leave out one of them")
 
     def keys(self, call: Call, text: str) -> list[int]:
-        """The keys of `call` that are hidden, ascending; none where a stream has no such token."""
+        """The indices of the keys of `call` that are left out of the answer, ascending; none where none is named."""
         keys = set(special_places(call.keys).tolist()) if self.no_special else set()
         for pick in self.hide or ():
             keys |= set(expected_sinks(call).tolist() if pick == SINK else _places(pick, call.keys, text))
         return sorted(keys)
 
     def rows(self, rows: Sequence[int] | None, queries: Sequence[Token]) -> Sequence[int] | None:
-        """The given rows but for those that --no-special hides; None, given or returned, stands for all."""
+        """The query rows without those that --no-special leaves out, special tokens; None, given or returned: all."""
         special = set(special_places(queries).tolist()) if self.no_special else set()
         if not special:
             return rows
@@ -107,7 +107,7 @@ NOTHING_HIDDEN = HidingOptions()
 
 
 class HiddenNotes:
-    """The hidden keys of one text and the weight on them, collected call by call."""
+    """The keys that are left out of the answer on one text, and the weight on them, collected call by call."""
 
     def __init__(self) -> None:
         self.weight = HiddenWeight()
@@ -115,7 +115,7 @@ class HiddenNotes:
         self.has_learned_sink = False
 
     def add(self, call: Call, keys: Sequence[int]) -> None:
-        """Note the hidden keys of a call."""
+        """Note that these keys, indices in the call, are left out of a call."""
         self.tokens |= dict.fromkeys(call.keys[key] for key in keys)
         self.has_learned_sink |= call.rule.sink is not None
 

@@ -39,10 +39,10 @@ _WORTH_A_NOTE = 2**27  # bytes of kept queries and keys
 
 @dataclass(frozen=True, repr=False, eq=False)
 class AgainstCommand:
-    """The comparison that a command makes of two runs.
+    """What a command compares of two runs, and how it shows it.
 
     command  its name, for the report
-    measure  makes the part of a layer
+    measure  makes the part of a layer of the two calls
     token    names the rows, None for all
     words    whether the pieces of words are merged
     ranking  the order of the rows, None for that of the forward pass

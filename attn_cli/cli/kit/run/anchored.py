@@ -22,9 +22,9 @@ _MANY_PASSES = 15  # baseline runs; more are announced
 
 
 def run_anchors(options: TextCommandOptions, divided: TextCut, documents: Documents, asked: AskedAnswer) -> ExitCode:
-    """Run the model over each text, and again with sentences masked.
+    """Show what later sentences of each text lose with earlier ones masked: one run of the model a sentence.
 
-    A text is one trace; of a chat, and with --answer or --generate, the trace begins with the answer.
+    A text is taken whole; of a chat, and with --answer or --generate, the answer's sentences.
     """
     if not is_model(options.model):
         raise InputError("--anchors needs a model that writes text", "choose one with --model")

@@ -35,9 +35,9 @@ class KeptRun:
     names: tuple[str, ...]
 
     def source(self, *, exact: bool = False) -> KeptSource | None:
-        """The run as a source; None where it isn't kept. A file that is none is removed.
+        """The run as a source of attention without the model; None where it isn't kept. A broken file is removed.
 
-        exact  whether it must have been of exactly these heads
+        exact  whether it must have been of exactly the chosen heads; otherwise one of all heads will do
         """
         for name in self.names[-1:] if exact else self.names:
             path = self.folder.find(name)

@@ -10,7 +10,10 @@ from attn_cli.views.view import RecordedCell
 
 
 def written_lines(source: Source, recording: Recording, cell: RecordedCell, width: int) -> list[str]:
-    """The writers of a recorded cell's query and key as lines of `width` columns; raises what `writers_of` raises."""
+    """What wrote the query and key of a recorded weight (heads, MLPs, the embedding), as lines of `width` columns.
+
+    Raises what `writers_of` raises.
+    """
     place = recording.layers[cell.at].place
     selection = Selection(pairs=((place.layer, place.heads[cell.head]),))
     picks = KeyPicks(1, lambda _: [cell.key])
