@@ -33,7 +33,7 @@ _NARROW = 60  # columns below which there are no bars, and no column of size
 
 
 def draw(answer: PartsRead, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """The question, a line for each of the first parts, one for the rest, and captions of the columns."""
+    """The question, a line for each part of the text that the answer needed most, one for the rest, and captions."""
     yield ""
     yield from (Text(line, BOLD) for line in verdict_lines(answer, screen.width))
     if answer.cites:
