@@ -64,7 +64,7 @@ class RowReducer(Protocol):
 
 
 class DeviceReducer(RowReducer, Protocol):
-    """A row reducer that takes the statistics where they were computed: its sums over rows are a GPU's, then, too.
+    """A row reducer that takes the statistics as tensors of the GPU that computed them: its sums are made there.
 
     reads_tensors  True
     """
@@ -90,7 +90,7 @@ class BandReducer(Protocol):
         """Allocate what bands of `call` are collected in."""
 
     def add(self, band: Band) -> None:
-        """Take in a few rows; may be given rows that it did not ask for."""
+        """Take in the weights of a few rows; may be given rows that it did not ask for."""
 
     def result(self) -> Part:
         """The part made of all bands, its arrays in NumPy."""
@@ -100,7 +100,7 @@ Reducer = RowReducer | BandReducer
 
 
 class TextsReducer(RowReducer, Protocol):
-    """A row reducer that makes the parts of packed texts together, which takes hardly longer than those of one.
+    """A row reducer that makes the parts of many texts, packed one after the other, in hardly longer than one's.
 
     takes_texts  whether it can: not where it is of some rows alone
     """

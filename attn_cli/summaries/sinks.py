@@ -26,10 +26,10 @@ HEADS_OF_A_SINK = 10  # one head of so many makes a key a sink of the text
 
 
 def expected_sinks(call: Call) -> np.ndarray:
-    """The keys of `call` at which sinks are to be expected, ascending.
+    """The keys of `call` that heads may rest on whatever they say (sinks), ascending, known before a model has run.
 
     Key 0 where the first query sees nothing after itself, so in causal self-attention; elsewhere the special tokens,
-    such as [CLS] and [SEP]. They are known before a model has run: no second pass is needed to hide them.
+    such as [CLS] and [SEP]. No second pass is needed to hide them.
     """
     if call.place.stream != "cross" and call.is_causal:
         return np.zeros(min(1, call.m), dtype=np.int64)

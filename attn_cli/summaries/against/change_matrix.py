@@ -82,9 +82,9 @@ class ChangeMatrix(Part):
     block: tuple[int, int] = (1, 1)
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per head, paired query and key: the columns of `CELL`, then change, the other weight less this one.
+        """One row per head, query that both texts have, and key: layer, head, tokens with indices, and `change`.
 
-        `key` or `other_key` is None where that text lacks the key.
+        That is the other weight less this one; `key` or `other_key` is None where that text lacks the key.
         """
         for at, row, column in np.ndindex(*self.changes.shape):
             query, key, other_key = int(self.rows[row]), int(self.keys[column]), int(self.other_keys[column])
@@ -102,7 +102,10 @@ class ChangeMatrix(Part):
         return {"changes": self.changes}
 
     def labels(self) -> dict[str, np.ndarray]:
-        """The `queries` and `keys` of both, -1 for a key that is alone; the `block` of a cell if pooled."""
+        """What rows and columns are, by name: the indices of `queries` and `keys` in both texts; -1 for none.
+
+        With `block` (rows, keys) where one number stands for several.
+        """
         both = {"keys": self.keys, "other_keys": self.other_keys}
         labels = {"queries": self.rows, "other_queries": self.other_rows} | both
         return labels if self.block == (1, 1) else labels | {"block": np.array(self.block)}

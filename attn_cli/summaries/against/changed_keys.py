@@ -59,9 +59,10 @@ class ChangedKeys(Part):
         return self.other_weights - self.weights
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per head, query and rank: the columns of `CELL`, then weight, other_weight and change.
+        """One row per head, query and rank, the largest change first: both tokens with their indices, and the weights.
 
-        `key` or `other_key` is None where that text lacks the key.
+        These are `weight`, `other_weight` and `change`, the latter less the former; `key` or `other_key` is None where
+        that text lacks the key.
         """
         for at, row, rank in np.ndindex(*self.keys.shape):
             key, other_key = int(self.keys[at, row, rank]), int(self.other_keys[at, row, rank])

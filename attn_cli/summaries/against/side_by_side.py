@@ -35,9 +35,9 @@ class RowBlock:
 
 @dataclass(frozen=True, eq=False)
 class SideBySide:
-    """A call beside the call of the same layer in another text or model.
+    """A call beside the call of the same layer in another text or model, with their tokens aligned.
 
-    rows  the alignment of its queries with those of the other
+    rows  which of its queries is which of the other's
     keys  the same of keys
     """
 
@@ -114,7 +114,10 @@ CELL = (
 def cell_labels(
     summary: Summary, head: int | str, query: int, key: int, other_key: int, other_keys: Sequence[Token]
 ) -> dict[str, Any]:
-    """The fields `CELL` of a row; `key` or `other_key` is -1 where only the other text has it."""
+    """The labels of a query and key of two texts in a row of data: layer, head, indices and tokens.
+
+    `key` or `other_key` is -1 where one text alone has the key, and None in the row then.
+    """
     return {
         "layer": summary.place.layer,
         "head": head,

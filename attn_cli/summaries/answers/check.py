@@ -89,12 +89,15 @@ CHECK = Field("check", Rows(_VERDICT), "one verdict per batch entry")
 
 @dataclass(frozen=True, eq=False)
 class Check(Part):
-    """The verdict on one batch entry: every head, and the likely cause of what is wrong ("" if unknown).
+    """The verdict on one batch entry: every head's numbers against the definition, and the cause if wrong.
 
-    tolerance   the largest error allowed, relative to the size of a number; of two arrays, the larger one
+    Errors are relative to the size of a number, as `CheckedNumbers.sizes` says it.
+
+    tolerance   the largest error allowed; of two arrays, the larger one
     precisions  by array the precision in which it came
     widest      what a row with large scores was allowed, where that is more than the tolerance; None where none was
-    cause_error  the largest error that is left with the cause, relative to sizes
+    cause       the mistake that explains what is wrong, in words; "" if unknown
+    cause_error  the largest error that is left with that mistake made
     rounding    the precision whose rounding all errors are, "" if they are not: they have no structure
     picture     where wrong numbers are, and what tells their errors from rounding, in words; "" with a known cause
     """

@@ -61,7 +61,10 @@ class CheckedNumbers:
 
     @cached_property
     def right(self) -> Definition:
-        """Weights, where they are to be checked, output and sizes of every row; computed a band at a time."""
+        """Output, weights where they are checked, and the size of each output number, by the definition in float64.
+
+        In the user's layout; computed some rows at a time.
+        """
         call = self.call
         weights = np.zeros((call.h, call.n, call.m)) if "weights" in self.user else None
         output, squares = np.zeros((call.h, call.n, call.e)), np.zeros((call.h, call.n, call.e))

@@ -99,13 +99,16 @@ class Computation(Answer):
     mixed: bool = False
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """The rows of every entry's first part, with the number of the entry where there is a batch."""
+        """The flat rows of every batch entry's first part, such as its matrix; `batch`, its number from 0, leads them.
+
+        That only where there is a batch.
+        """
         for summary in self.summaries:
             entry = {"batch": summary.place.text} if self.batch else {}
             yield from (entry | row for row in summary.parts[0].records(summary))
 
     def document(self) -> dict[str, Any]:
-        """The rule, then the arrays, and how many of their cells are null in JSON."""
+        """The rule (scale, mask ...), the arrays as nested lists, and how many numbers are null, as masked scores."""
         return made(FIELDS, _Computed(self, self.arrays()))
 
     def arrays(self) -> dict[str, np.ndarray]:

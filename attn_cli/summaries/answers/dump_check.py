@@ -68,7 +68,10 @@ class _HeldLayer:
 
 @dataclass(eq=False)
 class DumpCheck:
-    """Takes in the layers of a model's pass over `ids`, each of which is held against the dump's."""
+    """Compares the weights that a dump's queries and keys give with a model's, layer by layer of its pass over `ids`.
+
+    A dump is the arrays that another engine saw; up to 64 rows a layer are compared.
+    """
 
     ids: Sequence[int]
     _held: dict[int, _HeldLayer] = field(default_factory=dict)
@@ -76,7 +79,7 @@ class DumpCheck:
     _precision: str = ""
 
     def add(self, call: AttentionCall, operands: DumpedOperands, rule: Rule) -> None:
-        """Hold a layer of the dump against the model's call of it, whose rule is given in NumPy."""
+        """Compare a layer of the dump with the model's call of it; `rule` is the call's, with NumPy arrays."""
         layer = call.place.layer
         given = call_given(operands, layer, rule, call.keys)
         if not self._rows:
@@ -146,7 +149,10 @@ class DumpCheck:
 
 
 def call_given(operands: DumpedOperands, layer: int, rule: Rule | None, tokens: tuple[Token, ...]) -> Call:
-    """A layer of a dump as a call: of its queries and keys by a rule, or of its scores."""
+    """A layer of a dump as a call: of its queries and keys under `rule`, or where it has none of its scores.
+
+    rule  None for causal attention at the usual scale
+    """
     if operands.shows_products:
         q, k = (operands.read(side, layer) for side in "qk")
         return given_call(layer, q, k, None, operands.last_rows(rule, layer), tokens)

@@ -99,7 +99,7 @@ class Edges(Answer):
 
     @property
     def rows(self) -> list[_Row]:
-        """The edges with their ranks."""
+        """The edges, each a writer and what of the head it is taken out of, with ranks from 0, the most needed."""
         return [_Row(self, rank, edge) for rank, edge in enumerate(self.edges)]
 
     def records(self) -> Iterator[dict[str, Any]]:

@@ -132,7 +132,7 @@ class KindMap(Answer):
 
     @property
     def parts(self) -> list[tuple[Summary, HeadKinds]]:
-        """The summary of each call that was judged, with the kinds of its heads."""
+        """The summary of each call whose heads were judged, with the numbers that say what kind each head is of."""
         return [(summary, part) for summary in self.summaries if (part := summary.part(HeadKinds)) is not None]
 
     @property
@@ -157,7 +157,7 @@ class KindMap(Answer):
 
     @property
     def prompts(self) -> list[JudgedPrompt]:
-        """The seed and the length of each prompt."""
+        """For each prompt the seed of its random tokens, None of a text, and how many tokens it has."""
         return [JudgedPrompt(None if self.seed is None else self.seed + at, n) for at, n in enumerate(self.lengths)]
 
     @property
@@ -201,9 +201,9 @@ def head_kinds(
 
 
 class CollectedKinds:
-    """Collects the kinds of the same heads on several prompts.
+    """Collects what the same heads attend to on several prompts, for the kind that each is called.
 
-    by_share  whether heads are named by the share of what they don't give to sinks
+    by_share  whether heads are named by the share of what they don't give to sinks; else by their weight
     """
 
     def __init__(self, prompts: Sequence[Prompt], seed: int, *, by_share: bool) -> None:
@@ -213,7 +213,7 @@ class CollectedKinds:
 
     @property
     def summaries(self) -> tuple[Summary, ...]:
-        """One per module and run, in the order of the forward pass, the texts together."""
+        """For each attention module and run, in the order of the forward pass, the numbers over all prompts."""
         return tuple(self._summaries.values())
 
     def visit(self, call: Call) -> None:
@@ -232,13 +232,16 @@ def _together(one: Summary, other: Summary) -> Summary:
 
 
 def recorded_kinds(recording: Recording) -> tuple[Summary, ...]:
-    """The kinds of the heads of a recording: a summary for each layer, without parts where memory kept no cells."""
+    """What each head of a recording attends to: a summary for each layer, with a part `HeadKinds`.
+
+    Without that where memory kept no queries and keys.
+    """
     kinds = TextKinds()
     return tuple(reduce(layer, *([kinds.reducer(layer)] if layer.is_kept else [])) for layer in recording.layers)
 
 
 def with_kinds(report: Report) -> Report:
-    """The report of one text with its answer made of the kinds among its summaries."""
+    """The report of one text with a `KindMap` as its answer, made of the `HeadKinds` that its summaries have."""
     answer = KindMap(report.summaries, None, tuple(len(prompt.tokens) for prompt in report.prompts))
     return replace(report, answer=answer, summaries=())
 

@@ -37,9 +37,9 @@ TopKeysOfHeads = dict[HeadPlace, tuple[tuple[Token, float], ...]]
 
 @dataclass(frozen=True)
 class HeadContext:
-    """The keys that each head attends to most, and its direct contribution to the target's logit.
+    """For each head the keys that it attends to most, and what its output adds by itself to the target's logit.
 
-    direct            None where it isn't known
+    direct            the latter, less the mean logit; None where it isn't known
     no_direct_reason  why it isn't known; "" where it is or where there is no target
     """
 
@@ -188,7 +188,7 @@ def chosen_heads(layers: Sequence[AttentionLayer], selection: Selection) -> list
 
 
 def interventions_of(layers: Sequence[ChosenHeads]) -> list[Intervention]:
-    """The interventions that ablate one head each, of these layers' chosen heads."""
+    """For each chosen head, in order, the run in which it alone is ablated: its output is 0, or its mean."""
     return [Intervention((head,)) for _, heads in layers for head in heads]
 
 
@@ -237,9 +237,13 @@ def knock_of(
     step: Callable[[], None] = lambda: None,
     shown: int | None = None,
 ) -> Knock:
-    """The effects of ablating each head alone, run layer by layer; `step` is called after each layer.
+    """What ablating each chosen head by itself changes of the answer, the most needed first, as `Knock`.
 
-    shown  how many heads a screen will name: the text's loss is then found for these alone, else for all
+    context   what is known of the heads beside: their keys, their direct part of the logit
+    mean      whether they are ablated to their mean, not to 0; as the experiment was made
+    together  ablate all of them at once, too
+    step      called after each layer
+    shown     how many heads a screen will name: the text's loss is then found for these alone, else for all
     """
     outcomes = experiment.outcomes(interventions_of(layers), with_loss=shown is None)
     direct = {} if context.direct is None else context.direct.heads

@@ -39,10 +39,11 @@ FIELDS = (
 
 @dataclass(frozen=True, eq=False)
 class Learning(Answer):
-    """A gradient descent with its labels.
+    """A gradient descent by which W_Q and W_K learn to make one word attend to others, with its texts.
 
     word, targets      the query's word, and the words that it should attend to
     prompts, examples  the texts, and the query and targets in each
+    descent            losses, weights and projections, step by step
     heads              the number of heads over which weights are averaged
     start, seed        the first W_Q and W_K: "identity", or "random" from this seed
     """
@@ -67,7 +68,7 @@ class Learning(Answer):
 
     @property
     def during(self) -> int:
-        """The first step after which the loss is at most half of what it was; the last one if there is none."""
+        """The first step after which the loss is half of the first one or less; the last step if there is none."""
         losses = self.descent.losses
         half_loss_steps = np.flatnonzero(losses <= losses[0] / 2)
         return int(half_loss_steps[0]) if len(half_loss_steps) else self.steps

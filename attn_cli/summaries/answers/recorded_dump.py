@@ -21,7 +21,10 @@ from attn_cli.summaries.calls.given_scores import call_of_scores
 
 @dataclass(frozen=True)
 class ModelRules:
-    """The rule and the numbers of heads of each layer of a model on a text, and what a check found, if one was made."""
+    """For each layer of a model its rule (scale, mask ...) on a text, and how many heads it has.
+
+    farthest  the row of the dump's weights that is farthest from the model's; None unless they were compared
+    """
 
     rules: dict[int, Rule]
     counts: dict[int, HeadCounts]
@@ -31,9 +34,9 @@ class ModelRules:
 def rules_of(
     source: Source, prompt: Prompt, operands_of: Callable[[dict[int, HeadCounts]], DumpedOperands], *, check: bool
 ) -> ModelRules:
-    """The rules of a model's layers in one pass, in which rows of the dump's weights are held against the model's.
+    """The rules of a model's layers on a text, from one pass; with `check` the dump's weights are held against its.
 
-    operands_of  the dump's operands, by the numbers of heads
+    operands_of  the dump's q and k, or scores, by the numbers of heads
 
     Raises InputError for scores of a layer with a learned sink, which isn't among them.
     """
@@ -63,7 +66,10 @@ def rules_of(
 def recording_of_dump(
     operands: DumpedOperands, rule: Callable[[int], Rule | None], prompt: Prompt, name: str
 ) -> Recording:
-    """The recording of a dump's layers; `rule` None for a layer is causal attention at the usual scale."""
+    """The recording of a dump's layers, of its queries and keys, or of its scores.
+
+    rule  by layer the scale, mask and the like; None for causal attention at scale 1 / sqrt(d)
+    """
     if not operands.shows_products:
         calls = (call_of_scores(layer, operands.read_scores(layer), prompt.tokens) for layer in operands.layers)
         return Recording(about_arrays(name, "float32"), prompt, tuple(map(recorded, calls)))

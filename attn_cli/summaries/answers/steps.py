@@ -79,9 +79,11 @@ STEPS = Field("steps", Rows(_WALK), "one walk for every layer, or for every batc
 
 @dataclass(frozen=True, eq=False)
 class Steps(Part):
-    """All stages in order, for the queries `rows`; an axis of key heads is called "heads" too.
+    """Every array of a call's computation, from q, k, v to the output, in order, for the queries `rows`.
 
-    `has_sink`: whether a learned sink takes a share of every row.
+    An axis of key heads is called "heads" too.
+
+    has_sink  whether a learned sink takes a share of every row
     """
 
     name: ClassVar[str] = "steps"

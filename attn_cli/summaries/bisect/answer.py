@@ -138,10 +138,10 @@ class Bisected(Answer):
 
 @dataclass(frozen=True)
 class BisectRequest:
-    """The request of `attn bisect` about a dump.
+    """What `attn bisect` is asked about a dump, the arrays that another engine saw in a pass.
 
     precision  the one in which the dump was computed; None to read it off the numbers
-    names      the stations that the user gave arrays by name
+    names      the stations (places in the pass, such as q after rotary positions) that the user gave arrays by name
     until      the last layer that is compared; None for all
     differing  the first token of the dump that the text doesn't have; None where all agree
     """
@@ -155,9 +155,11 @@ class BisectRequest:
 def bisect(
     reference: Reference, ids: Sequence[int], dump: Dump, request: BisectRequest, step: Callable[[str], None]
 ) -> Bisected:
-    """The verdict on a dump of a pass over `ids`; `step` is told what is being done.
+    """Which array of a dump of a pass over `ids` differs first from the model's, and which mistake explains it.
 
-    Raises InputError where no array is of a station of the model.
+    step  is told in words what is being done
+
+    Raises InputError where no array is of a station, a place in the pass, of the model.
     """
     step("the reference's pass")
     placing = Placing(

@@ -26,7 +26,7 @@ class Layout(NamedTuple):
     paired: bool = False
 
     def read(self, array: np.ndarray, shape: Shape) -> np.ndarray:
-        """The numbers of an array in the axes of its station: `[positions, heads, width]` or `[positions, width]`."""
+        """The array's numbers with axes `[positions, heads, width]`, or `[positions, width]` for a vector a token."""
         ordered = array.reshape(self.squeezed).transpose(self.order)
         axes = (self.rows, shape.heads, shape.width) if shape.heads else (self.rows, shape.width)
         x = ordered.reshape(axes)

@@ -23,11 +23,11 @@ _ROTATED = ("q_projected", "k_projected", "q", "k", "q_rotated", "k_rotated")
 
 
 class Placed(NamedTuple):
-    """One array of a dump and the station of the model that its numbers are of.
+    """One array of a dump, and the station whose numbers it has: a place in the model's pass, such as q after rotary.
 
     layout  which of its axes are positions, heads and width
-    shape   the station's
-    by      what says so: "name", "map" or "numbers"
+    shape   heads and width of the station's own array
+    by      what says so: "name", "map" (the user's --map) or "numbers"
     """
 
     array: DumpArray
@@ -96,7 +96,7 @@ class Placing:
         return self._tries.keys()
 
     def arrive(self, at: Station, right: np.ndarray) -> None:
-        """Take in the reference's numbers of a station."""
+        """Take in the reference's numbers at a station (a place in the pass), and compare what arrays may be there."""
         for one in self._tries[at]:
             values = one.layout.read(self._numbers(one.array), one.shape)
             if not one.is_named:  # a place of no name must be proved by the numbers
@@ -138,7 +138,7 @@ class Placing:
         return self.until is None or at.layer <= self.until
 
     def result(self) -> tuple[dict[str, tuple[Placed, Errors]], list[Unplaced]]:
-        """Every array with its station and errors, by name in the order of the pass; and those without a station."""
+        """By name, in the order of the pass, each array with its station and errors; then those of no station."""
         tries: dict[str, list[_Try]] = {}
         for of_station in self._tries.values():
             for one in of_station:

@@ -92,9 +92,9 @@ class CheckedPlan:
 
 @dataclass(frozen=True)
 class PricedPlan:
-    """A plan, run whole on the sample and on other texts.
+    """A plan of what to take from the KV cache at once, run whole on the sample and on other texts.
 
-    plan       the units that are taken away
+    plan       the units that are taken away: windows on key heads, or digits of layers
     target     what it was made for
     by_text    bits a token lost on each text of the sample
     by_weight  the plan of as small a cache that windows the key heads with the least weight behind the window, which is

@@ -65,9 +65,9 @@ def engine_files(budget: Budget) -> dict[str, str]:
 
 
 def head_scores(budget: Budget) -> np.ndarray | None:
-    """A score of each key head `[layers, key heads]`: below 0.5 where the plan windows it, the higher the dearer.
+    """For each key head `[layers, key heads]` a number by which engines window it: those below 0.5, as the plan does.
 
-    None where no single key heads are windowed, or layers differ in their number.
+    The higher, the more is lost without. None where no single key heads are windowed, or layers differ in their number.
     """
     windows = [(priced, taken) for priced, taken in budget.planned if priced.unit.taken == "window"]
     if not windows or any(priced.key_head is None or taken is None for priced, taken in windows):

@@ -32,9 +32,11 @@ def default_window(tokens: int) -> int:
 
 
 class FarWeights:
-    """Visits the baseline: for every key head the mean weight that scored rows give to keys behind a window.
+    """Sees a text's baseline run: for every key head the mean weight on the keys that a window would cut off.
 
-    of  by (layer, stream) the means of its key heads, `g` numbers
+    The mean is over the rows of scored tokens and the query heads that read the key head.
+
+    of  by (layer, stream) the means of its key heads `[g]`
     """
 
     def __init__(self, window: KeptKeys) -> None:

@@ -137,7 +137,9 @@ def anchors_of(
     source: Predicting, prompt: Prompt, parts: Sequence[TextPart], selection: Selection = ALL,
     step: Callable[[], None] = lambda: None,
 ) -> Anchors:  # fmt: skip
-    """The sentences `parts` of a prompt, ascending, whose tokens from the second sentence on are its answer.
+    """The sentences of a text, `parts` in order, with what later ones attend to them and lose with them masked.
+
+    All but the first are the answer of the prompt. The sentences that are attended to most are masked, one by one.
 
     selection  the layers and heads whose reads are told, and from which a sentence is masked
     step       called after every layer and every masked sentence

@@ -122,7 +122,7 @@ class PartsRead(Answer):
 
     @property
     def table_rows(self) -> list[PartRow]:
-        """The parts of the text as rows of tables and JSON."""
+        """The parts of the text in the order in which they are shown, as rows of tables and JSON."""
         outcomes, context = None if self.hidden is None else self.hidden.outcomes, set(self.context)
         return [
             PartRow(

@@ -75,9 +75,9 @@ class TextReading:
 
 
 def shares_read(prompt: Prompt, summaries: Sequence[Summary], hidden: HiddenWeight = NO_WEIGHT) -> TextReading:
-    """The attention to each part of the prompt, from `summaries` that each have a `PartShares` and a `HeadSinks`.
+    """How much some rows attend to each part of the prompt, from `summaries` with `PartShares` and `HeadSinks`.
 
-    hidden  what the rows gave to the keys that are hidden in the summaries
+    hidden  the weight of these rows on the keys that the user left out
 
     Raises InputError where there are none.
     """

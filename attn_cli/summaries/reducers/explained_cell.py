@@ -69,7 +69,10 @@ class ExplainedCell:
 
     @property
     def contrast(self) -> float:
-        """The score less the mean score, which is the logarithm of the weight less its mean over the visible keys."""
+        """The score less the mean score of the visible keys.
+
+        Without a softcap or sink: log weight less the mean log weight.
+        """
         return self.score - self.mean_score
 
 

@@ -80,10 +80,10 @@ ESTIMATE = (
 
 
 class KindEstimate(NamedTuple):
-    """The weight of a head on the targets of one kind, over documents.
+    """How much a head gives to the keys that define one kind of head (its targets), as means over documents.
 
     share, share_low, share_high  what targets get of all that sinks don't, with its 95 % confidence interval
-    weight     the same of the whole row
+    weight     what they get of the whole row
     baseline   what uniform attention would give them
     control    what keys as far away get that are no targets; None for most kinds
     named      whether the head is called so

@@ -169,14 +169,14 @@ FIELDS = (
 
 @dataclass(frozen=True, eq=False)
 class ScanHead(Answer):
-    """One head of a scan.
+    """One head of a scan, with all that is known of it; numbers are over all documents.
 
     model      as -m names it
     folder     the scan's
-    kinds      what it gives to the targets of every kind
-    distances  from far ahead to far back; positions from the first key on
-    sent, received  tokens that it attends from and to
-    parts      share, and share under uniform attention, by part of the documents
+    kinds      what it gives to the keys that define each kind of head
+    distances  its weight by distance, from far ahead to far back; `positions` by key position, from the first on
+    sent, received  tokens that it attends from and to most
+    parts      (name, weight, that of uniform attention) for each named part of the documents
     examples   by kind, strongest first
     """
 

@@ -108,6 +108,6 @@ class ScanHeads(Answer):
 
 
 def columns_of(rows: list[dict[str, Any]]) -> dict[str, np.ndarray]:
-    """Flat rows of equal fields as arrays, NaN for numbers that are None."""
+    """The columns of flat rows with the same fields, as arrays `[rows]` by name; NaN for None."""
     names = rows[0] if rows else {}
     return {name: np.array([np.nan if row[name] is None else row[name] for row in rows]) for name in names}

@@ -18,7 +18,7 @@ _KEYS = 12  # of a head that are kept
 
 @dataclass(frozen=True, eq=False)
 class DecidingRows(Part):
-    """The attention of each head in the r rows that decide the answer, as means over these rows.
+    """What each head attends to in the r rows that choose the answer, as means over these rows.
 
     rows      the query positions
     keys      the k keys with the largest mean weight, heaviest first `[h, k]`
@@ -63,7 +63,10 @@ def _deciding_queries(call: Call) -> tuple[int, ...]:
 
 
 def deciding_reducers(call: Call, prompt: Prompt, rows: tuple[int, ...]) -> tuple[Reducer, ...]:
-    """The reducers for the rows that decide what comes next; none for a call of another stream than the text's."""
+    """The reducers that collect what heads attend to in the rows that choose what comes next.
+
+    None for a call whose queries or keys are other tokens than the prompt's.
+    """
     if call.queries != prompt.tokens or call.keys != prompt.tokens:
         return ()
     return (Unhidden(DecidingRowsReducer(rows)),)

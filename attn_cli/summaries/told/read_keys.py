@@ -10,7 +10,10 @@ from attn_cli.summaries.told.deciding_rows import DecidingRows
 
 
 def resting_keys(seen: Sequence[tuple[Summary, DecidingRows]]) -> set[int]:
-    """The keys on which a tenth of the heads rest in these rows, the first of causal ones, and special tokens."""
+    """The keys that heads rest on whatever they say, in these rows: the first of causal text, special tokens, sinks.
+
+    The latter get over 0.3 of the weight from a tenth of the heads or more. The one row itself is none of them.
+    """
     count, heads = np.zeros(len(seen[0][0].keys)), 0
     for _, part in seen:
         heads += len(part.keys)

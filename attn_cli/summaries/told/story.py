@@ -52,16 +52,18 @@ class StoryHead:
 
 @dataclass(frozen=True)
 class Story:
-    """The predicted token, the words and heads that it needs; effects are changes of log2 p in bits.
+    """What the predicted token needs: the words and heads without which it is less likely.
+
+    Effects are changes of its log2 p in bits, with words masked or a head's output set to 0.
 
     target     the answer: the likeliest next token, or what was generated
     likeliest  the likeliest next tokens of the last row that decides, with their probabilities
-    rows       the rows that decide, in which words are masked and heads ablated
+    rows       the rows that choose the answer, in which words are masked and heads ablated
     cut        what the text is divided into: words, sentences or lines
     words      those that were masked, the most needed first
     heads      those that were ablated, the most needed first
     estimated  whether heads were chosen by their estimated effects; else by what they read of the masked words
-    rounding   the largest effect of an untouched copy
+    rounding   the largest |effect| of a run in which nothing was changed
     obstacle   why nothing was masked; "" where it was
     is_last    whether the rows end the text
     """
@@ -137,7 +139,7 @@ STORY = Field(
 
 
 def deciding_rows(prompt: Prompt) -> tuple[int, ...]:
-    """The rows that decide: those that choose what was generated; else the last, of a long text those of its last part.
+    """The rows that choose the answer: those before what was generated; else the last, of a long text its last part's.
 
     A last part, such as a question, of more than 64 rows is told by its last row alone.
     """
@@ -149,7 +151,9 @@ def deciding_rows(prompt: Prompt) -> tuple[int, ...]:
 
 
 def tell(experiment: Experiment, prompt: Prompt, summaries: Sequence[Summary]) -> Story | None:
-    """The story of a prompt whose baseline was seen: `summaries` have `DecidingRows` of the experiment's rows.
+    """The words and heads that the answer of a prompt needs, found by masking and ablating in the last rows.
+
+    summaries  have `DecidingRows` of the experiment's rows, from its baseline
 
     None for a model that doesn't write.
     """

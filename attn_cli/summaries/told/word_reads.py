@@ -130,7 +130,10 @@ class UnitReadsReducer:
 
 
 class ReadUnit(NamedTuple):
-    """A word, or a sentence, that is read, its share in what is read there, and the mean weight on it."""
+    """A word, or a sentence of a long text, and what others give to it: a share of weight times value norm, and weight.
+
+    Both are means over layers, 0 to 1.
+    """
 
     word: Token
     share: float
@@ -152,11 +155,11 @@ class WordReads:
 
 @dataclass(frozen=True)
 class VectorReads:
-    """What the vector of a whole text is read from: the mean of all rows, or the row of the first special token.
+    """Which words the vector of a whole text is made of by attention: the mean of all rows, or one special token's row.
 
     of       that token; None for the mean
-    sources  the words of which it reads most, largest share first
-    marks    what it reads of special tokens
+    sources  the words that get the largest shares of weight times value norm, largest first
+    marks    the shares of special tokens
     """
 
     of: Token | None
@@ -166,13 +169,13 @@ class VectorReads:
 
 @dataclass(frozen=True)
 class Reads:
-    """The words of a text with what each reads, a mean over layers; special tokens are left out.
+    """What each word of a text attends to, as shares of weight times value norm, mean over layers.
 
-    words  in the order of the text; each `Token` has the number of its first token
-    sinks  the words that are no source, with the means of what others read of them
+    words  in the order of the text; each `Token` has the number of its first token; special tokens are left out
+    sinks  the words that are no source, with the means of what others give to them
     by_sentence  whether they are sentences
-    most_read  the word that is read most, past sinks, with the means over all words but itself; None of a single word
-    vectors  what the vector of the text is read from, as a mean of rows and as the row of its first special token;
+    most_read  the word that gets most from the others, past sinks; None of a single word
+    vectors  what the vector of the text is made of, as a mean of rows and as the row of its first special token;
         none of a text without special tokens
     """
 
@@ -219,7 +222,7 @@ VECTORS = Field(
 
 
 def reads_of(prompt: Prompt, summaries: Sequence[Summary], sinks: Sequence[int]) -> Reads | None:
-    """The reads of the words of a text, from the `UnitReads` of its layers; None where there are none.
+    """What each word of a text attends to, from the `UnitReads` of its layers; None where there are none.
 
     sinks  the keys that are sinks of the text: a sentence with one among its tokens is read like any other
     """

@@ -119,7 +119,7 @@ class HeadMeans:
         return Wanted(rows, ("masked", "weight_sum", *dict.fromkeys(names)), tuple(self.keys.values()))
 
     def means(self, of_rows: HeadRows) -> dict[str, np.ndarray]:
-        """Every statistic by its name `[h, texts]`, NaN for texts without it."""
+        """Every head statistic by its name, its mean over rows `[h, texts]`; NaN for texts without it."""
         known = [statistic for statistic, unknown in self.unknown.items() if not unknown.all()]
         finished = dict(zip(known, to_numpy_together([each.finish(of_rows) for each in known]), strict=True))
         nothing = np.full(of_rows.live_rows.shape, np.nan)
@@ -129,10 +129,10 @@ class HeadMeans:
         }
 
     def taken(self, stats: RowStats, rows: Rows = None, *, rescale: bool) -> list[Heads]:
-        """The statistics of heads in each text, made of the row statistics of a call.
+        """For each text the head statistics as `Heads`: means of the row statistics of a call.
 
         rows     the query rows over which they are means; None for all
-        rescale  weights are divided by their sum over the keys that are not hidden
+        rescale  weights are divided by their sum over the keys that the user didn't leave out
         """
         of_rows = HeadRows(stats, self.texts, self.keys, rows, rescale)
         live, columns = to_numpy(of_rows.live_rows), self.means(of_rows)  # [h, texts]

@@ -31,7 +31,7 @@ class Cell(ABC):
 
 @dataclass(frozen=True)
 class FixedKey(Cell):
-    """The weight on the same key for all rows."""
+    """The same key for all rows, such as the first."""
 
     key: int
 
@@ -46,7 +46,7 @@ class FixedKey(Cell):
 
 @dataclass(frozen=True)
 class Diagonal(Cell):
-    """The weight on the key that is `back` tokens before the query, after it if `back` is negative."""
+    """The key `back` tokens before each query; after it if `back` is negative, and its own for 0."""
 
     back: int
 
@@ -62,9 +62,9 @@ class Diagonal(Cell):
 
 @dataclass(frozen=True)
 class KeyOfRow(Cell):
-    """The weight on a key that depends on the tokens.
+    """For each row a key that the tokens say, such as the one after an earlier occurrence.
 
-    keys_of  gives for every token its key `[m]`, -1 where it has none
+    keys_of  gives for every token of the keys the index of its key `[m]`, -1 where it has none
     """
 
     keys_of: Callable[[Sequence[Token]], np.ndarray]

@@ -37,7 +37,7 @@ class HeadRows:
     rescaled: bool = False
 
     def on(self, cell: Cell) -> Array:
-        """The weight of every row on its key `[h, n]`."""
+        """The weight of every row on the key that `cell` gives it `[h, n]`; 0 where there is none."""
         return as_float64(self.stats.of_rows(self.stats.on_keys(self.keys[cell]), self.rows))
 
     def has(self, cell: Cell) -> Array:
@@ -199,16 +199,19 @@ class Statistic(ABC):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CellWeight(Statistic):
-    """The mean weight on one key per query, over all queries that may attend to anything."""
+    """The mean weight on one key per query (`cell`: the first, the one before ...).
+
+    Over all queries that may attend to anything.
+    """
 
     cell: Cell
     unit: str = "weight"
     digits: int = 2
 
     def exists(self, alignment: Alignment) -> bool:
-        """True if the call has the cell."""
+        """True if some query of the call has such a key."""
         return self.cell.exists(alignment)
 
     def finish(self, rows: HeadRows) -> Array:
-        """The mean weight on the cell's key over the rows of each text `[h, texts]`."""
+        """The mean over the rows of each text of the weight on their one key `[h, texts]`."""
         return rows.mean(rows.on(self.cell))

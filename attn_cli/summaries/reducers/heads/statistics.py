@@ -98,7 +98,7 @@ def followers(tokens: Sequence[Token]) -> np.ndarray:
 
 
 class SinkWeight(Statistic):
-    """The weight on a learned sink: 1 minus the sum of a row's weights."""
+    """The mean weight on a learned sink: what a row's weights lack to 1."""
 
     def finish(self, rows: HeadRows) -> Array:
         """The mean weight on the learned sink over rows, 0 to 1 `[h, texts]`."""
@@ -139,7 +139,7 @@ class Ruled(Statistic):
         return not alignment.hides
 
     def finish(self, rows: HeadRows) -> Array:
-        """The share of such rows among those that may attend to anything, 0 to 1 `[h, texts]`."""
+        """The share of rows with one key of 0.95 of the weight or more, of those that see any key `[h, texts]`."""
         return rows.total(rows.peak >= RULES) / rows.counted_rows
 
     def says_nothing(self, values: np.ndarray) -> bool:

@@ -34,17 +34,19 @@ _TARGETED = [at for at, kind in enumerate(KINDS) if kind is not UNIFORM]
 
 @dataclass(frozen=True, eq=False)
 class KindSums:
-    """Sums over the query rows of one text, for K kinds and h heads; a kind's targets are the keys that define it.
+    """Sums over the query rows of one text, for h heads and K kinds of heads (induction, previous token ...).
+
+    A kind's targets are the keys that define it; sinks are keys that heads rest on whatever they say.
 
     rows           number of rows with a target `[K]`
     weight         weight on targets `[K, h]`; of the uniform kind, entropy over that of uniform attention
     baseline       weight that uniform attention gives the targets `[K]`, NaN where the kind has none
     rest_rows      number of rows with a target that is no sink `[K]`
     rest           weight on targets that are no sinks `[K, h]`
-    rest_total     non-sink attention of these rows `[K, h]`
-    control_rows   number of rows with control keys `[K]`
+    rest_total     weight of these rows on all keys that are no sinks `[K, h]`
+    control_rows   number of rows with control keys, as far away as targets and none `[K]`
     control        weight on control keys, scaled to the number of targets `[K, h]`
-    control_total  non-sink attention of these rows `[K, h]`
+    control_total  weight of these rows on all keys that are no sinks `[K, h]`
     row_support    fraction of rows whose weight on targets is enough to name the head `[K, h]`; where heads are named
                    by share, each row counts by its non-sink attention
     is_sink        whether key 0 is or may be a sink of the head `[h]`

@@ -57,9 +57,9 @@ HEAD_ROW = (
 
 @dataclass(frozen=True, eq=False)
 class HeadKinds(Part):
-    """The weights of the heads of one call on the targets of every kind, held against a baseline.
+    """What the heads of one call give to the keys that define each kind of head (its targets), beside what is uniform.
 
-    texts      what was added up over the rows of each text; `judged` makes numbers and kinds of it
+    texts      the sums over the rows of each text; `judged` makes numbers and kinds of them
     sinks      the keys that are sinks of a head, for each head `[h]`
     reception  the mean weight on each key over the rows that may see it, mean over heads `[m]`
     value      the length of each value over the median of all, median over key heads `[m]`; None without values
@@ -118,10 +118,10 @@ class HeadKinds(Part):
 
 
 class KindTexts:
-    """Texts that heads are judged on together, and what of their targets serves all layers.
+    """Texts on which heads are told to be of a kind, and what all layers share: the keys that define kinds.
 
     texts     the tokens of all streams of these texts
-    seed      of the draws of the control
+    seed      of the draws of the keys that repeats are held against
     by_share  whether heads are named by the share of what they don't give to sinks
     """
 
@@ -132,7 +132,7 @@ class KindTexts:
         self._factors: dict[tuple[Any, ...], tuple[Targets, RowFactors]] = {}
 
     def targets(self, call: Call) -> Targets:
-        """The targets of a call, made once for calls of the same tokens."""
+        """For each query of a call the keys that define each kind of head, made once for calls of the same tokens."""
         is_causal = call.is_causal
         key = (id(call.keys), call.n, is_causal, call.place.stream == "cross")
         if key not in self._targets:
@@ -148,7 +148,7 @@ class KindTexts:
         return targets_of(call.keys, call.n, sinks, self._distances[is_causal], is_causal=is_causal, seed=self.seed)
 
     def factors(self, call: Call, targets: Targets, seen: Intervals | None) -> RowFactors:
-        """Which of a call's n rows count for each of K kinds, `[K, n]` each.
+        """Which of a call's n rows count for each of K kinds, `[K, n]` each: those that see a key that defines it.
 
         targets  the keys that define each kind, for every row
         seen     the keys that each row may read, as intervals; None for another mask: then the call's own is read
@@ -316,7 +316,10 @@ def _residual_lengths(call: Call) -> np.ndarray | None:
 
 
 class TextKinds:
-    """The kinds of heads on the text that each call is about; `seed` draws what is compared as a control."""
+    """Makes reducers that tell the kinds of heads on the text that each call is about, by itself.
+
+    seed  of the draws of the keys that repeats are held against
+    """
 
     def __init__(self, seed: int = 0) -> None:
         self._texts = memoised(lambda tokens: KindTexts([tokens], seed=seed))

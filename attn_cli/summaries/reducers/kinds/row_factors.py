@@ -76,8 +76,9 @@ class RowFactors:
 
 
 def factors_of(targets: Targets, sight: Sight, *, learned_sink: bool) -> RowFactors:
-    """Which of n rows count for each of K kinds, `[K, n]` each.
+    """Which of n rows count for each of K kinds of heads, `[K, n]` each: those that see 4 keys, a target among them.
 
+    targets       for every row the keys that define each kind
     sight         the keys that each row sees
     learned_sink  whether the call has one, which is a target of the kind `first`
     """

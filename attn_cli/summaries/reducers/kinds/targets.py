@@ -39,7 +39,9 @@ class Targets:
 
 
 class Distances:
-    """The distances of the targets of induction and duplicate from their queries: query less key, of all texts.
+    """How far the keys that induction and duplicate heads look for are from their queries, in all texts.
+
+    Each is query less key.
 
     is_causal  whether a text's queries see no key after themselves
     """
@@ -76,9 +78,10 @@ def targets_of(
 def targets_of_rows(
     rows: TextRows, drawn: Mapping[Kind, DrawnFrom] | None = None, *, is_causal: bool, seed: int
 ) -> Targets:
-    """The targets of R rows of texts side by side, each of which is a key of its text, too.
+    """For R rows of texts side by side the keys that define each kind of head; each row's token is a key of its text.
 
-    drawn  the distances of the controls of induction and duplicate; by default those of each text's own targets
+    drawn  the distances from which the keys are drawn that induction and duplicate are held against; by default those
+           of each text's own targets
     """
     count = len(rows.names)
     begin, stop = rows.begin[:, None], rows.stop[:, None]
@@ -115,7 +118,10 @@ def names_of(tokens: Sequence[Token]) -> np.ndarray:
 
 
 def content_lists(names: np.ndarray, *, is_causal: bool) -> dict[Kind, np.ndarray]:
-    """The keys `[m, c]` that are targets of induction and duplicate, for a query at each of m positions; -1 for none.
+    """For a query at each of m positions the keys that induction and duplicate heads look for `[m, c]`; -1 for none.
+
+    Induction: the keys after earlier occurrences of its token; duplicate: these occurrences, in encoders later ones
+    too.
 
     names  a number for each token `[m]`, the same for the same token
 
