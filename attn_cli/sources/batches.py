@@ -11,10 +11,11 @@ _NEAR = 4  # tokens: texts that differ by no more are always alike
 def batches_by_length(
     lengths: Sequence[int], most: int, *, tokens: int = _TOKENS, together: int = _ANY_LENGTH, alike: float = math.inf
 ) -> list[list[int]]:
-    """The indices of texts in batches of at most `most`, the shortest texts first.
+    """The indices of texts in batches of similar lengths, the shortest texts first.
 
     lengths   how many tokens each text has
-    tokens    of a batch with its padding, unless it has no more than `together` texts
+    most      how many texts a batch has at most
+    tokens    how many tokens a batch has at most with its padding, unless it has no more than `together` texts
     alike     how many times as long as its shortest text a batch's longest may be
 
     >>> batches_by_length([5, 900, 4, 5], most=3)

@@ -8,7 +8,7 @@ from attn_cli.sources.recordings import RecordedSource
 
 
 class KeptSource(RecordedSource):
-    """A source of the recording of an earlier run, which answers for the model about the one text that was run.
+    """The recording of an earlier run in place of its model, for questions about the one text that was run.
 
     when  the time of the run, in words: "14:02"
     """

@@ -14,10 +14,10 @@ from attn_cli.text import excerpt
 
 
 class RecordedSource:
-    """The layers of a recording, in the order in which the model ran them.
+    """A recording in place of the model that it was made of: its layers, in the order in which the model ran them.
 
     name   of its file, in messages
-    other  what the same model left behind of another text, to be compared with; None for none
+    other  the same model's recording of another text, to be compared with; None for none
     """
 
     batch_size = 1

@@ -20,7 +20,7 @@ _DAMAGE = (*READ_ERRORS, ValueError, MemoryError)  # the last where a packed col
 
 
 class ColumnRows:
-    """The rows of a table's batches, of which the columns with the text are read."""
+    """The rows of a table that comes in batches of columns, of which those with the text are read."""
 
     def __init__(self, schema: Any, label: str, fields: Sequence[str]) -> None:
         self.label = label

@@ -132,7 +132,10 @@ class SeparatedRows:
         self.places = [self.names.index(name) for name in self.fields]
 
     def skip(self, most: int) -> int:
-        """Pass over rows: they are separated, since a cell may hold line ends, and no more."""
+        """Pass over at most `most` rows without reading their text; returns how many there were.
+
+        They must be separated all the same, for a cell may hold line ends.
+        """
         for number in range(most):
             if self._row() is None:
                 return number

@@ -100,7 +100,10 @@ FLEX_OPERATOR: Any = getattr(torch.ops.higher_order, "flex_attention", None)
 
 
 def flex_outputs(output: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """What the operator returns to who wants the output alone: empty sums of rows, and since torch 2.9 maxima."""
+    """What torch's operator returns to a caller who wants `output` alone: also empty log-sum-exps.
+
+    And empty maxima since torch 2.9.
+    """
     others = 2 if hasattr(flex_attention, "AuxOutput") else 1
     return (output, *(output.new_empty(0) for _ in range(others)))
 

@@ -23,11 +23,11 @@ _TOLERANCE = 1e-4  # of the largest number: rounding, not the influence of anoth
 
 
 def supports_packing(model: PreTrainedModel) -> bool:
-    """True if hidden states of a few short texts are the same packed and padded, to rounding.
+    """True if the model makes the same vectors of a few short texts in one row of tokens as of a padded batch.
 
-    For models in float32 on the processor that take `position_ids`. A model with positions of its own, with
-    convolutions or recurrences over tokens, or whose attention is not in the registry makes others, or fails. The row
-    is longer than the model's positions, as that of a batch may be.
+    To rounding; by a trial, for models in float32 on the processor that take `position_ids`. A model with positions of
+    its own, with convolutions or recurrences over tokens, or whose attention is not in the registry makes others, or
+    fails. The row is longer than the model's positions, as that of a batch may be.
     """
     parameters = signature(model.forward).parameters
     if (

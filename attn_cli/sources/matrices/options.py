@@ -107,12 +107,12 @@ class MatrixOptions:
         return [*names, *([] if self.softmax else ["--no-softmax"])]
 
     def sets(self, *names: str) -> bool:
-        """True if one of the options of these names was given on the command line."""
+        """True if any of the options of these names was given."""
         return any(getattr(self, name) is not None for name in names)
 
 
 class Refusal(NamedTuple):
-    """Options that exclude each other: the condition, and the message and hint of the error.
+    """Options that exclude each other: a function that is True where they do, and the error's message and hint.
 
     `{name}` stands for the option of that name, `{changes}` for those given that change scores.
     """

@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class WordIndex(Protocol):
-    """A table that can be asked for words."""
+    """A table of words that can be asked for the row of each."""
 
     def look_up(self, words: Sequence[str]) -> None:
         """Find these words for `index`, all in one call."""

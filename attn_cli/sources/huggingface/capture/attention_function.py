@@ -27,16 +27,16 @@ _FITS = "token ids are [texts, tokens]; a mask is [texts, tokens] or [texts, 1, 
 
 
 class AttentionFunction:
-    """Hands the layers whose attention transformers looks up in its registry to `attend`.
+    """Passes each attention call that a model makes by transformers' registry of functions on to `attend`.
 
-    row_of_texts  the texts of the pass, where they are in one row of tokens
+    row_of_texts  the texts of the pass, where they stand in one row of tokens; None where they are padded
     """
 
     def __init__(self, attend: Attend, row_of_texts: RowOfTexts | None = None) -> None:
         self.attend, self.row_of_texts = attend, row_of_texts
 
     def compute(self, call: RegistryCall) -> torch.Tensor:
-        """The output `[b, n, h, e]` of one layer."""
+        """The output `[b, n, h, e]` of one layer, by `attend`, or computed here where that gives none."""
         texts, (query, key, _) = self.row_of_texts, call.qkv
         rule = rule_of_layer(call if texts is None else call._replace(mask=texts.mask(call.mask)))
         if texts is not None:
@@ -57,10 +57,10 @@ class AttentionFunction:
 
 
 def rule_of_layer(call: RegistryCall) -> LayerRule:
-    """The rule of a layer, from what an attention function of the registry is called with.
+    """The scale, mask, bias and sink of a layer, from what its attention function is called with.
 
-    Raises InputError for arrays that can't be those of one layer, LoadError for an option that could change weights
-    and that attn doesn't know.
+    Raises InputError for arrays that can't be those of one layer, LoadError for an option that could change weights and
+    that attn doesn't know.
     """
     module, (query, key, _), mask, scaling, options = call
     given = frozenset(name for name, value in options.items() if value is not None)

@@ -123,7 +123,10 @@ class BatchLabels:
         return min(index // max(1, batch // self.size), self.size - 1)
 
     def place_of_text(self, place: Place, index: int, batch: int) -> Place:
-        """The place of element `index` of a batch of `batch` elements: with its text, and the number of its call."""
+        """Where batch element `index` of `batch` is in the model: `place` with its text and its number of the call.
+
+        Several elements of one text, such as windows of an image, count as calls, from 0.
+        """
         return self.places_of_texts(place, (index,), batch).at(0)
 
     def places_of_texts(self, place: Place, indices: Iterable[int], batch: int) -> PlacesOfTexts:
@@ -145,7 +148,7 @@ class BatchLabels:
         return self.labelled(place, batch, rows, keys)
 
     def labelled(self, place: Place, batch: int, rows: slice, keys: slice) -> UnpaddedText:
-        """The labels of these rows and keys of one element of a batch of `batch` elements."""
+        """These rows and keys, slices, of one batch element, with the tokens that label them."""
         query_side, key_side = self._sides(place.stream) if batch == self.size else (None, None)
         queries = self._tokens(query_side, place.text, rows.stop - rows.start)
         return UnpaddedText(rows, keys, queries, self._tokens(key_side, place.text, keys.stop - keys.start))

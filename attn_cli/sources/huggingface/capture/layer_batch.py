@@ -58,7 +58,10 @@ class LayerBatch:
         place_of: Callable[[int], Place],
         ingredients_of: Callable[[int], Ingredients],
     ) -> PackedCall:
-        """All texts as one call. With `row` queries, keys and values are packed already, and b is 1."""
+        """All texts, one after the other without padding, as one call.
+
+        row  the row of texts that q, k and v are of: they are packed already, and b is 1; None for padded ones
+        """
         q, k, v = (
             x[0] if row is not None else layout.packed.pack(_one_after_the_other(x))
             for x in (self.query, self.key, self.value)
@@ -82,7 +85,7 @@ class LayerBatch:
         )  # fmt: skip
 
     def fill_padding(self, index: int, text: UnpaddedText, output: torch.Tensor) -> None:
-        """The output `[b, h, n, e]` of a text's padding: padded rows have outputs too."""
+        """Write the output of a text's padded rows, which the model computes too, into `output` `[b, h, n, e]`."""
         for rows in (slice(0, text.rows.start), slice(text.rows.stop, self.query.shape[2])):
             if rows.start < rows.stop:
                 output[index, :, rows] = output_of_rows(

@@ -28,7 +28,7 @@ from attn_cli.sources.huggingface.compat import (
 
 
 class LazyMask(torch.Tensor):
-    """A float mask `[b, 1, n, m]` that is 0 where attending is allowed, lowest float elsewhere; real on demand."""
+    """A mask `[b, 1, n, m]`, 0 where attending is allowed and the lowest float elsewhere, made only on demand."""
 
     arguments: dict[str, Any]
     _padding: torch.Tensor | None

@@ -45,7 +45,7 @@ class LedgerEntry(NamedTuple):
 
 
 class Ledger:
-    """The records of an open capture: which attention modules ran, how often, and which calls are selected.
+    """What an open capture has noted: which attention modules ran, how often, and which calls are selected.
 
     calls          how often each (stream, block number) has attended
     blocks         how many blocks each stream has
@@ -54,7 +54,7 @@ class Ledger:
     kernels        of these, by path, the function in which it attended, where it is known
     not_over_keys  the places of selected attention modules without a softmax over keys
     multiplied     the watched modules that multiplied batches of matrices, in the order in which they first did
-    places         of the model's modules
+    places         where each module is in the model: path, block number, stream
     projections    W_O, for the calls to carry; None if not requested
     """
 

@@ -49,7 +49,9 @@ def replaced(registry: Any, functions: Mapping[str, Callable[..., Any]]) -> Iter
 
 @contextmanager
 def in_registry(model: nn.Module, attention: Callable[[RegistryCall], torch.Tensor]) -> Iterator[None]:
-    """Context manager: `model` looks up this attention, which makes the output `[b, n, h, e]`, and lazy masks.
+    """Context manager: `model` computes its attention by this function, and makes lazy masks.
+
+    attention  makes the output `[b, n, h, e]` of a call
 
     Under the name "eager" and not one of our own: some models test for that name and silently attend differently under
     an unknown one, others choose classes by it.

@@ -18,7 +18,7 @@ _MULTIPLE = 128  # of the tokens of a row: products of few sizes, which need few
 
 
 class NotInOneRowError(Exception):
-    """Raised for attention whose rule depends on more than the distance between tokens of one text."""
+    """Raised where texts can't stand in one row of tokens: a layer's rule depends on more than distances in a text."""
 
 
 class RowOfTexts:

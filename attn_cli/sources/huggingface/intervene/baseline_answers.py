@@ -22,7 +22,9 @@ from attn_cli.sources.huggingface.intervene.runner import Runner
 
 
 class BaselineAnswers:
-    """The log-probabilities that a baseline run gives its target; of a model without an LM head its output vectors.
+    """What a baseline run, without interventions, gives the answer: log-probabilities, or output vectors.
+
+    The latter of a model without an LM head.
 
     output     of the model in the baseline run
     with_loss  whether the loss of the text is read, too, for which it has the logits of all rows

@@ -18,10 +18,10 @@ _ROWS = 256  # whose mask is looked at together
 
 
 class CachedAttention(NamedTuple):
-    """The keys and values of one attention call of the baseline: a later run computes its last rows on them.
+    """The keys and values of one attention call of the baseline run: later runs compute their last rows on them.
 
     keys, values  `[g, m, d]` and `[g, m, e]`, of all m tokens
-    rule          turns the scores of all rows into weights
+    rule          scale, mask and the like of all rows
     heads         the number of query heads, a multiple of g
     """
 
@@ -31,7 +31,7 @@ class CachedAttention(NamedTuple):
     heads: int
 
     def rule_from(self, first: int) -> Rule:
-        """The rule by which the rows from `first` on weigh all keys."""
+        """The rule of the rows from `first` on alone, numbered from 0, against all keys."""
         m = self.keys.shape[1]
         return rule_of_text(self.rule, 0, slice(first, m), slice(0, m), range(self.heads))
 
@@ -100,7 +100,10 @@ class BaselineRun:
         self.past[number] = CachedAttention(key[0], value[0], rule, h)
 
     def finish(self) -> None:
-        """End the baseline: give up the cache if a layer made a mask or bias that interventions may change."""
+        """End the baseline; drop its keys and values where later runs can't go on from them, and note why.
+
+        So where a layer made a mask or bias of its own, and where rows before `first` see later ones.
+        """
         if any(count == 1 for _, count in self._shared):
             self.no_cache_reason = self.no_cache_reason or "layers make masks or biases of their own"
         if self.first and not self.no_cache_reason and not self.is_causal_before(self.first):
@@ -110,7 +113,7 @@ class BaselineRun:
             self.forget_past()
 
     def forget_past(self) -> None:
-        """Keep no keys and values."""
+        """Drop the keys and values that are kept of the baseline."""
         self.past.clear()
         self._causal_before.clear()
 

@@ -35,7 +35,7 @@ class InterventionBatch:
         return len(self.interventions)
 
     def ablated(self, layer: int, stream: str, h: int, n: int) -> torch.Tensor | None:
-        """The outputs of a layer that are ablated: booleans `[S, h, n]`; None for none of them."""
+        """Which outputs of a layer are ablated in each of S interventions: booleans `[S, h, n]`; None for none."""
         ablated = torch.zeros((self.size, h, n), dtype=torch.bool)
         for at, intervention in enumerate(self.interventions):
             heads = [x.head for x in intervention.ablated if (x.layer, x.stream) == (layer, stream)]
@@ -44,7 +44,7 @@ class InterventionBatch:
         return ablated if bool(ablated.any()) else None
 
     def with_replaced(self, layer: int, stream: str, output: torch.Tensor) -> torch.Tensor:
-        """The output `[S, h, n, e]` of a layer with those of heads that are replaced."""
+        """The output `[S, h, n, e]` of a layer, with the outputs that interventions replace in their heads and rows."""
         given = [(at, x) for at, intervention in enumerate(self.interventions) for x in intervention.replaced
                  if (x.place.layer, x.place.stream) == (layer, stream)]  # fmt: skip
         if not given:

@@ -158,7 +158,7 @@ class ModelExperiment:
         return self._answers.likeliest(count)
 
     def passes(self, interventions: Sequence[Intervention]) -> float:
-        """The cost of running these interventions, in baseline runs, about."""
+        """About what running these interventions costs, as a multiple of one pass over the whole text."""
         passes = 0.0
         for batch in self._batches(interventions, with_loss=False):
             share = 1 - batch.skip / max(self._runner.blocks, 1)
@@ -240,7 +240,7 @@ class ModelExperiment:
         return self._no_cache_reason
 
     def run_mode_of(self, interventions: Sequence[Intervention]) -> RunMode:
-        """The mode in which these interventions can run: "cache" only if they change no row before those that run."""
+        """How runs with these interventions compute rows, "cache", "prefix" or "whole", as `RunMode` says."""
         calls, first_run = self._runner.calls, self._runner.first
         firsts = {self._first_of(intervention) for intervention in interventions}
         if not self._no_cache_reason and all(x >= first_run and calls.is_causal_before(x) for x in firsts):

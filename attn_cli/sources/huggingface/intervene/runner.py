@@ -37,10 +37,10 @@ from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 
 
 class Runner:
-    """Runs a model over one text, with and without interventions.
+    """Runs a model over one text, without interventions (the baseline) and with them.
 
-    rows   the number of rows of the stack that answers
-    first  the first row that is needed: interventions hold and answers are read from there on
+    rows   how many rows the stack has that answers: the decoder, or the only one
+    first  the first row that is needed, from 0: interventions hold and answers are read from there on
     calls  the baseline's attention calls
     """
 
@@ -189,7 +189,7 @@ class Runner:
             self.calls.visited = False
 
     def skippable(self, batch: InterventionBatch) -> int:
-        """The number of calls of blocks before the first that an intervention of the batch changes."""
+        """How many calls of blocks come before the first one that an intervention of the batch changes."""
         numbers = [self.blocks]
         for intervention in batch.interventions:
             for head in (*intervention.ablated, *(x.place for x in intervention.replaced)):

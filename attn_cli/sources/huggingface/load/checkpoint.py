@@ -49,7 +49,7 @@ _QUANTISERS = ("bitsandbytes", "gptqmodel", "optimum", "torchao", "compressed_te
 class LoadedModel:
     """A model ready to run, in evaluation mode on its device, with its tokenizer.
 
-    model       the stack of layers whose attention is looked at: transformers', or another library's module
+    model       the layers whose attention is looked at, without a head: transformers', or another library's module
     tokenizer   None where its files are missing and no text is to be read
     about       for headers and machine output: model, type, revision, dtype, device
     origin      where it was found, for other files there

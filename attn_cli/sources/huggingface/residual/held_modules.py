@@ -30,7 +30,7 @@ class Constants:
 
 
 def of_tensor(module: nn.Module, x: torch.Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Function:
-    """A module as a function of the one tensor x that it is called with, beside other arguments."""
+    """A module as a function of the one tensor x among its arguments, all others staying as they were."""
 
     def function(y: torch.Tensor) -> torch.Tensor:
         given = tuple(y if value is x else value for value in args)
@@ -88,7 +88,7 @@ class _HeldModule:
 
 
 class Held(torch.autograd.Function):
-    """Autograd function: a module's output as computed, with the gradient of the module with its norm held fixed."""
+    """Autograd function: a module's output as computed, whose gradient is the module's with its norm held fixed."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, output: torch.Tensor, module: Function, constants: Constants) -> Any:

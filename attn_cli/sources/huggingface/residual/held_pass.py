@@ -57,7 +57,7 @@ class HeldPass:
         self._goes_back_at_once = True
 
     def hooks(self) -> list[RemovableHandle]:
-        """The hooks that make the graph while the model runs with gradients."""
+        """Hooks that make the graph of what is added to the residual stream, while the model runs with gradients."""
         blocks = {self.model.get_submodule(place.block_path): place.block_path for place in self._attention()
                   if place.block_path}  # fmt: skip
         handles = block_hooks(blocks, self._enter_block)

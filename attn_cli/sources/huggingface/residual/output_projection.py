@@ -17,9 +17,9 @@ _LARGE = 64.0
 
 @dataclass(frozen=True, eq=False)
 class OutputProjection:
-    """W_O of one attention module, found by what it is given in a forward pass.
+    """W_O of one attention module, found by what modules are given in a forward pass.
 
-    module  None where none was found
+    module  the one that computes it; None where none was found
     how     "memory": it gets the very array that the attention function returned; "copy": an array of the same
             numbers; "gate": an array in which exactly the slices of heads set to 0 are 0; "" for none
     why     why none was found, "" where one was
@@ -81,9 +81,10 @@ class Projections:
         return projection
 
     def ungated(self, path: str, layer: int) -> OutputProjection:
-        """W_O behind the attention module at `path`, which follows the heads at once.
+        """W_O of the attention module at `path`, which gets the heads' outputs as they are.
 
-        Raises LoadError where it wasn't found, and behind a gate or norm, with which each row writes in its own way.
+        Raises LoadError, which names `layer`, where it wasn't found, and behind a gate or norm, with which each row
+        writes in its own way.
         """
         projection = self.at(path, layer)
         if projection.how == "gate":

@@ -50,9 +50,10 @@ class AttentionWrite:
 
 @dataclass
 class BlockPass:
-    """One block's pass: the stream before and after it `[r, d]`, its attention outputs, and its modules' outputs.
+    """What one block added in a pass to the residual stream, in r rows: the stream before and after it `[r, d]`.
 
     dtype   of the model's numbers
+    writes  what attention added, `passages` the inputs and outputs of its other modules
     others  what the block adds beside attention `[r, d]`: the output of one other module
     """
 
@@ -65,7 +66,7 @@ class BlockPass:
     others: torch.Tensor = field(default_factory=lambda: torch.empty(0))
 
     def check(self) -> None:
-        """Find the norms behind W_O, and `others`; LoadError if anything but attention and one other module adds."""
+        """Find the norms behind W_O, and `others`; LoadError if more than attention and one other module adds."""
         assert self.after is not None
         rest, sizes = self.after - self.before, self.after.abs() + self.before.abs()
         for write in self.writes:
@@ -98,7 +99,7 @@ class BlockPass:
         )
 
     def within_rounding(self, x: torch.Tensor, sizes: torch.Tensor) -> bool:
-        """True if every number of x is what rounding leaves of sums of numbers of these sizes."""
+        """True if every number of x is as small as what rounding leaves of sums of numbers of these sizes."""
         return bool((x.abs() <= _ROUNDINGS * torch.finfo(self.dtype).eps * sizes + 1e-30).all())
 
 

@@ -53,7 +53,7 @@ def find_rope_layout(
 
 
 class Pairs(NamedTuple):
-    """Columns that are turned together: the first and the second of each pair."""
+    """The pairs of columns that rotary positions turn together: the first and the second of each, from 0."""
 
     first: tuple[int, ...]
     second: tuple[int, ...]

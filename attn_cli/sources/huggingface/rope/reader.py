@@ -46,7 +46,10 @@ class _Run:
 
 
 class RotationReader:
-    """Keeps, while an attention module runs, its arguments and the outputs of the modules in it, by reference."""
+    """Keeps, while an attention module runs, its arguments and its modules' outputs, to find how q and k were turned.
+
+    By reference, without a copy.
+    """
 
     def __init__(self) -> None:
         self._runs: list[_Run] = []

@@ -12,10 +12,10 @@ _OTHERWISE = 2.0**-19
 
 
 class NearRoutes(TorchFunctionMode):
-    """While it is on, `torch.topk` and `torch.max` give the runner-up in place of the last where the two are near.
+    """While it is on, routers take the runner-up in place of the last expert of their choice, where both are near.
 
-    They are near where they differ by less than a few roundings in `precision`, relative to the largest: 2⁻⁵ in
-    bfloat16, 2⁻⁸ in float16, a quarter in 4 bits, 2⁻¹⁹ in any other.
+    They call `torch.topk` or `torch.max`. Near is a difference of less than a few roundings in `precision`, relative to
+    the largest score: 2⁻⁵ in bfloat16, 2⁻⁸ in float16, a quarter in 4 bits, 2⁻¹⁹ in any other.
     """
 
     def __init__(self, precision: str) -> None:

@@ -35,7 +35,7 @@ class LastProduct(TorchFunctionMode):
 
 
 class OwnAttention(NamedTuple):
-    """Queries `[h, n, d]`, keys `[h, m, d]`, and the rule by which they became scores."""
+    """Queries `[h, n, d]` and keys `[h, m, d]` of attention in a model's own code, and the rule of its scores."""
 
     query: torch.Tensor
     key: torch.Tensor

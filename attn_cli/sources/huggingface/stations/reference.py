@@ -44,7 +44,9 @@ _NONE_MADE: Mistakes = {}
 
 
 class ModelReference:
-    """A model as `attn_cli.model.stations.Reference`.
+    """A model whose numbers are seen at stations, places in its pass such as q after rotary positions.
+
+    It can run with mistakes made on purpose, and as in another precision: see `attn_cli.model.stations.Reference`.
 
     arguments  makes the arguments of the forward for one text
 
@@ -65,7 +67,7 @@ class ModelReference:
         self._seen: dict[int, list[PlantedMistake]] = {}  # the mistakes in attention of every layer
 
     def shapes(self, ids: Sequence[int]) -> dict[Station, Shape]:
-        """Every station with its shape, by a pass over a few tokens.
+        """Every station, a place in the pass, with the shape of its numbers, by a pass over a few tokens.
 
         Raises InputError for an id that is no token of the model.
         """
@@ -127,7 +129,7 @@ class ModelReference:
         draw: int = 0,
         mistakes: Mistakes | None = None,
     ) -> None:
-        """One pass, as `attn_cli.model.stations.Reference` says."""
+        """One pass, which shows each wanted station (a place in it), as `attn_cli.model.stations.Reference` says."""
         if not wanted:
             return
         late = self._late_start(ids)

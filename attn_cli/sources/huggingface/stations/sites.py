@@ -58,7 +58,7 @@ class Sites:
     tables: dict[nn.Module, tuple[torch.Tensor, torch.Tensor]] = field(default_factory=dict)
 
     def add(self, module: nn.Module, run: int, site: Site) -> None:
-        """Note that a module's call number `run` in the pass has a site, where its numbers can be read or changed."""
+        """Note that a module's run number `run` in the pass, from 0, has a station's numbers, as `site` says."""
         runs = self.of.setdefault(module, [])
         runs.extend([] for _ in range(run + 1 - len(runs)))
         runs[run].append(site)
@@ -71,7 +71,7 @@ def find_sites(
     projections: Projections,
     stream: frozenset[str],
 ) -> Sites:
-    """The sites of the stack that reads the text.
+    """In which modules' outputs and inputs the stations are (places in the pass), of the stack that reads the text.
 
     arguments  of a pass over a few tokens
     stream     the names of that stack's stream
