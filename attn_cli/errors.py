@@ -42,19 +42,19 @@ def first_line(error: Exception) -> str:
 
 
 class InputError(AttnError):
-    """The user's text, option, matrix or table can't be used as it is."""
+    """Raised for a text, option, matrix or table of the user's that can't be used as it is."""
 
     code = ExitCode.USAGE
 
 
 class LoadError(AttnError):
-    """A model or tokenizer can't be loaded, or was refused."""
+    """Raised where a model or tokenizer can't be loaded, or was refused."""
 
     code = ExitCode.LOAD
 
 
 class LimitError(AttnError):
-    """A resource limit: too long for the model, too large for memory."""
+    """Raised at a limit of a resource: a text too long for the model, something too large for memory."""
 
     code = ExitCode.LIMIT
 

@@ -66,7 +66,7 @@ class RuleOptions:
         return dict.fromkeys(range(layers), HeadCounts(heads, kv_heads))
 
     def rule(self, operands: DumpedOperands, layer: int, stated: StatedRule | None) -> Rule:
-        """The rule of one layer."""
+        """Scale, softcap and mask of one layer as options say; the scale else as the dump states, else 1 / sqrt(d)."""
         scale = self.scale if self.scale is not None or stated is None else stated.scale
         scale = operands.read("q", layer).shape[2] ** -0.5 if scale is None else scale
         return Rule(scale, softcap=self.softcap or None, mask=Causal() if self.mask == "causal" else Open())

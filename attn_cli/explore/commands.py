@@ -14,7 +14,7 @@ from attn_cli.views.drawing.palette import SCALES
 
 @dataclass(frozen=True)
 class Command:
-    """A command of the explorer: its words, its key, and what it does to a viewpoint (what is shown, and the cursor).
+    """A command of the explorer: its words, its keys, and what it does to a viewpoint (what is shown, and where).
 
     name     what the : line calls it
     keys     that mean it: characters, or Textual's names of keys that are none

@@ -26,10 +26,13 @@ class Grid(Protocol):
     cost: int
 
     def cells(self, rows: slice, keys: slice, *, scores: bool = False) -> np.ndarray:
-        """Weights or scores `[b, c]`; NaN where none is allowed."""
+        """Weights, or with `scores` scores, of these queries and keys `[rows, keys]`; NaN where masked."""
 
     def pooled(self, rows: slice, keys: slice, block: tuple[int, int], *, scores: bool = False) -> np.ndarray:
-        """The largest weight of every block, or the score farthest from 0; NaN where none is allowed."""
+        """For each block of (queries, keys) the largest weight, or the score farthest from 0, `[blocks, blocks]`.
+
+        NaN where all is masked.
+        """
 
     def coarse(self) -> tuple[np.ndarray, tuple[int, int]] | None:
         """Weights `[<= 64, <= 64]`, each the largest of a block, and the block's rows and keys; None where none are."""
@@ -50,7 +53,7 @@ class HeadGrid:
         return self.layer.pooled(self.head, rows, keys, (1, 1), scores=scores)
 
     def pooled(self, rows: slice, keys: slice, block: tuple[int, int], *, scores: bool = False) -> np.ndarray:
-        """The largest recorded weight, or score, in each block of queries and keys of a head."""
+        """For each block of (queries, keys) the largest weight, or the score farthest from 0; NaN if all is masked."""
         return self.layer.pooled(self.head, rows, keys, block, scores=scores)
 
     def coarse(self) -> tuple[np.ndarray, tuple[int, int]] | None:

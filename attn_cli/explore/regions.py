@@ -12,7 +12,7 @@ _TEXT_SHARE = 0.36  # of its lines
 
 
 class Region(NamedTuple):
-    """A part of the screen, in columns and lines."""
+    """A part of the screen: its first column x and line y, from 0, and its columns and lines."""
 
     x: int
     y: int
@@ -21,14 +21,17 @@ class Region(NamedTuple):
 
 
 def is_wide(width: int, height: int) -> bool:
-    """True for a screen of so many columns and lines on which heads, matrix and text are seen at once."""
+    """True for a screen of 140 columns and 40 lines or more, which shows heads, matrix and text at once.
+
+    height  its lines, less the last
+    """
     return width >= WIDE[0] and height + 1 >= WIDE[1]
 
 
 def regions(width: int, height: int, view: Viewpoint) -> dict[str, Region]:
-    """The regions of the panes that are seen from a viewpoint, by their names: that which has the keys, and others.
+    """Where the panes are that are drawn: the one that has the keys, and on a large screen others beside or below it.
 
-    Thumbnails of all heads take all of a large screen, too.
+    By their names. Thumbnails of all heads take all of a large screen, too.
 
     height  the lines of the screen, less the last
     """

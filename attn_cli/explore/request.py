@@ -27,9 +27,10 @@ Task = Literal[
 
 @dataclass(frozen=True)
 class Request:
-    """Something that a command asks of the session or the terminal.
+    """What a command asks of the session or the terminal, in place of another viewpoint.
 
-    task  what; `words` is what it is about: a file, a text, the beginning of a line that is asked for
+    task   what: "write", "read" another text, "quit" ...
+    words  what it is about: a file, a text, the beginning of a line that is asked for
     """
 
     task: Task

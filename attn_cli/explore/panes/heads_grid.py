@@ -10,13 +10,13 @@ LABEL = 6  # columns before the first head
 
 
 def cell_columns(scene: Scene, width: int) -> int:
-    """The columns of a head's cell."""
+    """How many columns of the screen each layer has in a map of heads of this width: 1 to 7."""
     count = max(len(scene.recording.layers), 1)
     return min(max((width - LABEL) // count, 1), 7)
 
 
 def heads_a_line(scene: Scene, room: int) -> int:
-    """The number of heads that share a line: two where there are more than lines, and colours for it."""
+    """How many heads share a line of the map: 2 where there are more heads than lines and half blocks, else 1."""
     most = max(layer.h for layer in scene.recording.layers)
     return 2 if most > room and scene.screen.halves else 1
 
@@ -24,7 +24,10 @@ def heads_a_line(scene: Scene, room: int) -> int:
 def corner(
     scene: Scene, view: Viewpoint, width: int, room: int, columns: int, lines: int, down: int
 ) -> tuple[int, int]:
-    """The first layer and the first line of heads that are seen, so that the cursor is among them."""
+    """The first layer and the first line of heads that are drawn, by index, so that the cursor's head is among them.
+
+    columns, lines  that a head takes; down  how many heads share a line
+    """
     layers = scene.recording.layers
     across, deep = max((width - LABEL) // columns, 1), max(room // lines, 1)
     rows = -(-max(layer.h for layer in layers) // down)
@@ -35,7 +38,10 @@ def corner(
 
 
 def ruler(scene: Scene, left: int, columns: int, width: int) -> Line:
-    """The numbers of layers over their cells, as many as have room."""
+    """The line with the numbers of layers over their columns, from the layer of index `left` on.
+
+    Every second, third ... where not all have room.
+    """
     layers = scene.recording.layers[left : left + (width - LABEL) // columns]
     names = [str(layer.place.layer) for layer in layers]
     every = -(-(max(map(len, names), default=1) + 1) // columns)
@@ -44,7 +50,7 @@ def ruler(scene: Scene, left: int, columns: int, width: int) -> Line:
 
 
 def row_label(scene: Scene, view: Viewpoint, head: int) -> Segment:
-    """The true number of a head, where all layers agree on it."""
+    """The number, in the model, of the head at index `head` of the cursor's layer; blanks where it has no such head."""
     heads = scene.layer(view).place.heads
     return Segment(f"{heads[head]:>4}  " if head < len(heads) else " " * LABEL, DIM)
 

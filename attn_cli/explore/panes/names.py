@@ -18,7 +18,10 @@ _NARROW = 60  # columns under which a line has no room for words that the pane s
 
 
 def head_name(scene: Scene, view: Viewpoint, at: int | None = None, head: int | None = None) -> str:
-    """The head that is looked at, or another one: "layer 15 head 6", "cross layer 2, mean of 8 heads"."""
+    """The head, or mean of heads, that is shown: "layer 15 head 6", "cross layer 2, mean of 8 heads".
+
+    at, head  another layer and head, by index; None for those that are shown
+    """
     layer = scene.recording.layers[view.at if at is None else at]
     place = layer.place
     stream = "" if place.stream == "self" else f"{place.stream} "

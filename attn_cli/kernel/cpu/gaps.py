@@ -12,7 +12,7 @@ _MOST = 2**21  # gaps: 16 MiB
 
 
 class Gaps(NamedTuple):
-    """The masked stretches between the first and the last key of every query, in any head.
+    """The keys that are masked between the first and the last key that a query may see, as stretches, in any head.
 
     rows      where those of query i begin in `keys` `[n + 1]`; where heads have masks of their own, those of query i of
               a head at head * n + i `[h * n + 1]`

@@ -39,7 +39,7 @@ class RowMoments:
         self.hides = False
 
     def add(self, band: Band, inside: RowIndex, kept: RowIndex) -> None:
-        """Note the rows `inside` the band, which are `kept` there."""
+        """Note the numbers of the band's rows `inside`, an index, at the places `kept` of the result."""
         weights, xp, heads = band.weights[:, inside], namespace(band.weights), band.heads
         self.largest[heads, kept] = xp.max(weights, axis=-1)
         self.weight_sum[heads, kept] = xp.sum(weights, axis=-1)
@@ -107,7 +107,7 @@ class RankedRows:
         self.totals = None if top.by == "weight" else zeros(shape[:2], call.like)
 
     def add(self, band: Band, inside: RowIndex, kept: RowIndex) -> None:
-        """Rank the keys of the rows `inside` the band."""
+        """Rank the keys of the band's rows `inside`, an index, and store them at the places `kept`."""
         together = self.top.mean_heads
         heads = slice(None) if together else band.heads
         weights = band.measured("weight", together=together)[:, inside]
@@ -125,7 +125,10 @@ class RankedRows:
             self.scores[heads, kept, :k] = with_infinities(take_along_last_axis(scores, places))
 
     def result(self) -> RankedKeys:
-        """The ranked keys; a mean over heads has a weight where one of them isn't masked, and yet no score."""
+        """The ranked keys with weights and scores, `[h, rows, count]`, in NumPy.
+
+        A mean over heads has a weight where one of them isn't masked, and yet no score.
+        """
         weights, keys, scores, measures, totals = (
             None if x is None else to_numpy(x)
             for x in (self.weights, self.keys, self.scores, self.measures, self.totals)

@@ -19,7 +19,10 @@ class SummedColumns:
         self.sums = zeros((1 if wanted.joint else call.h, call.m), call.like)
 
     def add(self, band: Band) -> None:
-        """Add the band's rows: a product with ones, several times faster than a sum across rows."""
+        """Add the weights, or the measure that is wanted, of the band's rows to the sum of each key.
+
+        By a product with ones, several times faster than a sum across rows.
+        """
         fit = self.places.of(band)
         if fit is None:
             return

@@ -44,7 +44,10 @@ def packed_keys(of_texts: Sequence[np.ndarray], texts: Sequence[slice], n: int) 
 
 
 def apart(stats: RowStats, wanted: Sequence[Wanted], texts: Sequence[slice]) -> Iterator[RowStats]:
-    """The row statistics of each text for its own request, taken from those of all packed texts."""
+    """For each text what its own request asks for, cut from the statistics of all packed texts' rows.
+
+    texts  the slice of each text's rows
+    """
     for each, rows in zip(wanted, texts, strict=True):
         of_rows: dict[str, Any] = {name: getattr(stats, name)[:, rows] for name in each.moments}
         if each.key_sets:

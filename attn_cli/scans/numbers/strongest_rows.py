@@ -32,7 +32,7 @@ def strongest_rows(
 def rows_by_sorting(
     weights: np.ndarray, bits: np.ndarray, least: np.ndarray, order: np.ndarray, most: int
 ) -> np.ndarray:
-    """The strongest rows by sorting all, where there is no compiled code."""
+    """As `strongest_rows`, by sorting all rows where there is no compiled code: `[h, kinds, most]`, then -1."""
     (heads, kinds), n = least.shape, weights.shape[1] // len(order)
     place = np.empty_like(order)
     place[order] = np.arange(len(order))

@@ -49,10 +49,12 @@ Compute = Callable[[Iterator[Shard]], Iterator[tuple[Shard, SumArrays]]]
 
 @dataclass
 class Scan:
-    """A scan of a corpus by a model, shard by shard, into a folder that keeps finished shards.
+    """A scan of a corpus by a model into a folder, shard by shard; a shard is up to 256 documents in a row.
+
+    The folder keeps finished shards, so that a scan can be interrupted.
 
     manifest  what the scan is of: model, options and inputs, by which the folder knows it again
-    labels    the tokens of the vocabulary by their numbers
+    labels    gives the texts of tokens by their numbers in the vocabulary
     strict    whether a record that can't be scanned ends the scan
     report    called with the progress at the beginning, and whenever a shard is finished
     """

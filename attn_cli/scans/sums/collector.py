@@ -65,7 +65,10 @@ class BatchCollector(PackedVisit):
         self.modules: dict[ModuleKey, list[ModuleSums]] = {}
 
     def of_texts(self, packed: PackedCall) -> None:
-        """Take in all texts of a layer at once; one by one where they aren't the tokens of the documents."""
+        """Add the numbers of all texts of a layer to the sums, from one pass over the packed texts.
+
+        One by one where the layer's texts aren't the tokens of the documents.
+        """
         rows, mask = self.rows, packed.rule.mask
         if not isinstance(mask, Intervals) or [x.stop - x.start for x in packed.texts] != rows.lengths.tolist():
             for call in packed.calls:

@@ -172,5 +172,5 @@ def kind_letter(kind: int) -> str:
 
 
 def cell_style(kind: int) -> Style:
-    """The style of a cell: kinds that find content stand out, those of places have a colour, others are dim."""
+    """The style of a head in the map: bold for kinds that find content, a colour for those of a place, else dim."""
     return _STYLES.get(KINDS[kind].rank, DIM) if kind >= 0 else DIM

@@ -21,7 +21,7 @@ def draw(outputs: Outputs, summary: Summary, report: Report, screen: Screen) -> 
 
 
 def output_maps(outputs: Outputs, summary: Summary, report: Report, screen: Screen) -> Iterator[HeatMap]:
-    """The map of every head, or one of all heads joined."""
+    """A heat map of queries and dimensions of each head's output, or one of all heads joined."""
     for values, name in zip(outputs.values, outputs.names, strict=True):
         block = _block(values, screen)
         yield HeatMap(

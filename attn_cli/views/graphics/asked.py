@@ -48,7 +48,7 @@ def graphics_of_terminal(chosen: str = "auto") -> Graphics | None:
 
 
 def resized(graphics: Graphics | None) -> Graphics | None:
-    """The same with the size of cells that the terminal has now."""
+    """A terminal's way to show pictures, with the size that its cells have now, in pixels; None stays None."""
     cell = _measured()
     return graphics if graphics is None or cell is None else replace(graphics, cell=cell)
 

@@ -12,7 +12,10 @@ from attn_cli.kernel.lessons.mistakes.problem import Mistake, Problem
 
 
 def axis_mistakes(problem: Problem) -> Iterator[Mistake]:
-    """A softmax over queries or heads; a mask after the softmax, or as zeros."""
+    """A softmax over queries or heads in place of keys; a mask after the softmax, or as scores of 0.
+
+    None without a softmax.
+    """
     rule = problem.rule
     if not rule.softmax:
         return

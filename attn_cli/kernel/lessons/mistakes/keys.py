@@ -9,7 +9,7 @@ from attn_cli.kernel.lessons.mistakes.problem import AttendedTo, Mistake, Proble
 
 
 def key_mistakes(problem: Problem) -> Iterator[Mistake]:
-    """A key matrix that was reshaped; keys one place away from their values; keys for values."""
+    """The mistakes with keys: the matrix reshaped, keys one place away from their values, keys taken for values."""
     q, k, v, rule = problem.q, problem.k, problem.v, problem.rule
     m, d = k.shape[-2:]
     if min(m, d) > 1:

@@ -38,6 +38,6 @@ REGISTER: tuple[Callable[[Problem], Iterator[Mistake]], ...] = (
 
 
 def mistakes(problem: Problem) -> Iterator[Mistake]:
-    """Every mistake that is possible in this problem, the more usual ones first."""
+    """The mistakes of implementations that can be told by their numbers in this problem, the more usual ones first."""
     for family in REGISTER:
         yield from family(problem)
