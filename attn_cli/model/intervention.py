@@ -109,7 +109,7 @@ class Outcome:
 
     @property
     def effect(self) -> float:
-        """The number by which interventions are compared: the bits, or the distance."""
+        """The number by which interventions are compared: `bits`; without a language-model head `cosine_distance`."""
         value = self.bits if self.cosine_distance is None else self.cosine_distance
         return 0.0 if value is None else value
 
@@ -216,9 +216,10 @@ class Experiment(Protocol):
         """
 
     def estimated_effects(self) -> Mapping[HeadPlace, float]:
-        """For every head the bits that its ablation in the rows that run costs, to first order, by one derivative.
+        """For every head the change of the answer's log2 p by its ablation, in bits, to first order: one derivative.
 
-        Empty where the last rows can't run alone, or an operation has no derivative.
+        Negative where the answer needs it. The ablation is in all rows that run. Empty where the last rows can't run
+        alone, or an operation has no derivative.
         """
 
     def slopes(self, windows: Sequence[CacheChange], shares: Sequence[float]) -> Slopes | None:
@@ -248,7 +249,7 @@ class Experiment(Protocol):
 class LogitParts:
     """The logit of an answer, less the mean logit of all words, as a sum; of several target tokens all are added up.
 
-    heads  the direct part of each head: what it writes, W_O^h of its output, along the answer's direction
+    heads  what each head writes by itself, W_O^h of its output, along the direction in which the answer's logit grows
     rest   all else: embedding, feed-forward networks, other mixers, biases
     logit  what the model itself gives, less the mean logit; heads and rest add up to it within 1e-3 of it, or they
            are not given out

@@ -120,7 +120,7 @@ class Predicting(Source, Protocol):
         """
 
     def logit_parts(self, prompt: Prompt, target: Target) -> LogitParts:
-        """The direct contribution of each head to the logit of the target, minus the mean logit, from one run.
+        """What each head's output adds by itself, through W_O, to the logit of the target less the mean logit; one run.
 
         Raises LoadError, with the check that failed, where the logit is no plain sum of what heads write.
         """
@@ -145,10 +145,13 @@ class Referring(Source, Protocol):
     """
 
     def reference(self) -> Reference:
-        """The model as a reference for `attn bisect`, run station by station; InputError for an encoder-decoder."""
+        """The model as a reference for `attn bisect`, whose numbers are seen at places of its pass (stations).
+
+        InputError for an encoder-decoder.
+        """
 
     def labels(self, ids: Sequence[int]) -> list[str]:
-        """The text of each token by itself, else its name in the vocabulary."""
+        """The text of each token id, decoded by itself; its name in the vocabulary where that is no text."""
 
 
 @runtime_checkable

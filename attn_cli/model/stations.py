@@ -76,7 +76,10 @@ def station(kind: str, layer: int = 0) -> Station:
 
 
 class Shape(NamedTuple):
-    """The shape of a station's array: heads (0 for a vector per token) and the width of one."""
+    """The shape of the numbers at a station, a place in the pass: how many heads, and how wide each is.
+
+    heads  0 for one vector per token, of that width
+    """
 
     heads: int
     width: int
@@ -138,7 +141,7 @@ class Reference(Protocol):
         """
 
     def mistakes(self, layer: int) -> Sequence[PlantedMistake]:
-        """The mistakes of an implementation that can be planted in a layer, the more usual ones first."""
+        """The mistakes of an implementation that can be made on purpose in this layer, the more usual ones first."""
 
     def logit_rows(self, tokens: int) -> np.ndarray:
         """The positions, from 0, of which logits come in a text of so many tokens: as many as memory has room for.

@@ -99,7 +99,7 @@ class Report(Displayed):
         return {"stream": summary.place.stream} if len(self.streams) > 1 else {}
 
     def ordered(self, rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Rows of its parts, those of the forward pass, in the order and number that were asked for."""
+        """Rows of data, given in the order of the forward pass, by `ranking`: its order, and as many as it says."""
         return list(rows) if self.ranking is None else self.ranking.of_records(list(rows))
 
     @property

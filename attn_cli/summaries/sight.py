@@ -37,7 +37,7 @@ class Sight(ABC):
 
 
 class IntervalSight(Sight):
-    """The visible cells of a mask whose rows are intervals: each query sees the keys from `first` to before `last`.
+    """Which keys each query may see, where these are adjacent: from `first` to before `last`.
 
     >>> sight = IntervalSight(Intervals(np.array([0, 0, 1]), np.array([1, 2, 3])), 3)
     >>> sight.along_rows(np.array([1, 10, 100])).tolist(), sight.along_columns(np.ones(3)).tolist()

@@ -21,9 +21,9 @@ _CELLS = 2**20  # of one block and one call; 4 MiB of float32
 
 @dataclass(frozen=True, eq=False)
 class RowBlock:
-    """Paired rows of both calls.
+    """Some rows whose query is in both texts, with their weights in both.
 
-    rows, other_rows        their numbers `[r]`
+    rows, other_rows        their indices in each `[r]`
     weights, other_weights  `[h, r, m]` and `[h, r, m']`
     """
 

@@ -47,10 +47,10 @@ class Definition(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CheckedNumbers:
-    """The user's numbers of one batch entry, held against those of the definition.
+    """The user's numbers of one batch entry, and those of the definition to compare them with.
 
     user        the user's "output" and "weights", those that there are
-    precisions  theirs
+    precisions  by these names the precision that each was computed in
     joined      whether the output has its heads side by side
     """
 
@@ -115,7 +115,7 @@ class CheckedNumbers:
         return np.asarray(np.sqrt(squares))
 
     def rounded(self, what: str, precision: Precision) -> np.ndarray:
-        """The "output" or the "weights" as they are with q, k, v, scores and weights rounded to a precision."""
+        """The "output" or the "weights" by the definition, with q, k, v, scores and weights rounded to a precision."""
         call = self.call
         q, k, v = (precision.rounded(x) for x in (call.q, call.k, call.v))
         values = expand_groups(v, call.h)

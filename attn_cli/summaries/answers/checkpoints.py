@@ -68,7 +68,7 @@ class Checkpoints(Answer):
 
     @cached_property
     def listed(self) -> list[Course]:
-        """The heads in the order and number that were asked for."""
+        """The `count` heads whose number moves most, by largest less smallest; `still_first`: least."""
         return Ranking("moved", "move", not self.still_first, self.count).of(self.courses, lambda course: course.moved)
 
     @cached_property

@@ -51,7 +51,10 @@ class SinkKey:
 
     @property
     def is_hub(self) -> bool:
-        """True if it lacks both signs of a sink: its value's norm is ordinary, and so is its vector's."""
+        """True where its value is not short, and its vector in the residual stream not long, against the median key's.
+
+        False where either is unknown.
+        """
         known = self.value is not None and self.residual is not None
         return known and (self.value or 0.0) > SHORT_VALUE and (self.residual or 0.0) < LONG_RESIDUAL
 
@@ -144,7 +147,7 @@ class KindMap(Answer):
         return [] if self.seed is not None else text_sinks(self.parts)
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One row per head, with the columns of `HEAD_ROW`: layer, head, its kind, and the numbers of every kind.
+        """One row per head: layer, head, kv_head, its kind and that kind's numbers, then the numbers of every kind.
 
         `stream` first where there are several; `module` and `call`, too, where a layer has several calls.
         """
@@ -185,7 +188,9 @@ class KindMap(Answer):
 def head_kinds(
     source: Source, text: str | None = None, *, seed: int = 0, selection: Selection | None = None
 ) -> KindMap:
-    """The kind of every head of a model, by its attention to targets against uniform attention (attn heads --kinds).
+    """The kind of every head of a model (induction, previous token ...), as `attn heads --kinds`.
+
+    By its weight on the keys that define a kind, its targets, against that of uniform attention.
 
     source     a model or a table, as `open_source` opens it
     text       the text to judge on, by the share of what heads don't give to sinks; None: random tokens written twice

@@ -99,7 +99,7 @@ class Layers(Answer):
 
 
 class LayerMap:
-    """Collects the calls of a forward pass into `Layers`."""
+    """Collects the attention calls of a forward pass into `Layers`, the list of all blocks of a model."""
 
     def __init__(self) -> None:
         self.layers: dict[tuple[str, str, int], Layer] = {}

@@ -107,7 +107,10 @@ class HeldAgainst:
         return len(self.ids)
 
     def compared(self, step: Callable[[str], None]) -> list[Compared]:
-        """All arrays, in the order of the pass; `step` is told what is being done."""
+        """Each array of the dump against the model's numbers, as `Compared`, in the order of the pass.
+
+        step  is told in words what is being done
+        """
         step("the dump's numbers from station to station")
         errors = self._errors(self.placed, {}, self._right)
         step(f"the same in {self.precision}")

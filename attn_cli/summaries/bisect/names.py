@@ -50,11 +50,11 @@ _COMPILED = tuple((re.compile(pattern, re.IGNORECASE), kinds) for pattern, kinds
 
 
 class Hint(NamedTuple):
-    """What an array's name says of it: its layer, and the stations that its numbers can be of.
+    """What an array's name says of it: its layer, and the stations (places in the pass) that its numbers can be of.
 
     layer     its layer; None where it names none
     kinds     the stations that it can be, the likeliest first; none where it says nothing
-    template  the name with `{layer}` in place of its layer's number: what is placed alike
+    template  the name with `{layer}` in place of its layer's number: arrays of one template are of one station
     chosen    whether the user said so with --map
     """
 
@@ -82,7 +82,7 @@ class NameMap:
             self.of.append((re.compile(pattern), kind))
 
     def hint(self, name: str) -> Hint | None:
-        """The layer and station that --map gives a name; None if it says nothing of it."""
+        """The layer and station (a place in the pass, such as q_rotated) that --map gives a name; None if none does."""
         for pattern, kind in self.of:
             if match := pattern.fullmatch(name):
                 number = match.groupdict().get("layer")
@@ -91,7 +91,9 @@ class NameMap:
 
 
 def hint_of(name: str) -> Hint:
-    """The layer and station that a name says by itself, in the styles of Hugging Face and llama.cpp.
+    """The layer and stations, places in the pass such as q_rotated, that a name says by itself.
+
+    In the styles of Hugging Face and llama.cpp; no layer and none where it says nothing.
 
     >>> hint_of("model.layers.3.self_attn.q_proj")[:2], hint_of("Kcur-12")[:2], hint_of("arr_0")[:2]
     ((3, ('q_projected', 'q', 'q_rotated')), (12, ('k_rotated', 'k', 'k_projected')), (None, ()))

@@ -36,7 +36,9 @@ class Tried(NamedTuple):
 
 
 class Search:
-    """Mistakes made in the layer of the first wrong array, or in all where nothing before it is known to be right.
+    """Runs the model with one mistake after another, until the first wrong array of a dump comes out right.
+
+    Mistakes are made in that array's layer, or in all layers where nothing before it is known to be right.
 
     found    the mistakes that were found before, and where they are made
     layer    in which the first wrong array is

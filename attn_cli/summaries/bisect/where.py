@@ -9,7 +9,7 @@ _GROWN = 3.0  # times the errors of the first quarter that those of the last hav
 
 
 def where_wrong(errors: Errors, over: np.ndarray) -> str:
-    """The wrong positions and heads; `over` `[p, heads]` is above 1 where an error is.
+    """Which positions and heads of an array are wrong, in words; `over` `[p, heads]` is above 1 there.
 
     >>> ones = np.ones((3, 2))
     >>> where_wrong(Errors(0, ones, ones), np.array([[0.0, 0.0], [2.0, 0.0], [2.0, 0.0]]))

@@ -53,9 +53,10 @@ class Pricing:
         return len(self.sample.texts) * (len(self.units) + 3 * len(self._formats) + plan)
 
     def answer(self, checks: Sequence[tuple[str, Prompt]] = (), step: Callable[[], None] = lambda: None) -> Budget:
-        """Run the texts with each thing taken away; `step` is called after each run of a text.
+        """Run the texts with each part of the cache taken away, then with a plan, as `Budget`.
 
         checks  further texts, by file, on which the plan is run
+        step    called after each run of a text
         """
         sample, target = self.sample, self._target
         sample.step = step

@@ -145,9 +145,9 @@ def _lengths(v: Array, matrix: Array | None) -> Array:
 
 
 def products_of_heads(v: Array, matrix: Array) -> Array:
-    """For each key the products of what each two heads write of it `[m, h, h]`.
+    """For each key the dot products, between any two heads, of what they write from it at weight 1 `[m, h, h]`.
 
-    With them the length of any sum over heads costs h numbers a cell more, not the width of the model.
+    With them the length of any sum over heads costs h numbers a weight more, not the width of the model.
     """
     xp, h = namespace(v), matrix.shape[0]
     products = zeros((v.shape[1], h, h), v)
@@ -158,7 +158,7 @@ def products_of_heads(v: Array, matrix: Array) -> Array:
 
 
 def joint_squares(weights: Array, products: Array) -> Array:
-    """The squared length `[b, c]` of what all heads together write in each cell.
+    """The squared length `[b, c]` of what all heads together write from each key into each row.
 
     weights   of each head `[h, b, c]`
     products  of what two heads write from a key at weight 1, the dot products `[c, h, h]`

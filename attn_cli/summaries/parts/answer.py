@@ -103,7 +103,7 @@ class PartsRead(Answer):
 
     @property
     def citations(self) -> list[Citation]:
-        """The parts that each sentence of the answer needed."""
+        """For each sentence or line of the answer the parts of the text that it needed."""
         if self.hidden is None or self.hidden.target is None:
             return []
         return citations(self.hidden, self.context, self.prompt)

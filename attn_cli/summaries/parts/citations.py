@@ -35,7 +35,11 @@ class Citation:
 
 
 def citation_of(hidden: HiddenParts, context: Sequence[int], text: str, targets: slice = slice(None)) -> Citation:
-    """The citation of the target's tokens `targets`, whose text is `text`, by the effects of hiding `context`."""
+    """Which parts of `context` a piece of the answer needed, by what hiding each changes of its log2 p.
+
+    text     the piece
+    targets  which of the answer's tokens it has
+    """
     bits = PieceBits(hidden.outcomes, hidden.together, context, targets)
     least = max(NEEDED_BITS, -NEEDED_SHARE * min(bits.of_parts.values(), default=0.0))
     needed = sorted(((part, value) for part, value in bits.of_parts.items() if value <= -least), key=lambda x: x[1])
@@ -44,7 +48,7 @@ def citation_of(hidden: HiddenParts, context: Sequence[int], text: str, targets:
 
 
 def citations(hidden: HiddenParts, context: Sequence[int], prompt: Prompt) -> list[Citation]:
-    """A citation for each sentence or line of the answer, in their order."""
+    """For each sentence or line of the answer, in their order, the parts of `context` that it needed."""
     assert hidden.target is not None
     return [citation_of(hidden, context, text, targets) for text, targets in pieces_of(hidden.target, prompt)]
 

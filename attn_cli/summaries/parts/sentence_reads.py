@@ -38,13 +38,13 @@ class Receiver(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SentenceReads(Part):
-    """The attention of sentences to those before them, of every head.
+    """How much sentences attend to each of S sentences before them, by head, against what is usual so far back.
 
     received  the mean over later sentences of what their rows give to a token of each sentence, divided by what a
               sentence at that distance usually gets `[h, S]`; nan where none reads it
     median    the median of the same over later sentences; nan where fewer than 4 read it
     clear     for each head how far the spread of `received` is above that of shuffled reads, in standard deviations of
-              these `[h]`; nan for too few sentences
+              these `[h]`; nan for fewer than 8 sentences
     """
 
     name: ClassVar[str] = "sentence_reads"

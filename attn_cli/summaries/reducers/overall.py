@@ -59,12 +59,12 @@ class Overall(Part):
 
     @property
     def shown(self) -> np.ndarray:
-        """The numbers on screens `[h, k]`: the ranking measure, rescaled with --rescale."""
+        """The numbers on screens `[h, k]`: what ranks the keys, with --rescale over its sum on keys not left out."""
         return self.measured if self.rest is None else renormalised(self.measured, self.rest[:, None])
 
     @property
     def measured(self) -> np.ndarray:
-        """The ranking measure of the keys, `[h, k]`."""
+        """The number that ranks the keys `[h, k]`, 0 to 1: the mean weight, or the mean share by value or output."""
         return self.shares if self.read is None else self.read
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:

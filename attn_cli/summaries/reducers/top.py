@@ -80,7 +80,7 @@ class Top(Part):
 
     @property
     def shown(self) -> np.ndarray:
-        """The numbers on screens `[h, r, k]`: the ranking measure, rescaled with --rescale."""
+        """The numbers on screens `[h, r, k]`: what ranks the keys, or with --rescale its share."""
         return self.measured if self.rest is None else renormalised(self.measured, self.rest[..., None])
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:

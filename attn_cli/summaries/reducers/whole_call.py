@@ -20,7 +20,7 @@ class Unhidden:
         return Wanted() if isinstance(call, HiddenKeys) else self.reducer.wanted(call)
 
     def part(self, call: Call, stats: RowStats) -> Part:
-        """The reducer's part of the whole call."""
+        """The reducer's part of the call with no key left out."""
         if isinstance(call, HiddenKeys):
             return reduce(call.call, self.reducer).parts[0]
         return self.reducer.part(call, stats)

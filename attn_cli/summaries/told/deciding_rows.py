@@ -73,7 +73,7 @@ def deciding_reducers(call: Call, prompt: Prompt, rows: tuple[int, ...]) -> tupl
 
 
 class DecidingRowsReducer:
-    """Collects `DecidingRows` of the query rows `rows`; None for those of each call that decide what comes next."""
+    """Collects `DecidingRows` of the query rows `rows`; None for those that choose what comes next in each call."""
 
     def __init__(self, rows: Sequence[int] | None = None) -> None:
         self.picked = rows

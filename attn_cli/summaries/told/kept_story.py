@@ -11,12 +11,15 @@ from attn_cli.summaries.told.story import Story
 
 
 def told_document(story: Story | None, rows: Sequence[int]) -> dict[str, Any]:
-    """The story of these rows of a text, or that there is none, as a recording holds it."""
+    """What the answer in these rows needs (words, heads), as JSON of a recording; or that nothing was told."""
     return {_name(rows): None if story is None else _document(story)}
 
 
 def told_story(document: Mapping[str, Any], rows: Sequence[int]) -> Story | None:
-    """The story that was told of these rows; LoadError where none was asked for, or by a program of another make."""
+    """What a recording's JSON says that the answer in these rows needs; None where there was nothing to tell.
+
+    LoadError where none was asked for, or another version of the program wrote it.
+    """
     try:
         return _value(Story | None, document[_name(rows)])
     except (KeyError, TypeError, ValueError, AttributeError) as error:

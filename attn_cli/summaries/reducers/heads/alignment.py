@@ -13,15 +13,15 @@ from attn_cli.summaries.calls.in_words import InWords
 
 @dataclass(frozen=True, eq=False)
 class Alignment:
-    """The positions of the n queries of a call among its m keys.
+    """Where the n queries of a call stand among its m keys, and what its weights can be asked for.
 
-    keys         what the keys mean
+    keys         the tokens of the keys
     offset       the key at which query 0 stands: m - n, as with a cache of past keys
     same_tokens  whether the queries are keys too; not so in cross-attention
     is_causal    whether no query may attend to a key after itself
     has_sink     whether a learned sink takes a share of every row
     shows_scores whether scores are the model's own: not of weights alone, nor of words
-    hides        whether some keys are hidden, so that what a row gives to them is missing from its sum
+    hides        whether the user left some keys out, so that what a row gives to them is missing from its sum
     """
 
     n: int
@@ -54,9 +54,9 @@ class Alignment:
 
 @dataclass(frozen=True, eq=False)
 class AlignedTexts:
-    """The alignments of the texts of a batch whose rows lie one after the other; of a call by itself there is one.
+    """For each text of a batch, whose rows lie one after the other, where its queries stand among its keys.
 
-    But for their tokens and lengths they are alike.
+    But for their tokens and lengths texts are alike; a call by itself is one text.
     """
 
     texts: tuple[Alignment, ...]

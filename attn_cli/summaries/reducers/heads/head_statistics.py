@@ -149,11 +149,11 @@ class HeadMeans:
 
 
 class HeadStatistics:
-    """Collects `Heads`: a few numbers of every row, and means over the rows that may attend to something.
+    """Collects `Heads`: means over the rows that may attend to something of a few numbers of every row.
 
     rows     the ascending query rows over which means are taken, None for all
-    rescale  whether weights are taken as shares of what is left of their row without hidden keys and a learned sink;
-             rows then count by what is left of them, sum over sum
+    rescale  whether weights are divided by their row's sum without hidden keys and a learned sink; rows then count by
+             that sum, sum over sum
     """
 
     reads_tensors: ClassVar[bool] = True

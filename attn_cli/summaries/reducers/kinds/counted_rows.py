@@ -11,7 +11,9 @@ LEAST_KEYS = 4  # a query that sees fewer has no choice worth counting
 
 
 class CountedRows(NamedTuple):
-    """Which of R rows count in the numbers of one kind of head; rows that see fewer than 4 keys don't.
+    """Which of R rows count in the numbers of one kind of head: those that see 4 keys, a target among them.
+
+    Targets are the keys that define the kind.
 
     counted  1 for rows that see a target `[R]`
     rest     1 for rows that see a target at which no sink is expected `[R]`

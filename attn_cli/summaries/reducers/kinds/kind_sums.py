@@ -124,7 +124,7 @@ class JudgedKinds:
 
     @cached_property
     def high(self) -> np.ndarray:
-        """True if a head gets a kind's number high enough for a name, on however few rows `[K, h]`."""
+        """True where a head's number is high enough for a kind's name, on however few rows `[K, h]`: see `is_high`."""
         return self.is_high(self.measured)
 
     def is_high(self, number: np.ndarray) -> np.ndarray:
@@ -202,7 +202,7 @@ def most_rows(rows: float) -> float:
 
 
 def is_held_by_rows(kind: Kind) -> bool:
-    """True if most rows of a text must hold a name of this kind by themselves.
+    """True for kinds of a fixed distance and of marks, whose name most rows of a text must each bear out.
 
     Sharp scores of a network that learned nothing put a few rows on any place, and the mean over rows is theirs. What a
     head does by place it does in row after row; repeats of a token are of many kinds, and their control is `control`.

@@ -83,7 +83,7 @@ class HeadKinds(Part):
 
     @cached_property
     def judged(self) -> JudgedKinds:
-        """The numbers of every kind for each head, and the kind by which each head is named."""
+        """For each head and kind the weight and share on the keys that define it, and the head's kind."""
         return judged(self.texts, by_share=self.by_share)
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
@@ -176,7 +176,7 @@ class HeadKindsReducer:
         self.texts = texts
 
     def wanted(self, call: Call) -> Wanted:
-        """Sums over the targets of every row, moments, and column sums."""
+        """Each row's weights on the keys that define kinds, its entropy and 3 strongest keys, and sums by key."""
         targets = self.texts.targets(call)
         wanted = Wanted(
             moments=("weight_sum", "entropy_nats"), key_sets=targets.all_lists, vectors=tuple(targets.marks),
@@ -193,7 +193,7 @@ class HeadKindsReducer:
         return self.texts.factors(call, self.texts.targets(call), seen)
 
     def part(self, call: Call, stats: RowStats) -> HeadKinds:
-        """All sums over rows, and the sinks of each head."""
+        """The sums over rows of the weights on the keys that define each kind, and the sinks of each head."""
         if _knows_mask(call):
             factors = self._factors(call, None)
             few = ColumnSums(factors.sink_rows.few_rows)

@@ -65,7 +65,7 @@ class RowFactors:
 
     @cached_property
     def sink_rows(self) -> SinkRows:
-        """The rows by which sinks are told."""
+        """The rows that tell which keys are sinks: those that see 8 keys or more."""
         return SinkRows.of(self.sight)
 
     @cached_property
