@@ -32,6 +32,16 @@ class Answer(ABC, Displayed):
     fields: ClassVar[Sequence[Field]] = ()
     table: ClassVar[str] = ""
 
+    @property
+    def judged_calls(self) -> tuple[Summary, ...]:
+        """The summaries of the calls that it judges in place of the report's own; () for none."""
+        return ()
+
+    @property
+    def is_of_text(self) -> bool:
+        """False where it judges other tokens than the report's text, such as random ones."""
+        return True
+
     def records(self) -> Iterator[dict[str, Any]]:
         """Flat rows for csv, tsv and jsonl: those of the field named `table`; without one, one row of all fields."""
         if not self.table:

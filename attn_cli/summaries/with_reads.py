@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from attn_cli.call import Call
-from attn_cli.summaries.answers.kinds import text_sinks
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.report import Report
+from attn_cli.summaries.text_sinks import text_sinks
 from attn_cli.summaries.told.word_reads import UnitReads, can_be_told, reads_of
 
 

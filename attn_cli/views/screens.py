@@ -9,7 +9,6 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from attn_cli.prompt import Generated
-from attn_cli.summaries.answers.kinds import KindMap
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted, visible
@@ -139,8 +138,8 @@ def _about_matrices(report: Report, batch: tuple[int, ...]) -> Iterator[str]:
 
 def _about_text(report: Report) -> Iterator[str]:
     """A line on the run: the model, and the numbers of shown layers and heads and of tokens."""
-    source, kinds = report.source, report.answer if isinstance(report.answer, KindMap) else None
-    summaries = report.summaries if kinds is None else kinds.summaries
+    source, answer = report.source, report.answer
+    summaries = report.summaries if answer is None else answer.judged_calls or report.summaries
     if report.runs_model and source["device"] != "none":
         yield f"{source['dtype']}"
         yield f"{source['device']}"
@@ -150,7 +149,7 @@ def _about_text(report: Report) -> Iterator[str]:
     layers = len({(summary.place.stream, summary.place.layer) for summary in summaries})
     yield f"{counted(layers, 'layer')}, {counted(heads, 'head')}"
     tokens = len(report.prompts[0].tokens)
-    if tokens and (kinds is None or kinds.seed is None):
+    if tokens and (answer is None or answer.is_of_text):
         before = tokens if report.merged_from is None else report.merged_from
         yield counted(before, "token") + (f", merged to {tokens:,}" if tokens < before else "")
     if report.merged_from is not None:

@@ -14,7 +14,7 @@ import pytest
 
 from attn_cli.prompt import Token
 from attn_cli.summaries.answers import kinds
-from attn_cli.summaries.answers.kinds import SinkKey
+from attn_cli.summaries.text_sinks import SinkKey
 from attn_cli.views.schemas import schema_id, schema_names, schema_text
 from tests.program import Run, attn, refused, strict_json
 

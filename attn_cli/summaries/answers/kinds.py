@@ -11,7 +11,7 @@ from attn_cli.errors import InputError, LoadError
 from attn_cli.fields import COUNT, FLAG, POSITIVE, TEXT, Field, Rows, each, made, or_none
 from attn_cli.fields import STREAM as STREAM_OF_SEVERAL
 from attn_cli.model.source import Aligning, Source
-from attn_cli.prompt import Prompt, Token
+from attn_cli.prompt import Prompt
 from attn_cli.recording import Recording
 from attn_cli.selection import ALL, Selection
 from attn_cli.summaries.answers.alignment_search import (
@@ -22,42 +22,11 @@ from attn_cli.summaries.answers.alignment_search import (
     searched_heads,
 )
 from attn_cli.summaries.answers.word_times import decoded_rows
-from attn_cli.summaries.median import median
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.kinds.head_kinds import KINDS
 from attn_cli.summaries.reducers.kinds.reducer import HEAD_ROW, HeadKinds, HeadKindsReducer, KindTexts, TextKinds
 from attn_cli.summaries.report import Answer, Report
-from attn_cli.summaries.sinks import LONG_RESIDUAL, SHORT_VALUE, are_sinks_of_text
-
-
-@dataclass(frozen=True)
-class SinkKey:
-    """A key of a text on which at least a tenth of all heads of its stream rest: a sink.
-
-    key       the token's index
-    heads     the share of all heads of which it is a sink: it gets more than 0.3 of the weight of rows that see it
-    weight    the mean weight that it receives, over all heads
-    value     the length of its value over the median of all, median over heads and layers; None without values
-    residual  the same of its vector in the residual stream, largest over blocks; None where that was not seen
-    """
-
-    stream: str
-    key: int
-    token: Token
-    heads: float
-    weight: float
-    value: float | None
-    residual: float | None
-
-    @property
-    def is_hub(self) -> bool:
-        """True where its value is not short, and its vector in the residual stream not long, against the median key's.
-
-        False where either is unknown.
-        """
-        known = self.value is not None and self.residual is not None
-        return known and (self.value or 0.0) > SHORT_VALUE and (self.residual or 0.0) < LONG_RESIDUAL
-
+from attn_cli.summaries.text_sinks import SinkKey, text_sinks
 
 _SINK = (
     Field("stream", TEXT),
@@ -139,12 +108,22 @@ class KindMap(Answer):
         return [(summary, part) for summary in self.summaries if (part := summary.part(HeadKinds)) is not None]
 
     @property
+    def judged_calls(self) -> tuple[Summary, ...]:
+        """The summaries of the calls whose heads are named."""
+        return self.summaries
+
+    @property
+    def is_of_text(self) -> bool:
+        """False for prompts of random tokens."""
+        return self.seed is None
+
+    @property
     def sinks(self) -> list[SinkKey]:
         """The attention sinks of the text (keys that a tenth of heads rest on), those of most heads first.
 
         [] for prompts of random tokens.
         """
-        return [] if self.seed is not None else text_sinks(self.parts)
+        return text_sinks(self.parts) if self.is_of_text else []
 
     def records(self) -> Iterator[dict[str, Any]]:
         """One row per head: layer, head, kv_head, its kind and that kind's numbers, then the numbers of every kind.
@@ -266,29 +245,3 @@ def with_alignment(report: Report, source: Source) -> Report:
         return report
     assert isinstance(report.answer, KindMap)
     return replace(report, answer=replace(report.answer, alignment=heads))
-
-
-def text_sinks(parts: Sequence[tuple[Summary, HeadKinds]]) -> list[SinkKey]:
-    """The keys that are sinks (over 0.3 of the weight of rows that see them) of a tenth or more of a stream's heads.
-
-    Those of most heads first.
-    """
-    sinks: list[SinkKey] = []
-    for stream in dict.fromkeys(summary.place.stream for summary, _ in parts):
-        of_stream = [(summary, part) for summary, part in parts if summary.place.stream == stream]
-        keys = of_stream[0][0].keys
-        of_stream = [(summary, part) for summary, part in of_stream if len(summary.keys) == len(keys)]
-        heads = sum(len(part.sinks) for _, part in of_stream)
-        count = np.zeros(len(keys))
-        for _, part in of_stream:
-            for of_head in part.sinks:
-                count[of_head] += 1
-        weights = np.sum([part.reception * len(part.sinks) for _, part in of_stream], axis=0) / max(1, heads)
-        values = [part.value for _, part in of_stream if part.value is not None]
-        lengths = [part.residual for _, part in of_stream if part.residual is not None]
-        found = np.flatnonzero(are_sinks_of_text(count, heads))
-        for key in found[np.argsort(-count[found], kind="stable")].tolist():
-            value = float(median(np.array([of_layer[key] for of_layer in values]))) if values else None
-            residual = float(max(of_layer[key] for of_layer in lengths)) if lengths else None
-            sinks.append(SinkKey(stream, key, keys[key], count[key] / heads, float(weights[key]), value, residual))
-    return sinks

@@ -8,7 +8,6 @@ import numpy as np
 from rich.cells import cell_len
 from rich.text import Text
 
-from attn_cli.summaries.answers.kinds import text_sinks
 from attn_cli.summaries.head_words import does, sentence
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.kinds.counted_rows import LEAST_KEYS
@@ -35,6 +34,7 @@ from attn_cli.summaries.reducers.kinds.kind_sums import (
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.sinks import MOST_OF_A_KEY, TIMES_UNIFORM
 from attn_cli.summaries.standing_out import StandOut, standing_out
+from attn_cli.summaries.text_sinks import text_sinks
 from attn_cli.summaries.told.head_families import CountedKind, families, readings
 from attn_cli.text import counted
 from attn_cli.views.answers.kinds import any_judged, kind_parts, mean_baseline, rows_of_sinks, sink_lines

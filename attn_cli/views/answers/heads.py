@@ -9,7 +9,6 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from attn_cli.summaries.answers.kinds import text_sinks
 from attn_cli.summaries.median import median
 from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reduce import Summary
@@ -19,6 +18,7 @@ from attn_cli.summaries.reducers.heads.statistics import FIRST_WEIGHT, STATISTIC
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.sinks import SHORT_VALUE
+from attn_cli.summaries.text_sinks import text_sinks
 from attn_cli.text import counted
 from attn_cli.views.answers.kinds import any_judged, kind_parts, rows_of_sinks, short_value, too_few
 from attn_cli.views.drawing.cells import packed, packed_text

@@ -7,13 +7,13 @@ import numpy as np
 from rich.console import RenderableType
 from rich.text import Text
 
-from attn_cli.summaries.answers.kinds import SinkKey
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.kinds.head_kinds import BACK, CONTENT, DELIMITER, FIRST, KINDS, SELF, UNIFORM, Kind
 from attn_cli.summaries.reducers.kinds.kind_sums import FEW_ROWS, LEAST_OF_FEW, LEAST_ROWS, NOT_JUDGED, NOTHING
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.sinks import FEW_KEYS, SHORT_VALUE
+from attn_cli.summaries.text_sinks import SinkKey
 from attn_cli.text import counted
 from attn_cli.views.answers.kind_grid import GridRow, cell_style, grid, has_letters, kind_letter, marks_in_words
 from attn_cli.views.drawing.cells import packed, packed_text

@@ -6,10 +6,10 @@ import numpy as np
 from rich.console import RenderableType
 
 from attn_cli.prompt import Token
-from attn_cli.summaries.answers.kinds import text_sinks
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.received import Received, mean_received
 from attn_cli.summaries.report import Report
+from attn_cli.summaries.text_sinks import text_sinks
 from attn_cli.views.answers.kinds import kind_parts, sink_lines
 from attn_cli.views.drawing.cells import packed_text
 from attn_cli.views.drawing.image import received_maps

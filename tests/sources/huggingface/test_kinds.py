@@ -13,11 +13,12 @@ from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.source import ModelSource
-from attn_cli.summaries.answers.kinds import KindMap, SinkKey, head_kinds
+from attn_cli.summaries.answers.kinds import KindMap, head_kinds
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, KINDS, MARKS, PLACE, UNIFORM
 from attn_cli.summaries.reducers.kinds.kind_sums import judged
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds, HeadKindsReducer, KindTexts
+from attn_cli.summaries.text_sinks import SinkKey
 from tests.architectures.tiny import tiny_model
 from tests.sources.huggingface.runs import eager_by_stream
 from tests.summaries.reducers.kinds.oracle import numbers

@@ -14,7 +14,7 @@ from attn_cli.selection import ALL
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.source import ModelSource
-from attn_cli.summaries.answers.kinds import SinkKey, recorded_kinds, text_sinks
+from attn_cli.summaries.answers.kinds import recorded_kinds
 from attn_cli.summaries.answers.record import record
 from attn_cli.summaries.chosen_matrix import NO_HEAD, with_one_head, with_one_matrix
 from attn_cli.summaries.head_words import work_of
@@ -23,6 +23,7 @@ from attn_cli.summaries.reducers.kinds.head_kinds import DELIMITER, FIRST, KINDS
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds, HeadKindsReducer, KindTexts
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 from attn_cli.summaries.standing_out import StandOut, standing_out
+from attn_cli.summaries.text_sinks import SinkKey, text_sinks
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.webpage.contents import start
 from tests.sources.huggingface.test_kinds import random_network

@@ -1,0 +1,67 @@
+"""The keys that are sinks of a whole text, by how many heads treat them so."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from attn_cli.prompt import Token
+from attn_cli.summaries.median import median
+from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
+from attn_cli.summaries.sinks import LONG_RESIDUAL, SHORT_VALUE, are_sinks_of_text
+
+
+@dataclass(frozen=True)
+class SinkKey:
+    """A key of a text on which at least a tenth of all heads of its stream rest: a sink.
+
+    key       the token's index
+    heads     the share of all heads of which it is a sink: it gets more than 0.3 of the weight of rows that see it
+    weight    the mean weight that it receives, over all heads
+    value     the length of its value over the median of all, median over heads and layers; None without values
+    residual  the same of its vector in the residual stream, largest over blocks; None where that was not seen
+    """
+
+    stream: str
+    key: int
+    token: Token
+    heads: float
+    weight: float
+    value: float | None
+    residual: float | None
+
+    @property
+    def is_hub(self) -> bool:
+        """True where its value is not short, and its vector in the residual stream not long, against the median key's.
+
+        False where either is unknown.
+        """
+        known = self.value is not None and self.residual is not None
+        return known and (self.value or 0.0) > SHORT_VALUE and (self.residual or 0.0) < LONG_RESIDUAL
+
+
+def text_sinks(parts: Sequence[tuple[Summary, HeadKinds]]) -> list[SinkKey]:
+    """The keys that are sinks (over 0.3 of the weight of rows that see them) of a tenth or more of a stream's heads.
+
+    Those of most heads first.
+    """
+    sinks: list[SinkKey] = []
+    for stream in dict.fromkeys(summary.place.stream for summary, _ in parts):
+        of_stream = [(summary, part) for summary, part in parts if summary.place.stream == stream]
+        keys = of_stream[0][0].keys
+        of_stream = [(summary, part) for summary, part in of_stream if len(summary.keys) == len(keys)]
+        heads = sum(len(part.sinks) for _, part in of_stream)
+        count = np.zeros(len(keys))
+        for _, part in of_stream:
+            for of_head in part.sinks:
+                count[of_head] += 1
+        weights = np.sum([part.reception * len(part.sinks) for _, part in of_stream], axis=0) / max(1, heads)
+        values = [part.value for _, part in of_stream if part.value is not None]
+        lengths = [part.residual for _, part in of_stream if part.residual is not None]
+        found = np.flatnonzero(are_sinks_of_text(count, heads))
+        for key in found[np.argsort(-count[found], kind="stable")].tolist():
+            value = float(median(np.array([of_layer[key] for of_layer in values]))) if values else None
+            residual = float(max(of_layer[key] for of_layer in lengths)) if lengths else None
+            sinks.append(SinkKey(stream, key, keys[key], count[key] / heads, float(weights[key]), value, residual))
+    return sinks
