@@ -9,24 +9,28 @@ from typing import Any
 
 import torch
 
-from attn_cli.cli import main
+from attn_cli.cli import main as attn_main
 from attn_cli.errors import LimitError
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
 
 ERRORS = {"limit": LimitError("planted", "nothing"), "bug": ZeroDivisionError("planted")}
-_WHOLE = BatchVisitor.visit_products
-_layers = []
 
 
-def _broken(self: BatchVisitor, *arguments: Any) -> torch.Tensor | None:
-    _layers.append(arguments)
-    if os.environ["RANK"] == _rank and len(_layers) == 2:
-        raise ERRORS[_cause]
-    return _WHOLE(self, *arguments)
+def main() -> None:
+    """Run attn with the fault planted in this process, if it is that of the rank."""
+    _, rank, cause, *words = sys.argv
+    sys.argv = ["attn", *words]
+    whole, layers = BatchVisitor.visit_products, []
+
+    def broken(self: BatchVisitor, *arguments: Any) -> torch.Tensor | None:
+        layers.append(arguments)
+        if os.environ["RANK"] == rank and len(layers) == 2:
+            raise ERRORS[cause]
+        return whole(self, *arguments)
+
+    BatchVisitor.visit_products = broken  # type: ignore[method-assign]
+    attn_main()
 
 
 if __name__ == "__main__":
-    _, _rank, _cause, *words = sys.argv
-    sys.argv = ["attn", *words]
-    BatchVisitor.visit_products = _broken  # type: ignore[method-assign]
     main()

@@ -12,7 +12,7 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from tests.cli import a_rank_that_fails, commands_of_a_rank
+from tests.cli import a_rank_that_fails, commands_of_a_rank, launches_of_two
 from tests.media import tokenizer
 from tests.packings import SHAPE
 from tests.program import Run, attn
@@ -27,6 +27,13 @@ class Shared(NamedTuple):
     folder: Path
     files: Path
     runs: dict[str, tuple[Run, Run]]
+
+
+class Failed(NamedTuple):
+    """The exit code and the lines of each run that failed, and the folder that none of them wrote to."""
+
+    ended: dict[str, tuple[int, str]]
+    written: Path
 
 
 @pytest.fixture(scope="module")
@@ -114,17 +121,38 @@ def test_what_needs_all_of_the_model_is_refused_on_both(shared: Shared) -> None:
     assert "several processes share" in errors and "attn heads, top and matrix work under torchrun" in errors
 
 
-def test_what_fails_ends_all_with_a_line(folder: Path, tmp_path: Path) -> None:
-    run = by_two("attn_cli", "heads", TEXT, "-m", folder, "-l", "9", "-o", tmp_path / "x.json")
-    assert run.returncode != 0 and run.stderr.count("attn: ") == 1 and "layer 9" in run.stderr
-    assert not list(tmp_path.iterdir())
+@pytest.fixture(scope="module")
+def failed(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Failed:
+    """Runs that fail, by torchrun's agent and one import of torch."""
+    launches, written = tmp_path_factory.mktemp("launches"), tmp_path_factory.mktemp("written")
+    words = list(map(str, ("heads", TEXT, "-m", folder, "-o", written / "x.json")))
+    fails = a_rank_that_fails.__name__
+    runs: list[tuple[str, str, list[str]]] = [("no such layer", "attn_cli.cli", [*words, "-l", "9"])]
+    runs += [[f"{rank} {by}", fails, [rank, by, *words]] for rank, by in (("0", "limit"), ("1", "limit"), ("1", "bug"))]
+    (launches / "runs").write_text(json.dumps(runs))
+    done = subprocess.run(
+        [sys.executable, "-m", launches_of_two.__name__, launches / "runs"],
+        env={**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT)}, timeout=240,
+    )  # fmt: skip
+    assert done.returncode == 0
+    ended = {
+        name: (int((launches / f"{name}.code").read_text()), (launches / f"{name}.err").read_text())
+        for name, _, _ in runs
+    }
+    return Failed(ended, written)
+
+
+def test_what_fails_ends_all_with_a_line(failed: Failed) -> None:
+    code, errors = failed.ended["no such layer"]
+    assert code != 0 and errors.count("attn: ") == 1 and "layer 9" in errors
+    assert not list(failed.written.iterdir())
 
 
 @pytest.mark.parametrize(("rank", "by"), [(0, "limit"), (1, "limit"), (1, "bug")])
-def test_what_fails_in_one_rank_alone_ends_all_with_its_line(rank: int, by: str, folder: Path, tmp_path: Path) -> None:
+def test_what_fails_in_one_rank_alone_ends_all_with_its_line(rank: int, by: str, failed: Failed) -> None:
     """In the midst of a pass, where the other rank waits for it."""
-    run = by_two(a_rank_that_fails.__name__, rank, by, "heads", TEXT, "-m", folder, "-o", tmp_path / "x.json")
-    assert run.returncode != 0
-    (line,) = [line for line in run.stderr.splitlines() if line.startswith("attn: ")]
+    code, errors = failed.ended[f"{rank} {by}"]
+    assert code != 0
+    (line,) = [line for line in errors.splitlines() if line.startswith("attn: ")]
     assert line == f"attn: rank {rank}: {'planted' if by == 'limit' else 'a bug: ZeroDivisionError: planted'}"
-    assert not list(tmp_path.iterdir())
+    assert not list(failed.written.iterdir())
