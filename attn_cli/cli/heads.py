@@ -21,7 +21,7 @@ from attn_cli.sources import is_recording
 from attn_cli.summaries.reducers.head_numbers import HeadNumbers
 from attn_cli.summaries.reducers.kinds.reducer import TextKinds
 from attn_cli.summaries.report import Report
-from attn_cli.views.view import View
+from attn_cli.views.view import View, ViewSettings
 
 
 @takes_options
@@ -128,9 +128,12 @@ def _kinds(options: KeptRunOptions, *, words: bool, seed: int | None) -> ExitCod
             def finish(report: Report) -> Report:
                 return with_alignment(with_kinds(report), source) if hears else with_kinds(report)
 
-            return CommandPlan(lambda rows, call: [judged.reducer(call)], words=options.merges(words), finish=finish)
+            merges = options.merges(words)
+            return CommandPlan(
+                lambda rows, call: [judged.reducer(call)], words=merges, finish=finish, copies=not merges
+            )
 
-        return run(options, "kinds", plan)
+        return run(options, "kinds", plan, ViewSettings(predicts=True))
     for name, value in (
         ("--pair", options.pair),
         ("--generate", options.generate),

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:  # recordings open without what is known of a model
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from attn_cli.call import Call, Look
     from attn_cli.model.alignment import AlignmentHeads
     from attn_cli.model.blocks import Block, BlockVectors
-    from attn_cli.model.intervention import Experiment, LogitParts, Target
+    from attn_cli.model.intervention import Experiment, HeadPlace, LogitParts, Target
     from attn_cli.model.mixing import MixedLayer
     from attn_cli.model.stations import Reference
+    from attn_cli.model.written_tokens import WrittenTokens
     from attn_cli.prompt import Prompt
     from attn_cli.selection import PlannedLayer, Selection
 
@@ -121,6 +122,14 @@ class Predicting(Source, Protocol):
 
     def logit_parts(self, prompt: Prompt, target: Target) -> LogitParts:
         """What each head's output adds by itself, through W_O, to the logit of the target less the mean logit; one run.
+
+        Raises LoadError, with the check that failed, where the logit is no plain sum of what heads write.
+        """
+
+    def written_tokens(
+        self, prompt: Prompt, rows: Mapping[HeadPlace, Sequence[int]], ids: Sequence[int]
+    ) -> dict[HeadPlace, WrittenTokens]:
+        """The direct contribution of each of these heads, in its rows, to the logits of tokens by their ids: one run.
 
         Raises LoadError, with the check that failed, where the logit is no plain sum of what heads write.
         """

@@ -14,6 +14,7 @@ from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reduce import Kind, Summary
 
 if TYPE_CHECKING:  # few reports tell of them
+    from attn_cli.summaries.told.copying import Copying
     from attn_cli.summaries.told.story import Story
     from attn_cli.summaries.told.word_reads import Reads
 
@@ -74,6 +75,7 @@ class Report(Displayed):
     scale        how numbers become colours: linear, sqrt, log or row
     ranking      the order of the rows of its parts, and how many of them; None for that of the forward pass
     story        of an overview: what comes next and what that rests on; None where it isn't told
+    copying      of kinds of heads: whether those that find content copy; None where that wasn't asked
     reads        of an overview: what every word reads; None where a mask is causal, or the text is long
     """
 
@@ -91,6 +93,7 @@ class Report(Displayed):
     other: Mapping[str, Any] | None = None
     story: "Story | None" = None
     reads: "Reads | None" = None
+    copying: "Copying | None" = None
 
     def __repr__(self) -> str:
         return f"Report of attn {self.command}: {len(self.prompts)} texts, {len(self.summaries)} layers"

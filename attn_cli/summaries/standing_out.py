@@ -103,7 +103,7 @@ def _stands_out(
         weight, share, baseline, count = peaks.weight[at], peaks.share[at], peaks.uniform, rows.sum()
     else:
         kind = KINDS[number]
-        rows = peaks.counted & (part.targets.lists[kind] == peaks.keys[at][:, None]).any(axis=1)
+        rows = part.reading_rows(at, kind)
         weight, share = judged.non_sink_weight[number, at], judged.share[number, at]
         baseline, count = judged.baseline[number], judged.rows[number]
         if peaks.weights[at][rows].sum() < LEAST_WEIGHT * count:  # targets that are sinks of this head

@@ -15,6 +15,7 @@ from attn_cli.model.alignment import AlignmentHeads
 from attn_cli.model.intervention import HeadPlace, LogitParts, Target
 from attn_cli.model.mixing import MixedLayer
 from attn_cli.model.score_writers import RowChoice, WrittenHead, WrittenRow
+from attn_cli.model.written_tokens import WrittenTokens
 from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.anatomy.configuration import configuration_of, number_of, text_configuration
@@ -35,6 +36,8 @@ from attn_cli.sources.huggingface.residual.logit_parts import logit_parts
 from attn_cli.sources.huggingface.residual.mixed_layers import mixed_layers
 from attn_cli.sources.huggingface.residual.output_projection import Projections
 from attn_cli.sources.huggingface.residual.score_writers import ReadModel, written_head, written_rows
+from attn_cli.sources.huggingface.residual.stream_to_logits import run_to_logits
+from attn_cli.sources.huggingface.residual.written_tokens import written_tokens
 from attn_cli.sources.huggingface.stations.reference import ModelReference
 
 Of = TypeVar("Of")
@@ -123,6 +126,19 @@ class ModelSource(ModelPasses):
         with self._translating_errors(arguments, unfit=isinstance(prompt, ArrayPrompt)):
             found, places = self._projected_places(arguments)
             return logit_parts(self.loaded, arguments, found, places, pairs, tokens)
+
+    def written_tokens(
+        self, prompt: Prompt, rows: Mapping[HeadPlace, Sequence[int]], ids: Sequence[int]
+    ) -> dict[HeadPlace, WrittenTokens]:
+        """What heads write in some rows to the logits of tokens, by their ids, as for `Predicting`."""
+        self._check_alone()
+        arguments = self._without_cache(self.reader.arguments([prompt]))
+        tokens = len(prompt.others.get("decoder", prompt.tokens))
+        every = {row for of_head in rows.values() for row in of_head}
+        answer = partial(written_tokens, rows=rows, ids=ids)
+        with self._translating_errors(arguments, unfit=isinstance(prompt, ArrayPrompt)):
+            found, places = self._projected_places(arguments)
+            return run_to_logits(self.loaded, arguments, found, places, every, tokens, answer)
 
     def written_rows(
         self, prompt: Prompt, selection: Selection, choose: Callable[[AttentionCall], Sequence[RowChoice]]

@@ -27,6 +27,7 @@ from attn_cli.summaries.reducers.kinds.head_kinds import KINDS
 from attn_cli.summaries.reducers.kinds.reducer import HEAD_ROW, HeadKinds, HeadKindsReducer, KindTexts, TextKinds
 from attn_cli.summaries.report import Answer, Report
 from attn_cli.summaries.text_sinks import SinkKey, text_sinks
+from attn_cli.summaries.told.copying import COPYING, Copying
 
 _SINK = (
     Field("stream", TEXT),
@@ -76,6 +77,7 @@ FIELDS = (
           "the number that heads are named by: share on a text, weight on random tokens"),
     HEADS,
     SINKS,
+    COPYING,
     Field("alignment", Rows(HEAD_FIELDS), "the heads of cross-attention to audio, those first that follow it; missing "
           "without audio and words", optional=True),
     Field("alignment_heads", each(each(COUNT, count=2)), "layer and head of those that follow it, at most 10, as "
@@ -91,6 +93,7 @@ class KindMap(Answer):
     seed     that random tokens were drawn with, of the first prompt; None for a text
     lengths  how many tokens each prompt has
     alignment  the heads of cross-attention to audio, those first that follow it; None without audio and words
+    copying  whether the heads that find content copy; None where that isn't known
     """
 
     name: ClassVar[str] = "kind_map"
@@ -101,6 +104,7 @@ class KindMap(Answer):
     seed: int | None
     lengths: tuple[int, ...]
     alignment: tuple[SearchedHead, ...] | None = None
+    copying: Copying | None = None
 
     @property
     def parts(self) -> list[tuple[Summary, HeadKinds]]:
@@ -226,7 +230,8 @@ def recorded_kinds(recording: Recording) -> tuple[Summary, ...]:
 
 def with_kinds(report: Report) -> Report:
     """The report of one text with a `KindMap` as its answer, made of the `HeadKinds` that its summaries have."""
-    answer = KindMap(report.summaries, None, tuple(len(prompt.tokens) for prompt in report.prompts))
+    lengths = tuple(len(prompt.tokens) for prompt in report.prompts)
+    answer = KindMap(report.summaries, None, lengths, copying=report.copying)
     return replace(report, answer=answer, summaries=())
 
 

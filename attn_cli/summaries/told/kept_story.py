@@ -1,4 +1,4 @@
-"""A story as an object of JSON, and back: what a second look at the same text tells without the model."""
+"""A story, and which heads copy, as an object of JSON, and back: what a second look tells without the model."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -7,7 +7,10 @@ from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from attn_cli.errors import LoadError
+from attn_cli.summaries.told.copying import Copying
 from attn_cli.summaries.told.story import Story
+
+_COPYING = "copying"  # no name of rows
 
 
 def told_document(story: Story | None, rows: Sequence[int]) -> dict[str, Any]:
@@ -20,8 +23,22 @@ def told_story(document: Mapping[str, Any], rows: Sequence[int]) -> Story | None
 
     LoadError where none was asked for, or another version of the program wrote it.
     """
+    return _told(Story | None, document, _name(rows))
+
+
+def copying_document(copying: Copying | None) -> dict[str, Any]:
+    """Which heads of a text copy, or that it wasn't asked of any, as a recording holds it."""
+    return {_COPYING: None if copying is None else _document(copying)}
+
+
+def told_copying(document: Mapping[str, Any]) -> Copying | None:
+    """Which heads copy, as it was told of a text; errors as of `told_story`."""
+    return _told(Copying | None, document, _COPYING)
+
+
+def _told(kind: Any, document: Mapping[str, Any], name: str) -> Any:
     try:
-        return _value(Story | None, document[_name(rows)])
+        return _value(kind, document[name])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise LoadError(f"what was told of this text can't be read: {error}", "--fresh runs it again") from None
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from textwrap import wrap
-from types import MappingProxyType
 
 import numpy as np
 from rich.cells import cell_len
@@ -35,8 +34,10 @@ from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.sinks import MOST_OF_A_KEY, TIMES_UNIFORM
 from attn_cli.summaries.standing_out import StandOut, standing_out
 from attn_cli.summaries.text_sinks import text_sinks
+from attn_cli.summaries.told.copying import Copying
 from attn_cli.summaries.told.head_families import CountedKind, families, readings
 from attn_cli.text import counted
+from attn_cli.views.answers.copying import lines as copying_lines
 from attn_cli.views.answers.kinds import any_judged, kind_parts, mean_baseline, rows_of_sinks, sink_lines
 from attn_cli.views.drawing.cells import packed, packed_text
 from attn_cli.views.drawing.labels import token_label
@@ -66,17 +67,23 @@ def draw(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
         yield from _sinks(of_stream, screen)
 
 
-def family_lines(summaries: Sequence[Summary], screen: Screen, *, with_shares: bool = False) -> Iterator[Text]:
+def family_lines(summaries: Sequence[Summary], screen: Screen, copying: Copying | None = None) -> Iterator[Text]:
     """A line for each kind of head (induction, previous token ...) with its heads, and those of few rows.
 
     Of the latter too few rows have a key that would define a kind.
 
-    with_shares  whether heads that find content have the share of non-sink attention, too, by which they are named
+    copying  whether those that find content copy: of a family in which any does, each has a line
     """
     found = families(summaries)
     for family in found:
-        finds = with_shares and family.kind is not None and family.kind.rank == CONTENT
-        yield _line(family, screen, shares_of(summaries, family.kind) if finds and family.kind else {})
+        shares = {} if family.kind is None else shares_of(summaries, family.kind)
+        names = [name for name, _ in family.heads]
+        told = [] if copying is None else copying.of(names, summaries[0].place.stream)
+        if any(head.copies or head.suppresses for head in told):
+            yield from _named(len(names), of_several(family.does, len(names)), [], screen)
+            yield from copying_lines(told, dict(_numbered(family.heads, shares)), len(names) - len(told), screen)
+        else:
+            yield from _line(family, screen, shares)
     yield from _of_few_rows(summaries, found, screen)
 
 
@@ -111,6 +118,8 @@ def shares_of(summaries: Sequence[Summary], kind: Kind) -> dict[str, float]:
     """The share of non-sink attention that each head gives to what a kind looks at, by the head's name; {} where none
     was measured.
     """
+    if kind in (FIRST, DELIMITER, UNIFORM):  # of which it is the weight itself
+        return {}
     return {
         f"{summary.place.layer}.{head}": float(part.judged.measured[KINDS.index(kind)][at])
         for summary, part in kind_parts(summaries)
@@ -128,23 +137,28 @@ def least_of_few(kind: Kind, uniform: float) -> float:
     return max(LEAST_OF_FEW, least)
 
 
-def _line(family: CountedKind, screen: Screen, shares: Mapping[str, float]) -> Text:
+def _line(family: CountedKind, screen: Screen, shares: Mapping[str, float]) -> Iterator[Text]:
     """`   4  look at the token before (previous)  1.2 0.81  11.1 0.77`: as many heads as fit.
 
     shares  by head, the number that stands behind a head's own: `18.6 0.89/0.98`
 
     Of those that rest on the first token the least weight, and those that rest on it most.
 
-    Those that find content may take one line more, two with shares.
+    Those that find content may take two lines more.
     """
     named = [] if family.kind is None else family.heads[:_MOST_RESTING] if family.kind is FIRST else family.heads
-    more = 0 if family.kind is None or family.kind.rank != CONTENT else 2 if shares else 1
+    more = 0 if family.kind is None or family.kind.rank != CONTENT else 2
     words = of_several(family.does, len(family.heads))
     if family.kind is FIRST:
         fit = "fits" if len(family.heads) == 1 else "fit"
         words = words.replace(f" ({FIRST.words})", f" and {fit} no other kind ({FIRST.words})")
         words += f", weight {family.heads[-1][1]:.2f} or more" if len(family.heads) > 1 else ""
-    return _named(len(family.heads), words, named, screen, more, shares)
+    return _named(len(family.heads), words, _numbered(named, shares), screen, more)
+
+
+def _numbered(heads: Sequence[tuple[str, float]], shares: Mapping[str, float]) -> list[tuple[str, str]]:
+    """Heads with their weights, and behind these their shares: `0.89/0.97`."""
+    return [(name, f"{weight:.2f}" + (f"/{shares[name]:.2f}" if name in shares else "")) for name, weight in heads]
 
 
 def of_several(work: str, count: int) -> str:
@@ -157,19 +171,17 @@ def of_several(work: str, count: int) -> str:
 def _named(
     count: int,
     words: str,
-    heads: Sequence[tuple[str, float]],
+    heads: Sequence[tuple[str, str]],
     screen: Screen,
     more: int = 0,
-    shares: Mapping[str, float] = MappingProxyType({}),
-) -> Text:
+) -> Iterator[Text]:
     """Heads with their numbers after words about them, in the same line, or where that is full in the next.
 
     more    lines that they may take beyond
-    shares  by head, a second number
     """
     line = Text("\n".join(wrap(f"{count:>4}  {words}", screen.width, subsequent_indent=" " * 6)))
     room = screen.width - cell_len(line.plain.rpartition("\n")[2])
-    pieces = [f"  {name} {weight:.2f}" + (f"/{shares[name]:.2f}" if name in shares else "") for name, weight in heads]
+    pieces = [f"  {name} {number}" for name, number in heads]
     if pieces and cell_len(pieces[0]) > room:
         line.append("\n    ")
         room = screen.width - 4
@@ -183,14 +195,11 @@ def _named(
             room = screen.width - 4
         line.append(piece, DIM)
         room -= cell_len(piece)
-    return line
+    yield line
 
 
-def number_captions(summaries: Sequence[Summary], *, with_shares: bool = False) -> list[str]:
-    """The meaning of the numbers behind heads, the least for each kind, and the rows that a kind takes.
-
-    with_shares  as for `family_lines`
-    """
+def number_captions(summaries: Sequence[Summary]) -> list[str]:
+    """The meaning of the numbers behind heads, the least for each kind, and the rows that a kind takes."""
     kinds = [family.kind for family in families(summaries) if family.kind is not None]
     parts = kind_parts(summaries)
     judged = [part.judged for _, part in parts]
@@ -198,9 +207,8 @@ def number_captions(summaries: Sequence[Summary], *, with_shares: bool = False) 
     captions = []
     if is_numbered := any(kind is not UNIFORM for kind in kinds):
         captions.append(f"number after a head: mean weight on what its kind looks at, over {least}")
-        if with_shares and judged[0].by_share and any(kind.rank == CONTENT for kind in kinds):
+        if judged[0].by_share and not set(kinds) <= {FIRST, DELIMITER, UNIFORM}:
             captions.append("behind /: the same as a share of non-sink attention, by which heads are named")
-            captions.append("kinds tell where heads look, attn heads --sort logit what they write")
     captions += ["of uniform: entropy as a share of the largest"] if UNIFORM in kinds else []
     captions += _least(kinds, parts)
     content = {kind.words: max(int(each.rows[KINDS.index(kind)]) for each in judged)
@@ -241,10 +249,10 @@ def _of_few_rows(summaries: Sequence[Summary], found: Sequence[CountedKind], scr
     told = [kind for kind in KINDS if kind.rank == CONTENT and any(out.kind is kind for out in few)]
     for kind in told[:_MOST_FEW]:
         heads = [out for out in few if out.kind is kind]
-        yield _named(
+        yield from _named(
             len(heads),
             f"may {of_several(does(kind), 2)} ({kind.words}), on {counted(heads[0].rows, 'row')} alone",
-            [(x.name, x.weight) for x in heads],
+            _numbered([(x.name, x.weight) for x in heads], shares_of(summaries, kind)),
             screen,
         )
     if any(token.row is not None for token in summaries[0].queries):  # patches, of which none repeats another

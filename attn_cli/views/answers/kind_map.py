@@ -1,20 +1,23 @@
 """attn heads --kinds: what was read, the families of heads in words, then their map and the sinks of a text."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from attn_cli.summaries.answers.alignment_search import SearchedHead, following
 from attn_cli.summaries.answers.kinds import KindMap
-from attn_cli.summaries.head_words import does
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, KINDS, Kind
 from attn_cli.summaries.reducers.kinds.kind_sums import LEAST_ROWS, JudgedKinds
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import standing_out
+from attn_cli.summaries.told.copying import Copying
 from attn_cli.summaries.told.head_families import families
 from attn_cli.text import counted
+from attn_cli.views.answers.copying import captions as copying_captions
+from attn_cli.views.answers.copying import in_words as copies_in_words
 from attn_cli.views.answers.head_families import family_lines, least_of_few, number_captions, of_several, shares_of
 from attn_cli.views.answers.kinds import draw_kinds, kind_parts, mean_baseline, sink_lines
 from attn_cli.views.drawing.cells import packed, packed_text
@@ -32,7 +35,7 @@ def draw(kinds: KindMap, report: Report, screen: Screen) -> Iterator[RenderableT
     if read:
         yield packed_text(read, screen, DIM)
     yield ""
-    yield from draw_kinds(kinds.parts, screen, _families)
+    yield from draw_kinds(kinds.parts, screen, partial(_families, copying=kinds.copying))
     yield from sink_lines(kinds.sinks, sum(len(summary.place.heads) for summary, _ in kinds.parts), screen)
     if kinds.alignment:
         yield from _alignment_lines(kinds.alignment, screen)
@@ -58,19 +61,23 @@ def _alignment_lines(heads: Sequence[SearchedHead], screen: Screen) -> Iterator[
         yield Text(f'"alignment_heads": {[[*pair] for pair in named]}')
 
 
-def _families(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
-    """The head that finds content most surely, then every family with its heads."""
-    if said := _sentence(summaries):
+def _families(summaries: Sequence[Summary], screen: Screen, copying: Copying | None) -> Iterator[Text]:
+    """The head that finds content most surely and whether it copies, then every family with its heads."""
+    if said := _sentence(summaries, copying):
         yield Text("\n".join(packed([said], screen.width)), BOLD)
-    yield from family_lines(summaries, screen, with_shares=True)
-    if captions := number_captions(summaries, with_shares=True):
+    yield from family_lines(summaries, screen, copying)
+    of_text = any(part.judged.by_share for _, part in kind_parts(summaries))
+    told = copying_captions(copying, of_text=of_text) if said else []
+    if captions := [*number_captions(summaries), *told]:
         yield packed_text(captions, screen, DIM)
     yield Text()
     yield Text("map: a row a layer, a column a head", BOLD)
 
 
-def _sentence(summaries: Sequence[Summary]) -> str:
-    """How many heads look at what followed a token before, and at the same token; the strongest, beside uniform."""
+def _sentence(summaries: Sequence[Summary], copying: Copying | None) -> str:
+    """How many heads look at what followed a token before, and at the same token, and how many of them copy; the
+    strongest, beside uniform.
+    """
     found = [family for family in families(summaries) if family.kind is not None and family.kind.rank == CONTENT]
     heads = sum(len(summary.place.heads) for summary in summaries)
     if not found:
@@ -78,8 +85,14 @@ def _sentence(summaries: Sequence[Summary]) -> str:
     (name, weight), kind = found[0].heads[0], found[0].kind
     assert kind is not None
     uniform = mean_baseline(kind_parts(summaries), kind)
-    said = f"{len(found[0].heads)} of {heads} heads {of_several(does(kind), len(found[0].heads))} ({kind.words})"
-    said += "".join(f", {len(other.heads)} {of_several(other.does, len(other.heads))}" for other in found[1:])
+    told = []
+    for at, family in enumerate(found):
+        count = len(family.heads)
+        told.append(f"{count}{'' if at else f' of {heads} heads'} {of_several(family.does, count)}")
+        names = [head for head, _ in family.heads]
+        known = [] if copying is None else copying.of(names, summaries[0].place.stream)
+        told += [copies_in_words(known)] if known else []
+    said = "; ".join(told)
     layer, _, head = name.partition(".")
     times = f", {weight / uniform:.0f} times as much as uniform attention, {uniform:.3f}" if uniform > 0 else ""
     judged = [part.judged for _, part in kind_parts(summaries)]

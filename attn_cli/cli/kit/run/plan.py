@@ -40,6 +40,7 @@ class CommandPlan:
     recordable  whether the view may have a recording beside each report
     record      makes what records a call
     tells       whether each report tells the story of its answer, where a model that writes reads one text
+    copies      whether each report says which heads copy, where a model that writes reads one text
     """
 
     reducers: ReducersFor
@@ -55,6 +56,7 @@ class CommandPlan:
     recordable: bool = True
     record: Callable[[], Record] = Record
     tells: bool = False
+    copies: bool = False
 
 
 def measure_of(by: By, *, mean: bool = False, words: bool = False) -> Measure:

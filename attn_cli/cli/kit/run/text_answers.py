@@ -78,11 +78,29 @@ class TextAnswers:
             prompts = [result.text.prompt for result in results]
             rotations, projections = self.plan.measure.rotations, self.plan.measure.by == "output"
             self.source.each(prompts, self.options.selection, visit, rotations=rotations, projections=projections)
+        for result in results if self.plan.copies else ():
+            self._tell_copying(result)
         for result in results if self.plan.tells else ():
             if experiment is not None:
                 from attn_cli.summaries.told.story import tell
 
                 result.story = tell(experiment, result.text.prompt, result.summaries)
+
+    def _tell_copying(self, result: TextResult) -> None:
+        """Find out whether the heads of a text that find content copy, or read it from a run that is kept.
+
+        Raises LoadError for one in which it isn't told of such heads.
+        """
+        from attn_cli.summaries.told.copying import find_content, tell_copying  # here, as below: few commands do
+
+        if self.options.lines or not find_content(result.summaries):
+            return
+        if isinstance(self.source, KeptSource):
+            from attn_cli.summaries.told.kept_story import told_copying
+
+            result.copying = told_copying(self.source.recording.told or {})
+        else:
+            result.copying = tell_copying(self.source, result.text.prompt, result.summaries)
 
     def _experiment(self, results: Sequence[TextResult], visit: TextsVisit) -> "Experiment | None":
         """The run of a single text of which a story is told, with its keys and values kept to run rows again.
@@ -111,12 +129,14 @@ class TextAnswers:
         return one and isinstance(self.source, Predicting) and self.source.has_lm_head
 
     def _told(self, result: TextResult) -> dict[str, Any] | None:
-        """The story that a kept run holds beside its attention; None where none is told, or could be this time."""
-        if not (self.plan.tells and self.keeps) or (result.story is None and self._has_story(result)):
+        """What a kept run holds beside its attention, a story or which heads copy; None where neither is told."""
+        tells = self.plan.tells and (result.story is not None or not self._has_story(result))
+        if not self.keeps or not (tells or self.plan.copies):
             return None
-        from attn_cli.summaries.told.kept_story import told_document
+        from attn_cli.summaries.told.kept_story import copying_document, told_document
 
-        return told_document(result.story, result.deciding)
+        told = told_document(result.story, result.deciding) if tells else {}
+        return told | (copying_document(result.copying) if self.plan.copies else {})
 
     def _report(self, result: TextResult) -> Report:
         """The report of a text. InputError where no chosen layer has the picked query."""
@@ -128,6 +148,6 @@ class TextAnswers:
         report = Report(
             self.command, self.source.about, (text.display,), summaries, warnings,
             index=text.number if self.options.lines else None, merged_from=text.merged_from, scale=plan.scale,
-            ranking=plan.ranking, story=result.story,
+            ranking=plan.ranking, story=result.story, copying=result.copying,
         )  # fmt: skip
         return report if plan.finish is None else plan.finish(report)

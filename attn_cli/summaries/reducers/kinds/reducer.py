@@ -20,7 +20,7 @@ from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.calls.value_norms import relative_value_norms
 from attn_cli.summaries.median import median
 from attn_cli.summaries.reduce import Part, Summary
-from attn_cli.summaries.reducers.kinds.head_kinds import DELIMITER, FIRST, KINDS, PLACE, UNIFORM
+from attn_cli.summaries.reducers.kinds.head_kinds import DELIMITER, FIRST, KINDS, PLACE, UNIFORM, Kind
 from attn_cli.summaries.reducers.kinds.kind_sums import (
     NOT_JUDGED,
     NOTHING,
@@ -85,6 +85,12 @@ class HeadKinds(Part):
     def judged(self) -> JudgedKinds:
         """For each head and kind the weight and share on the keys that define it, and the head's kind."""
         return judged(self.texts, by_share=self.by_share)
+
+    def reading_rows(self, at: int, kind: Kind) -> np.ndarray:
+        """The rows in which head number `at` gives its largest weight past sinks to a target of a kind, of those that
+        have a choice: booleans `[n]`.
+        """
+        return self.peaks.counted & (self.targets.lists[kind] == self.peaks.keys[at][:, None]).any(axis=1)
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per head, with the columns of `HEAD_ROW`: layer, head, kv_head, its kind, and that kind's numbers.

@@ -1,0 +1,184 @@
+"""The residual stream of chosen rows up to the logits: its blocks, W_O of each, the final norm held, the unembedding.
+
+All of it is found without names: W_O by what it is given, the final norm as what stands between the last block and the
+unembedding, gains by calling the norms.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+from torch import nn
+
+from attn_cli.errors import LoadError
+from attn_cli.sources.huggingface.anatomy.forward_arguments import first_float_input
+from attn_cli.sources.huggingface.anatomy.hooks import hooked
+from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
+from attn_cli.sources.huggingface.residual.frozen_norm import FrozenNorm, freeze_norm
+from attn_cli.sources.huggingface.residual.output_projection import OutputProjection, Projections
+from attn_cli.sources.huggingface.residual.residual_stream import AttentionWrite, ResidualStream, blocks_around, equal
+
+HINT = "attn knock says what its heads do without it"
+_ANSWERING = frozenset({"self", "text", "decoder", "cross"})  # streams of the stack that answers
+_Of = TypeVar("_Of")
+
+
+class Unembedding:
+    """The module that makes logits of vectors, and what it was given in a pass.
+
+    given  `[r, d]`
+    """
+
+    def __init__(self, module: nn.Module, stream: ResidualStream) -> None:
+        self.module, self.stream = module, stream
+        self.given: torch.Tensor | None = None
+        self.dtype = torch.float32
+
+    def note(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Forward pre-hook: keep the chosen rows of what it is given."""
+        given = first_float_input(args, kwargs)
+        self.given = self.stream.rows_of(given)
+        self.dtype = self.dtype if given is None else given.dtype
+
+    def direction(self, y: torch.Tensor, token: int) -> tuple[torch.Tensor, float]:
+        """Of one vector y `[d]`: the direction in which logit `token` less the mean logit grows `[d]`, and that logit.
+
+        It is the gradient of a linear function: W_U[token] less the mean of W_U's rows, whatever module W_U is in.
+        """
+        with torch.enable_grad():
+            x = y.to(self.dtype)[None, None].requires_grad_()
+            logits = self.module(x)[0, 0].float()
+            centred = logits[token] - logits.mean()
+            (direction,) = torch.autograd.grad(centred, x)
+        return direction[0, 0].float(), float(centred)
+
+    def logits(self, parts: torch.Tensor) -> torch.Tensor:
+        """The contributions `[r, V]` to all logits of parts `[r, d]` of the vectors that it is given."""
+        given = torch.cat([parts, torch.zeros_like(parts[:1])]).to(self.dtype)
+        logits: torch.Tensor = self.module(given[None])[0].float()
+        return logits[:-1] - logits[-1]
+
+
+@dataclass(frozen=True, eq=False)
+class StreamToLogits:
+    """The residual stream of some rows of one pass, up to the logits.
+
+    stream       its blocks
+    unembedding  what makes logits of its end
+    norm         the final norm, held at the last block's output; None where there is none
+    places       of the attention modules by their paths, with their W_O
+    """
+
+    stream: ResidualStream
+    unembedding: Unembedding
+    norm: FrozenNorm | None
+    places: Mapping[str, tuple[ModulePlace, OutputProjection]]
+
+    @property
+    def writes(self) -> Iterator[tuple[AttentionWrite, ModulePlace, OutputProjection]]:
+        """Attention's output after W_O, block by block, with its place and W_O."""
+        for block in self.stream.blocks:
+            for write in block.writes:
+                yield write, *self.places[write.path]
+
+    def norm_at(self, rows: Sequence[int]) -> FrozenNorm | None:
+        """The final norm held in some rows, by their indices among those of the stream."""
+        return norm_at(self.norm, rows)
+
+
+def norm_at(norm: FrozenNorm | None, rows: Sequence[int]) -> FrozenNorm | None:
+    """A norm held in some of the rows in which it is held; None for none."""
+    return None if norm is None else norm._replace(gain=norm.gain[list(rows)])
+
+
+def of_heads(
+    write: AttentionWrite, h: int, heads: Sequence[int], rows: Sequence[int]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The outputs in the stream of some of h heads in some rows `[r, k, d]`, and the constant part `[r, d]`: biases of
+    W_O and of the norm behind it.
+
+    W_O(x in the head's slice) - W_O(0): the module is called.
+
+    rows  by their indices among those of the stream
+    """
+    given = write.heads[list(rows)].reshape(len(rows), h, -1)  # [r, h, e]
+    alone = torch.zeros((len(rows), len(heads), *given.shape[1:]), device=given.device)
+    alone[:, torch.arange(len(heads)), list(heads)] = given[:, list(heads)]
+    flat = alone.reshape(len(rows) * len(heads), -1)
+    output = write.module(torch.cat([flat, torch.zeros_like(flat[:1])])[None].to(write.dtype))
+    written = (output[0] if isinstance(output, tuple) else output)[0].float()
+    parts = (written[:-1] - written[-1]).reshape(len(rows), len(heads), -1)
+    constant = written[-1].expand(len(rows), -1)
+    norm = norm_at(write.norm, rows)
+    return (parts, constant) if norm is None else (norm.of_parts(parts), norm.of_parts(constant) + norm.bias)
+
+
+def run_to_logits(
+    loaded: LoadedModel,
+    arguments: Mapping[str, Any],
+    projections: Projections,
+    places: Mapping[str, ModulePlace],
+    rows: Collection[int],
+    tokens: int,
+    answer: Callable[[StreamToLogits], _Of],
+) -> _Of:
+    """What `answer` makes of the residual stream of some rows in one pass up to the logits.
+
+    places  of the attention modules, by their paths in `loaded.model`
+    tokens  how many tokens the stack that answers reads
+
+    Raises LoadError, with the check that failed, where a logit is no plain sum of what heads write.
+    """
+    model, stack = loaded.generating, loaded.model
+    module = None if model is None else model.get_output_embeddings()
+    if model is None or module is None:
+        raise LoadError(f"{loaded.about['model']} has no unembedding, so its heads have no direct logit", HINT)
+    chosen = {path: place for path, place in places.items() if place.stream in _ANSWERING and place.block_path}
+    if not chosen:
+        raise LoadError("no layer shows what its heads give before W_O", HINT)
+    stream = ResidualStream(rows, tokens)
+    unembedding = Unembedding(module, stream)
+    blocks, modules = blocks_around(stack, chosen.values()), _modules(projections, chosen)
+    with (
+        stream.recording(model, blocks, modules),
+        hooked(module.register_forward_pre_hook(unembedding.note, with_kwargs=True)),
+        torch.no_grad(),
+    ):
+        model(**arguments)
+    with torch.no_grad():
+        norm = _final_norm(stream, unembedding)
+        found = {path: (chosen[path], projections.found[path]) for path in chosen}
+        return answer(StreamToLogits(stream, unembedding, norm, found))
+
+
+def _modules(projections: Projections, places: Mapping[str, ModulePlace]) -> dict[nn.Module, str]:
+    """W_O of these attention modules, with their paths; LoadError for one that isn't found, or is that of several."""
+    modules: dict[nn.Module, str] = {}
+    for path, place in places.items():
+        module = projections.at(path, place.layer).module
+        assert module is not None
+        if module in modules:
+            raise LoadError(
+                f"{path}: it shares its W_O with other layers, so their contributions can't be separated", HINT
+            )
+        modules[module] = path
+    return modules
+
+
+def _final_norm(stream: ResidualStream, unembedding: Unembedding) -> FrozenNorm | None:
+    """The norm between the last block and the unembedding, its scale frozen; None where there is none."""
+    if not stream.blocks or unembedding.given is None:
+        raise LoadError("no block of the model gave a vector per token, so heads have no direct logit", HINT)
+    last = stream.blocks[-1].after
+    assert last is not None
+    if equal(last, unembedding.given):
+        return None
+    for passage in stream.outside:
+        if equal(passage.given, last) and equal(passage.returned, unembedding.given):
+            held = freeze_norm(passage.module, last.to(unembedding.dtype))
+            if held is None:
+                raise LoadError("the final norm is not a scale per dimension, so heads have no direct logit", HINT)
+            return held
+    raise LoadError("more than a norm is between the last block and the unembedding", HINT)
