@@ -83,7 +83,7 @@ def to_end(last: bool) -> Run:
 
 
 def deeper(scene: Scene, view: Viewpoint, words: str) -> Outcome:
-    """The pane that Enter opens: from heads the matrix, then the text, then one cell."""
+    """The pane that Enter opens: from heads the matrix, then the text, then one cell; InputError below that."""
     at = NAMES.index(view.pane)
     if at + 1 == len(NAMES):
         raise InputError(f"there is nothing below {pane_named(view.pane).words}")
@@ -154,7 +154,7 @@ def next_key(step: int) -> Run:
 
 
 def layer_chosen(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """The layer of that number."""
+    """The viewpoint on a layer by its number, "3" or "encoder 3", at the same head; InputError for none."""
     for at, layer in enumerate(scene.recording.layers):
         if words in (str(layer.place.layer), f"{layer.place.stream} {layer.place.layer}"):
             return _same_place(scene, view, at, view.head)
@@ -164,7 +164,7 @@ def layer_chosen(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 
 
 def head_chosen(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """The head of that number."""
+    """The viewpoint on the head that `words` name: "6" of this layer, or "15.6" of layer 15; InputError for none."""
     at, head = head_named(scene, view, words)
     return _same_place(scene, view, at, head)
 
@@ -182,7 +182,10 @@ def head_named(scene: Scene, view: Viewpoint, words: str) -> tuple[int, int]:
 
 
 def step_taken(direction: int) -> Run:
-    """The row from which the model wrote the token before or after."""
+    """A move to the row from which the model wrote the token before (-1) or after (1) that of the cursor.
+
+    From the last it goes to the first, and back. InputError where nothing was generated.
+    """
 
     def run(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
         queries = scene.grid(view).queries

@@ -275,9 +275,9 @@ class Scene:
         return row
 
     def heaviest(self, view: Viewpoint, count: int) -> np.ndarray:
-        """The indices of the largest numbers of `row`, by magnitude, largest first, without masked and hidden ones.
+        """The indices of the `count` largest of `row` by magnitude, largest first, without masked and hidden keys.
 
-        None as well where memory kept a layer's numbers alone.
+        Empty where memory kept a layer's statistics alone.
         """
         if not self.layer(view).is_kept:
             return np.empty(0, np.int64)

@@ -20,7 +20,10 @@ class Trail:
     _moved: bool = False
 
     def leave(self, before: Viewpoint, *, moves: bool) -> None:
-        """Remember a viewpoint that a key, perhaps one that moves by a step, has left."""
+        """Remember a viewpoint that a key has left; of several moves by a step in a row (`moves`) the first.
+
+        The last 200 are kept.
+        """
         if not (moves and self._moved):
             self.seen = [*self.seen[1 - _KEPT :], before]
         self._moved = moves

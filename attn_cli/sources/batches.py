@@ -16,12 +16,8 @@ def batches_by_length(
     lengths   how many tokens each text has
     most      how many texts a batch has at most
     tokens    how many tokens a batch has at most with its padding, unless it has no more than `together` texts
-    alike     how many times as long as its shortest text a batch's longest may be
-
-    >>> batches_by_length([5, 900, 4, 5], most=3)
-    [[2, 0, 3], [1]]
-    >>> batches_by_length([5, 900, 4, 700, 5], most=8, tokens=1000, together=1, alike=1.25)
-    [[2, 0, 4], [3], [1]]
+    together  how many texts run together whatever their tokens
+    alike     how many times as long as its shortest text, and 4 tokens more, a batch's longest may be
     """
     batches: list[list[int]] = []
     for place in sorted(range(len(lengths)), key=lengths.__getitem__):

@@ -9,12 +9,9 @@ _LEAST = 8  # tokens of the longest R
 
 
 def repeat_lengths(longest: int, of: str) -> Sequence[int]:
-    """The number of tokens that R has in each of the three texts, where it may have `longest` at most.
+    """The number of tokens of R in three texts R R: 37, 50 and 61; less in proportion if `longest` is below 61.
 
-    Raises InputError for fewer than 8, where `of` says what has too few.
-
-    >>> repeat_lengths(1000, "the model"), repeat_lengths(30, "the model")
-    ((37, 50, 61), (18, 24, 30))
+    longest  the most tokens that R may have; InputError for fewer than 8, where `of` says what has too few
     """
     if longest < _LEAST:
         raise InputError(f"{of} for repeated random tokens", "give a text")
@@ -22,5 +19,5 @@ def repeat_lengths(longest: int, of: str) -> Sequence[int]:
 
 
 def longest_repeat() -> int:
-    """The length, in tokens, of the longest random run R that a prompt repeats."""
+    """The most tokens of the random run R that a prompt repeats: 61."""
     return max(_LENGTHS)

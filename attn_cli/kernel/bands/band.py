@@ -110,7 +110,7 @@ class Buffer:
 
 
 class Buffers(NamedTuple):
-    """Memory for a band's scores and for its weights; without `weights` they are written over the scores."""
+    """Memory for scores and weights of one band, some adjacent rows; without `weights` these overwrite the scores."""
 
     scores: Buffer
     weights: Buffer | None

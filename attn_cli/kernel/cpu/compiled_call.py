@@ -35,7 +35,7 @@ _THREADED = 2**21  # unmasked scores times head size; fewer are computed before 
 
 
 class RowScatter(NamedTuple):
-    """The output row of each query `[n]`, -1 to drop it, among `total` rows."""
+    """The row of the result `[n]` to which each query's numbers go, -1 for none; the result has `total` rows."""
 
     places: np.ndarray
     total: int

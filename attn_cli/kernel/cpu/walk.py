@@ -72,10 +72,11 @@ def row_stats(
     *,
     vectors: int | None = None,
 ) -> WalkStats | None:
-    """The requested statistics of every row of a call that `suits`; `output`, if that isn't None, is filled.
+    """The requested statistics of the rows of a call that `suits`; `output`, if that isn't None, is filled.
 
     q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, output `[h, n, e]`; `vectors` forces narrower ones than the widest.
-    None for a mask of too many holes, and for values that are not finite, since masked ones must not matter.
+    None for more than 64 largest weights a row, for a mask of too many holes, and for values that are not finite, since
+    masked ones must not matter.
     """
     # Here: most commands start without it.
     from attn_cli.kernel.cpu.c_library import widest_vectors

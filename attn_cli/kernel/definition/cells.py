@@ -76,12 +76,7 @@ def log_weights(scores: Array, log_sums: Array) -> Array:
 
 
 def numbers_of(places: Places, count: int, like: Array) -> Array:
-    """The numbers `[b]` of the rows or keys that are meant, of `count`.
-
-    >>> import numpy as np
-    >>> numbers_of(slice(-2, None), 5, np.zeros(1)).tolist()
-    [3, 4]
-    """
+    """The numbers `[b]` of the rows or keys in `places`: a slice of all `count`, or these numbers themselves."""
     return indices(0, count, like)[places] if isinstance(places, slice) else places
 
 

@@ -83,13 +83,7 @@ def _along(errors: np.ndarray, direction: np.ndarray, sizes: np.ndarray) -> tupl
 
 
 def places(bad: np.ndarray) -> str:
-    """Where wrong numbers `[h, n, e]` are, in words: which rows of which heads, which columns.
-
-    >>> bad = np.zeros((2, 64, 4), dtype=bool)
-    >>> bad[:, 16:] = True
-    >>> places(bad)
-    'rows 0-15 of every head are right, from row 16 on they are wrong'
-    """
+    """The rows, heads and columns of wrong numbers in words; `bad` `[h, n, e]` is True there, at least once."""
     h, n, e = bad.shape
     by_row = np.asarray(bad.any(axis=-1))  # [h, n]
     heads = np.flatnonzero(by_row.any(axis=-1)).tolist()

@@ -228,7 +228,7 @@ class RowStats(RowNumbers):
         return self.vector_sums[..., _place(vector, self.wanted.vectors)]
 
     def of_rows(self, numbers: Array, rows: Rows) -> Array:
-        """Numbers `[h, R, ...]` of some of the wanted rows, `[h, rows, ...]`; None for all of them."""
+        """Of `numbers` `[h, R, ...]` of all wanted rows those of `rows` `[h, len(rows), ...]`; None for all."""
         if rows is None or rows == self.wanted.rows:
             return numbers
         return numbers[:, list(rows) if self.wanted.rows is None else np.searchsorted(self.wanted.rows, rows)]

@@ -65,12 +65,11 @@ def scan_shard(
 
 
 def batches_of(lengths: Sequence[int], *, limit: int = 8, tokens: int = BATCH_TOKENS) -> list[list[int]]:
-    """Texts of so many tokens as batches of similar lengths, by their numbers; with `limit` 1 each by itself.
+    """Texts of so many tokens as batches of similar lengths, by their indices; with `limit` 1 each by itself.
+
+    In a batch the longest has at most 1.25 times the tokens of the shortest, and 4.
 
     tokens  of a batch with its padding, unless a single text has more
-
-    >>> batches_of([5, 3000, 4, 2000, 5])
-    [[2, 0, 4], [3], [1]]
     """
     most = 1 if limit == 1 else max(len(lengths), 1)
     return batches_by_length(lengths, most, tokens=tokens, together=1, alike=_ALIKE)

@@ -15,7 +15,12 @@ from attn_cli.scans.sums.quantiles import Quantiles
 
 @dataclass
 class Moments:
-    """Counts, means and sums of squared differences from the mean, of arrays of one shape (Chan et al. 1979)."""
+    """Counts, means and sums of squared differences from the mean, of arrays of one shape (Chan et al. 1979).
+
+    count    how many numbers there were, NaN not counted
+    mean     their mean, 0 without any
+    squares  the sum of their squared differences from the mean
+    """
 
     count: np.ndarray
     mean: np.ndarray

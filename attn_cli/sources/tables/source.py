@@ -139,7 +139,10 @@ class TableSource:
         return self.table.rows([token.id for token in prompt.tokens if token.id is not None]).astype(np.float64)
 
     def first_projections(self, seed: int | None) -> tuple[np.ndarray, np.ndarray]:
-        """The first W_Q and W_K `[d, d]`: the identity, or those of `attn compute --random-projections SEED`."""
+        """The W_Q and W_K `[d, d]` from which learning starts: the identity if `seed` is None, else random ones.
+
+        The random ones are those of `attn compute --random-projections SEED`.
+        """
         d = self.table.width
         if seed is None:
             return np.eye(d), np.eye(d)

@@ -21,7 +21,8 @@ _LONGEST = 40  # letters of a word that is worth guessing at
 def near_words(words: Sequence[str], table: WordIndex) -> dict[str, str]:
     """For each word the one that was probably meant, if the table has any: letters swapped, doubled, missing, wrong.
 
-    Of several words that are one slip away it is that of the likelier slip, then the one that the table has first.
+    Of several words that are one slip away it is one with two letters swapped, else that which the table has first.
+    Words of fewer than 3 or more than 40 letters have none.
     """
     guesses = {word: [*dict.fromkeys(_one_edit_away(word.lower()))] for word in words if 2 < len(word) <= _LONGEST}
     table.look_up([guess for candidates in guesses.values() for guess in candidates])

@@ -27,7 +27,10 @@ def verdict_lines(answer: PartsRead, width: int) -> Iterator[str]:
 
 
 def cited_lines(answer: PartsRead, width: int) -> Iterator[Text]:
-    """The answer's sentences with marks of their sources, what the marks mean, and the parts read but not needed."""
+    """The answer's sentences with marks of their sources, what the marks mean, and parts read but not needed.
+
+    Those are parts with 0.1 or more of non-sink attention that no sentence needed.
+    """
     citations = answer.citations
     marked = "".join(_marked(citation) for citation in citations)
     yield from (Text(line) for line in wrap(visible(marked.strip()), width))

@@ -162,7 +162,7 @@ def _numbered(heads: Sequence[tuple[str, float]], shares: Mapping[str, float]) -
 
 
 def of_several(work: str, count: int) -> str:
-    """`look at the token before`: what one head does, of so many."""
+    """What so many heads do: `looks at the token before` of one is `look at the token before` of several."""
     verb, _, rest = work.partition(" ")
     several = f"{verb.removesuffix('s')} {rest}".replace(" its own", " their own").replace(" it may", " they may")
     return work if count == 1 else several

@@ -160,9 +160,9 @@ def marks_in_words(screen: Screen) -> list[str]:
 
 
 def kind_letter(kind: int) -> str:
-    """The letter of a kind; of that of most heads of many models a small one, which lets the others stand out.
+    """The letter of a head's kind in a grid: a small one for `first`, the kind of most heads of many models.
 
-    Those of fixed distances have one together: a digit would run into that of the number.
+    B for all fixed distances: a digit would run into that of the number. "-" for no kind, "?" where none was judged.
     """
     if kind < 0:
         return "-" if kind == NOTHING else "?"

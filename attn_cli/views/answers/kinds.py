@@ -221,7 +221,7 @@ def short_value(length: float) -> str:
 
 
 def sink_lines(sinks: Sequence[SinkKey], heads: int, screen: Screen) -> Iterator[Text]:
-    """`41% of all attention rests on 0 When, a sink of 162 heads`: a sentence for each sink of the text."""
+    """`41% of all attention rests on 0 When, a sink of 162 heads`: a sentence for each of the first two sinks."""
     for at, sink in enumerate(sinks[:_MOST_SINKS]):
         words = f"{sink.weight:.0%} {'' if at else 'of all attention '}rests on {token_label(sink.token)}, "
         words += f"a {'hub' if sink.is_hub else 'sink'} of {counted(round(heads * sink.heads), 'head')} of any kind"

@@ -53,7 +53,10 @@ def draw(report: Report, screen: Screen) -> Iterator[Text]:
 
 
 def draw_row(report: Report, screen: Screen) -> Iterator[Text]:
-    """A sentence on what the token reads, or the row that decides; the coloured text; the keys that are read most."""
+    """A sentence on what the token, or the row that decides, reads; the coloured text; the 5 keys that are read most.
+
+    The keys are ordered by their share of non-sink attention; sinks and the row itself are left out.
+    """
     seen = _first_stream(report)
     first, part = seen[0]
     rows, sinks = part.rows, resting_keys(seen)

@@ -73,16 +73,17 @@ def _is_light() -> bool:
 
 
 def largest_map(screen: Screen) -> tuple[int, int]:
-    """The rows and keys of the largest heat map: a key to a column beside the row labels, and rows to match.
+    """The rows and keys of the largest heat map: a key to a column beside the row labels, at least 8.
 
-    With colours two rows share a line, and cells look square. Without, rows stop at 40 or at half the keys.
+    With colours as many rows as keys: two share a line, and cells look square. Without, 40 or half the keys, whichever
+    is more.
     """
     keys = max(8, screen.width - label_columns(screen) - 1)
     return keys if screen.halves else max(TALLEST, keys // 2), keys
 
 
 def label_columns(screen: Screen) -> int:
-    """The most columns that row labels get."""
+    """The most columns that row labels get: a fifth of the screen, at least 8."""
     return max(8, screen.width // 5)
 
 

@@ -29,7 +29,10 @@ def steps_of(levels: np.ndarray, *, steps: int = STEPS) -> np.ndarray:
 
 
 def full_cells(steps: np.ndarray, columns: int, ramp: Ramp, screen: Screen) -> list[Segment]:
-    """One line of cells `[m]`, each `columns` wide: coloured, or shaded where there are no colours to rely on."""
+    """One line of cells `[m]`, each `columns` wide: coloured, or shaded where there are no colours to rely on.
+
+    steps  the place of each cell on the scale of colours, 0 to 63; 64 where it is masked
+    """
     return [
         Segment(_mark(step, ramp, screen) * (columns * count), _full_style(step, ramp, screen))
         for step, count in _runs(steps)
@@ -37,7 +40,10 @@ def full_cells(steps: np.ndarray, columns: int, ramp: Ramp, screen: Screen) -> l
 
 
 def half_cells(upper: np.ndarray, lower: np.ndarray, ramp: Ramp, screen: Screen) -> list[Segment]:
-    """Two lines of cells `[m]` in one line of half blocks; masked cells are the screen's own background."""
+    """Two lines of cells `[m]` in one line of half blocks; masked cells are the screen's own background.
+
+    upper, lower  the place of each cell on the scale of colours, 0 to 63; 64 where it is masked
+    """
     colors, depth = ramp.colors, screen.depth
     return [_half_segment(pair, count, colors, depth) for pair, count in _runs(upper * (STEPS + 1) + lower)]
 
@@ -54,7 +60,7 @@ def half_cell(upper: int, lower: int, ramp: Ramp, screen: Screen) -> tuple[str, 
 
 
 def cell_style(step: int, ramp: Ramp, screen: Screen) -> Style:
-    """The style of text on a cell."""
+    """The style of text on a cell at `step` of the scale of colours, 0 to 63; 64 for a masked one."""
     return background(np.nan if step == MASKED_STEP else step / (STEPS - 1), ramp, screen.depth)
 
 

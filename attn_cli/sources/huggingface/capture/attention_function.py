@@ -107,7 +107,7 @@ def _fitting(
 
 
 def scale_of(module: nn.Module, query: torch.Tensor, scaling: float | None) -> float:
-    """The factor on q kᵀ: the call's `scaling`, else the module's own, else 1 / sqrt(d)."""
+    """The factor on q kᵀ: the call's `scaling`, else the module's own, else 1 / sqrt(d), d the width of a query."""
     return float(scaling if scaling is not None else getattr(module, "scaling", None) or query.shape[-1] ** -0.5)
 
 

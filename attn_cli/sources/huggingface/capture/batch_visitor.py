@@ -51,9 +51,10 @@ class BatchVisitor:
     def visit_products(
         self, recorded: LedgerEntry, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer_rule: LayerRule
     ) -> torch.Tensor | None:
-        """Visit query `[b, h, n, d]`, key `[b, g, m, d]` and value `[b, g, m, e]`, text by text, or all packed.
+        """Show q `[b, h, n, d]`, k `[b, g, m, d]`, v `[b, g, m, e]` to the visitor, text by text, or all packed.
 
-        Returns the layer's output `[b, h, n, e]`; None unless every row of every head and text was walked.
+        Returns the layer's output `[b, h, n, e]` if the visitor's passes over the weights made all of it; None if heads
+        are left out, if some rows were not computed, and for a call after which the forward pass may end.
         """
         if self._texts is not self.ledger.labels.texts:  # another pass, of other texts
             self._forget_layouts()

@@ -12,7 +12,7 @@ from attn_cli.sources.huggingface.capture.text_rule import rule_of_text
 
 
 def output_of_layer(rule: LayerRule, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-    """The output `[b, h, n, e]` alone: by torch's SDPA; for a softcap, a bias or a sink by compiled code or bands.
+    """The output `[b, h, n, e]` alone: by torch's SDPA; with a softcap, bias or sink by code of attn's own.
 
     query `[b, h, n, d]`, key `[b, g, m, d]`, value `[b, g, m, e]`
     """

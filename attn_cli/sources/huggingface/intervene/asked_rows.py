@@ -51,7 +51,7 @@ class AskedRows:
         return Readout((int(logits[0, last - start].argmax()),), (last,), last, text)
 
     def target(self, readout: Readout, log_p: float) -> Target:
-        """The target's tokens, by the readout, and their probability, whose natural logarithm is given."""
+        """The tokens whose probability is asked for, and that probability, whose natural logarithm is `log_p`."""
         tokens = tuple(self.tokens[index] for index in self.generated) or (self.chosen(readout.ids[0], readout.last),)
         return Target(tokens, exp(log_p), readout.rows, bool(self.generated), -log_p / log(2))
 

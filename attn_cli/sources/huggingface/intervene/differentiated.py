@@ -77,7 +77,7 @@ class PartlyWindowed(DifferentiatedRows):
 
     @property
     def variables(self) -> list[torch.Tensor]:
-        """The share of each window, as one tensor that has derivatives."""
+        """The share of each window, 0 for none to 1 for it alone, as one tensor `[windows]` with derivatives."""
         return [self.shares]
 
     def output(self, at: AttentionLayer, past: CachedAttention, own: Products, allowed: torch.Tensor) -> torch.Tensor:

@@ -92,9 +92,11 @@ def outcomes_of_vectors(
     interventions: Sequence[Intervention],
     vector: Literal["mean", "first"],
 ) -> list[Outcome]:
-    """1 - cosine of the vectors of the baseline `[1, n, d]` and of each of S runs `[S, n, d]`, the mean or the first.
+    """For each of S runs 1 - cosine of its vector and the baseline's, from outputs `[S, n, d]` and `[1, n, d]`.
 
-    Tokens that an intervention hides are left out of its own mean.
+    vector  "mean" of all tokens, in a run without those that it hides, or that of the "first" token
+
+    Raises InputError where a run hides all tokens.
     """
     n = baseline.shape[1]
     before = baseline[0, : n if vector == "mean" else 1].double().mean(0)

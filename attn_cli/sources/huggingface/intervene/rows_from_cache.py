@@ -20,13 +20,14 @@ _ON_GPU = 2**26
 def output_side_by_side(
     past: CachedAttention, own: Products, allowed: torch.Tensor, hidden: Sequence[Mask | None] | None
 ) -> torch.Tensor:
-    """The output `[S, h, r, e]` of the last r rows in S variants, whose queries, keys and values are `own`.
+    """The output `[S, h, r, e]` of the last r rows in S runs; `own` holds these rows' queries, keys and values in each.
 
+    past     the keys and values of earlier rows, which all runs share
     allowed  which of all m keys the rows may attend to, `[r, m]` or `[h, r, m]`; m counts past and own keys
-    hidden   what is masked besides, by variant
+    hidden   what is masked besides, by run
 
-    The rows of some variants stand side by side against the past, each variant is blind to the others. So many at a
-    time that their scores stay in the processor's cache.
+    As many runs are computed at a time as have 2**18 scores for a key head, which fit in a processor's cache (2**26 on
+    a GPU); at least one.
     """
     query, key, value = (x.float() for x in own)
     (s, h, r, _), g, m = query.shape, key.shape[1], past.keys.shape[1]

@@ -96,7 +96,7 @@ def read_image(file: str) -> "Image":
     """The image in RGB, rotated as its EXIF orientation says; the first frame if it has several.
 
     Raises LoadError where the package that reads images is missing, InputError for a file that holds none, LimitError
-    for an image of too many pixels.
+    for an image that doesn't fit into the free memory at 8 bytes a pixel, or is too large for Pillow.
     """
     if find_spec("PIL") is None:
         raise LoadError("--image needs the package pillow", "pip install 'attn-cli[image]'")

@@ -18,10 +18,10 @@ _NAME = re.compile(r"[<\[].*[>\]]")  # of tokens that stand for no text: [unused
 
 
 def repeated_tokens(loaded: LoadedModel, seed: int, *, has_decoder: bool) -> list[Prompt]:
-    """Three prompts R R, each R of other ordinary tokens, none twice: drawn with `seed`, `seed` + 1 and `seed` + 2.
+    """Three prompts R R, each R of 37, 50 or 61 ordinary tokens, none twice; of seeds `seed` to `seed` + 2.
 
     A decoder reads the same after its start token. Short vocabularies and few positions make R shorter; raises
-    InputError where these leave nothing to draw.
+    InputError where these leave fewer than 8 tokens.
     """
     tokenizer, model = loaded.tokenizer, loaded.model
     assert tokenizer is not None

@@ -82,7 +82,10 @@ class StationAttention:
         self.note: Callable[[int, Products, Rule, Turning], None] | None = None
 
     def of_products(self, module: nn.Module, way: str, qkv: Products, rule: LayerRule) -> torch.Tensor | None:
-        """The output `[1, h, n, e]` of one attention call, with its stations' numbers read, replaced or rounded."""
+        """The output `[1, h, n, e]` of one attention call; on the way q, k and so on are shown, replaced or rounded.
+
+        None, which leaves the output to the model, for a stream that isn't looked at.
+        """
         place = self.ledger.record(module, way).place
         if place.stream not in self.streams or rule.sink_per_query is not None:
             return None if rule.sink_per_query is None else output_of_layer(rule, *qkv)

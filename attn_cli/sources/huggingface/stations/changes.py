@@ -33,7 +33,10 @@ class ModuleMistake(NamedTuple):
 
 
 def changed(changes: Sequence[tuple[int, nn.Module, Change]], layers: Layers) -> Any:
-    """Context manager: these modules' outputs are changed, in the layers alone that are named."""
+    """Context manager: these modules' outputs are changed in the given layers; None for all.
+
+    What stands before the first layer, such as the embedding, is always changed.
+    """
 
     def hook(change: Change, module: nn.Module, args: Any, output: Any) -> Any:
         made = change(module, args, first_output(output))
@@ -96,7 +99,10 @@ def inputs_of(module: nn.Module) -> int:
 
 @contextmanager
 def set_to(values: Sequence[tuple[int, Any, str, Any]], layers: Layers) -> Iterator[None]:
-    """Context manager: these attributes of objects, each of a layer (-1 of none), have other values."""
+    """Context manager: these attributes of objects, each of a layer (-1 of none), have other values.
+
+    layers  those in which they have them, None for all; objects of no layer always do
+    """
     before = [(owner, name, getattr(owner, name)) for _, owner, name, _ in values]
     try:
         for layer, owner, name, value in values:
@@ -110,7 +116,10 @@ def set_to(values: Sequence[tuple[int, Any, str, Any]], layers: Layers) -> Itera
 
 @contextmanager
 def exchanged(pairs: Sequence[tuple[int, nn.Module, nn.Module]], layers: Layers) -> Iterator[None]:
-    """Context manager: these pairs of modules compute in each other's place."""
+    """Context manager: the modules of each pair, given with their layer, compute in each other's place.
+
+    layers  those in which they do; None for all
+    """
     with ExitStack() as stack:
         for layer, one, other in pairs:
             if is_made(layer, layers):

@@ -53,7 +53,7 @@ class KernelMistake:
         self._families = REGISTER  # from the first call that has the mistake on: those that it belongs to
 
     def products(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> Products | None:
-        """q, k and v `[h, n, d]` with other rotary positions; None for a mistake that is made elsewhere."""
+        """q, k and v `[h, n, d]` with other rotary positions; None for other mistakes, and in other layers."""
         mistake = self._made(layer, qkv, rule, turning) if self.planted.kind == "q_rotated" else None
         if mistake is None or mistake.operands is None:
             return None
@@ -61,7 +61,10 @@ class KernelMistake:
         return q, k, v
 
     def attended(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> Attended | None:
-        """The q, k, v and rule that are attended to with the mistake; None where it is in no operand or rule."""
+        """The wrong q, k, v and rule that a kernel with the mistake attends by; None where it is in none of these.
+
+        None as well for other rotary positions, which `products` makes, and in other layers.
+        """
         mistake = None if self.planted.kind == "q_rotated" else self._made(layer, qkv, rule, turning)
         if mistake is None or mistake.operands is None:
             return None
@@ -70,7 +73,7 @@ class KernelMistake:
         return Attended((_tensor(q, qkv[0]), _tensor(k, qkv[0]), _tensor(v, qkv[0])), wrong_rule, changed)
 
     def output(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> torch.Tensor | None:
-        """The wrong output of a mistake that no other operands or rule make; None for all other mistakes."""
+        """The wrong output `[h, n, e]` of a mistake that no change of q, k, v or rule makes; None for all others."""
         mistake = None if self.planted.kind == "q_rotated" else self._made(layer, qkv, rule, turning)
         if mistake is None or mistake.operands is not None:
             return None

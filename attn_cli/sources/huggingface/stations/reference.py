@@ -96,7 +96,7 @@ class ModelReference:
         return int(weight.shape[0]) if isinstance(weight, torch.Tensor) and weight.ndim == 2 else int(known)
 
     def logit_rows(self, tokens: int) -> np.ndarray:
-        """All positions, or evenly spaced ones with the last."""
+        """The positions whose logits are compared: all, or evenly spaced ones with 2**24 logits together."""
         words = self.model.config.get_text_config().vocab_size
         count = max(1, min(tokens, _MOST_LOGITS // words))
         return np.unique(np.linspace(0, tokens - 1, count).round().astype(int))

@@ -18,10 +18,10 @@ Rounded = Callable[[torch.Tensor], torch.Tensor]
 
 
 def rounding_to(precision: str, draw: int = 0) -> Rounded:
-    """The rounding of activations: to the nearest, up or down by chance in draws above 0.
+    """The function that rounds activations to bfloat16 or float16: to the nearest, in draws above 0 by chance.
 
-    Of float32 it is noise, since no number has fewer digits; with 4-bit weights, too, beside which that of activations
-    is nothing.
+    For any other precision it adds noise, as summing in another order does in float32: 2**-22 of a row's root mean
+    square. So also for 4-bit weights, beside whose rounding that of activations is nothing.
     """
     generator = torch.Generator().manual_seed(draw)
     if precision in _STEPS:
@@ -104,9 +104,9 @@ def _of_weights(precision: str, draw: int) -> Rounded | None:
 
 
 def four_bits(x: torch.Tensor, draw: int = 0) -> torch.Tensor:
-    """Matrices in 16 steps per block of 32 numbers, from the least to the largest of them; vectors as they are.
+    """A matrix rounded to 16 steps per block of 32 numbers, from the least to the largest of them; a vector as it is.
 
-    Draws above 0 have steps of other sizes, as other formats do.
+    Draws above 0 take ranges of about the same size on both sides of 0, as other formats do.
     """
     if x.ndim < 2:
         return x

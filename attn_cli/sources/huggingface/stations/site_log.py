@@ -48,7 +48,7 @@ class Log:
         return [*before, *(module.register_forward_hook(self._leave, always_call=False) for module in modules)]
 
     def note_first(self, module: nn.Module, args: Any, kwargs: Any) -> None:
-        """Keep what the first block is given."""
+        """Keep the hidden states that the first block is called with: its first argument of floats."""
         if self.first is None:
             self.first = first_float_input(args, kwargs)
 

@@ -11,27 +11,23 @@ TOLERANCE = 1e-3  # tolerance: about the rounding error of a sum of many weights
 
 
 def rule_of(weights: torch.Tensor) -> UnknownRule:
-    """The rule of weights `[h, n, m]`: with a causal mask where none of several queries looks ahead, else with none."""
+    """The rule of weights `[h, n, m]`: a causal mask if n = m > 1 and no query attends to a later key, else none."""
     n, m = weights.shape[1:]
     causal = n == m > 1 and not bool(weights.triu(1).any())
     return UnknownRule(mask=Causal() if causal else Open())
 
 
 def mask_lowest(weights: torch.Tensor, scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Mask the cells where a model put about the lowest float into `scores`: weight 0 and score -inf there.
+    """Mask the cells whose score is half the lowest float of its type, or less: weight 0 and score -inf there.
 
     A fully masked row, to which the softmax gave equal weights, gets weights of 0.
-
-    >>> w, s = mask_lowest(torch.tensor([[1.0, 0.0], [0.5, 0.5]]), torch.tensor([[2.0, -3e38], [-3e38, -3e38]]))
-    >>> w.tolist(), s.tolist()
-    ([[1.0, 0.0], [0.0, 0.0]], [[2.0, -inf], [-inf, -inf]])
     """
     is_masked = scores <= torch.finfo(scores.dtype).min / 2
     return weights.masked_fill(is_masked, 0.0), scores.masked_fill(is_masked, -torch.inf)
 
 
 def check_rows(weights: torch.Tensor, place: Place) -> None:
-    """Raise LoadError for weights `[h, n, m]` that can't be attention: cells outside [0, 1], row sums over 1."""
+    """Raise LoadError for weights `[h, n, m]` outside [0, 1], or rows that sum to more than 1, each by over 0.001."""
     low, high = float(weights.min()), float(weights.max())
     most = float(weights.sum(-1).max())
     if low < -TOLERANCE or high > 1 + TOLERANCE or most > 1 + TOLERANCE:
