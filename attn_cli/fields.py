@@ -138,7 +138,7 @@ def within(path: str, fields: Sequence[Field]) -> tuple[Field, ...]:
 
 
 def object_schema(fields: Sequence[Field]) -> dict[str, Any]:
-    """The JSON Schema of such an object."""
+    """The JSON Schema of an object with these fields, as `made` makes it; all but optional ones are required."""
     return {
         "type": "object",
         "required": [one.name for one in fields if not one.optional],

@@ -189,7 +189,7 @@ class Explorer(App[int], inherit_bindings=False):
 
     @keeps_failures
     def on_paste(self, event: events.Paste) -> None:
-        """Text for the line that is being typed."""
+        """Hand pasted text to the session, for the line that is being typed."""
         self.session.paste(event.text)
         self.redraw()
 

@@ -233,7 +233,7 @@ class Scene:
         return window_at(self.form(view), size, self.space(view), (view.top, view.left), cursor)
 
     def other_picture(self, view: Viewpoint) -> Picture:
-        """The same of the other matrix: weights, or scores, of the part of it that is on the screen, by block."""
+        """The weights or scores of the matrix that is compared, as of `picture`, for the part that is seen."""
         key = ("other", view.against, self.grid_key(view), id(self.other))
         return self.answers.picture(key, self.other_grid(view), self.other_window(view), scores=view.scores, slot=1)
 

@@ -108,7 +108,7 @@ class Session:
             self.entry.insert(text)
 
     def click(self, view: Viewpoint) -> None:
-        """The mouse put the cursor somewhere."""
+        """Go to the viewpoint that a click of the mouse means: another place of the cursor."""
         self.message = ""
 
         def stand() -> None:
@@ -121,7 +121,7 @@ class Session:
         return self.guarded(lambda: self._requested(request))
 
     def say(self, words: str) -> None:
-        """A line for the last line of the screen."""
+        """Show a message on the last line of the screen, until the next key."""
         self.message = words
 
     def resize(self, screen: Screen) -> None:

@@ -159,7 +159,7 @@ class NoiseFloor:
     loss_bits: float = 0.0
 
     def add(self, outcome: Outcome) -> None:
-        """Take in the outcome of a run in which nothing was changed; the largest sizes so far are kept."""
+        """Take in the outcome of a run in which nothing was changed: the floor is the largest |effect| of all."""
         self.effect = max(self.effect, abs(outcome.effect))
         self.kl_bits = max(self.kl_bits, abs(outcome.kl_bits or 0.0))
         self.loss_bits = max(self.loss_bits, abs(outcome.loss_bits or 0.0))

@@ -64,7 +64,7 @@ class Station(NamedTuple):
 
     @property
     def is_of_layer(self) -> bool:
-        """True for a station of one layer, False for one of the whole model."""
+        """True for a place in one layer, such as q; False for one of the whole model, such as the logits."""
         return 0 <= self.layer < AFTER_LAYERS
 
 

@@ -35,7 +35,7 @@ class Answer(ABC, Displayed):
 
     @property
     def judged_calls(self) -> tuple[Summary, ...]:
-        """The summaries of the calls that it judges in place of the report's own; () for none."""
+        """The summaries of calls that this answer is about, where it has calls of its own; () if it has none."""
         return ()
 
     @property
@@ -53,7 +53,7 @@ class Answer(ABC, Displayed):
         yield from (made(table.type.fields, row) for row in table.read(self))
 
     def document(self) -> dict[str, Any]:
-        """The `result` of the JSON object."""
+        """The answer as the `result` of the JSON object: its `fields` by name."""
         return made(self.fields, self)
 
     @abstractmethod

@@ -38,5 +38,5 @@ class Invocation:
         return Invocation(tuple(given for given in self.given if given.name not in names))
 
     def words_without(self, names: Collection[str]) -> list[str]:
-        """The words of all others."""
+        """The words of all arguments and options but those among `names`, in the order of --help."""
         return [word for given in self.given if given.name not in names for word in given.words]

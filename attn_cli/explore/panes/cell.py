@@ -23,7 +23,10 @@ def pointed(scene: Scene, view: Viewpoint, region: Region, x: int, y: int) -> Vi
 
 
 def draw(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
-    """The lines on one query and key: what its score is made of, and before the last line the sum."""
+    """The lines on one query and key: the products of its dimensions, largest first, and their sum, the score.
+
+    Or the lines on what wrote the query and the key, where that was asked for.
+    """
     width, height = region.width, region.height
     layer = scene.layer(view)
     terms = layer.terms(view.head, view.query, view.key)

@@ -144,7 +144,7 @@ class Prefix(Mask):
         return (j < self.length) | (j <= i + self.offset)
 
     def interval(self, i: np.ndarray, m: int) -> Ends:
-        """Up to the diagonal or the end of the prefix, whichever is further."""
+        """The keys of queries i: from 0 to i + offset, or to the end of the prefix, whichever is further."""
         return Ends(np.zeros_like(i), np.maximum(i + self.offset + 1, self.length))
 
     def __str__(self) -> str:
@@ -167,7 +167,7 @@ class Keys(Mask):
         return Ends(np.full_like(i, first), np.full_like(i, last)) if solid else None
 
     def span(self, start: int, stop: int, m: int) -> Span:
-        """From the first real key to the last; open if all keys between them are real, too."""
+        """From the first real key to the last; all of them open to every query if they are all real, else none."""
         first, last, solid = self._ends()
         return Span(first, first, last if solid else first, last)
 
@@ -194,7 +194,7 @@ class Given(Mask):
         return self.cells[..., _places(i[:, 0]), :][..., _places(j[0, :])]
 
     def interval(self, i: np.ndarray, m: int) -> Ends | None:
-        """The ends of the rows, where none has holes and they are the same for all heads."""
+        """The first and last allowed key of queries i; None where one has holes, or heads have masks of their own."""
         cells = self.cells
         if (
             len(i) == 0

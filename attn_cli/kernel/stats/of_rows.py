@@ -125,9 +125,9 @@ class RankedRows:
             self.scores[heads, kept, :k] = with_infinities(take_along_last_axis(scores, places))
 
     def result(self) -> RankedKeys:
-        """The ranked keys with weights and scores, `[h, rows, count]`, in NumPy.
+        """The ranked keys with weights and scores, `[h, rows, count]`, in NumPy; key -1 where a row has fewer keys.
 
-        A mean over heads has a weight where one of them isn't masked, and yet no score.
+        In a mean over heads, a key that is masked in some of them has a weight, and score -inf.
         """
         weights, keys, scores, measures, totals = (
             None if x is None else to_numpy(x)

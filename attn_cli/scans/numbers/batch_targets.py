@@ -119,11 +119,11 @@ class BatchTargets:
 
     @cached_property
     def even_received(self) -> np.ndarray:
-        """The weight that uniform attention gives each range of key positions, by text `[B, ranges]`."""
+        """What each range of key positions gets by uniform attention, summed over a text's rows `[B, ranges]`."""
         return self.rows.by_text(self.sight.along_columns(self.even)) @ self.in_ranges
 
     @cached_property
     def in_ranges(self) -> np.ndarray:
-        """1 for each position of a text that is in a range of positions, else 0, `[n, ranges]`."""
+        """Whether each position of a text is in each range of positions, 1 or 0, `[n, ranges]` in float64."""
         ranges = np.searchsorted(POSITION_EDGES, np.arange(self.rows.length), side="right") - 1
         return (ranges[:, None] == np.arange(POSITIONS)).astype(np.float64)

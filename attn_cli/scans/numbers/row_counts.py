@@ -83,7 +83,10 @@ class RowCounts:
         self.baselines[BASELINE_AT[f"{kind.name}:rows"]] = self._rows(rest)
 
     def least(self, *kinds: Kind) -> np.ndarray:
-        """The least weight for a name by these kinds, by text `[B, kinds]`: 0.1, or 5 times the baseline if larger."""
+        """The least weight on the targets of each of `kinds` by which a head is of that kind, by text `[B, kinds]`.
+
+        It is 0.1, or 5 times what uniform attention gives them, if that is more.
+        """
         return np.stack([enough(self.baselines[BASELINE_AT[f"{kind.name}:baseline"]]) for kind in kinds], axis=1)
 
 

@@ -218,7 +218,7 @@ def _few_collections() -> Iterator[None]:
 
 
 def chained(content: str, more: str) -> str:
-    """A hash of two hashes, as of the shards so far and of the next."""
+    """A hash of two hashes: `content` of the documents of all shards so far, `more` of those of the next."""
     return hashlib.blake2b((content + more).encode(), digest_size=16).hexdigest()
 
 

@@ -32,7 +32,7 @@ class PaddedRows:
         return Intervals(*bounds)
 
     def packed(self, wanted: Wanted) -> Wanted:
-        """A request for statistics of all R rows as one for n packed rows; it may have no pools."""
+        """A request for statistics of all R rows as one for n packed rows; it may not ask for pooled blocks."""
         vectors = np.zeros((len(wanted.vectors), self.n), np.float32)
         for vector, of_rows in zip(vectors, wanted.vectors, strict=True):
             vector[: len(self.places)] = of_rows[self.places]

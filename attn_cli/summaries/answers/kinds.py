@@ -48,7 +48,7 @@ _SINK = (
 
 
 class JudgedPrompt(NamedTuple):
-    """The seed of a prompt of random tokens, None of a text, and how many tokens it has."""
+    """A prompt on which heads are judged: its seed, None unless its tokens are random, and how many tokens it has."""
 
     seed: int | None
     tokens: int
@@ -113,7 +113,7 @@ class KindMap(Answer):
 
     @property
     def judged_calls(self) -> tuple[Summary, ...]:
-        """The summaries of the calls whose heads are named."""
+        """The summaries of the calls whose heads are told to be of a kind: all of the answer's."""
         return self.summaries
 
     @property

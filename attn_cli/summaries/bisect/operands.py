@@ -75,7 +75,7 @@ class DumpedOperands:
         return np.where(x <= np.finfo(np.float32).min / 2, -np.inf, x)
 
     def side(self, side: str) -> Mapping[int, np.ndarray]:
-        """All q, k or v of layers with q and k."""
+        """All arrays "q", "k" or "v" by layer, `[heads, tokens, width]`, of the layers that have both q and k."""
         return _Side(self, side)
 
     def read(self, side: str, layer: int) -> np.ndarray:

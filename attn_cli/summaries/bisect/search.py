@@ -36,9 +36,10 @@ class Tried(NamedTuple):
 
 
 class Search:
-    """Runs the model with one mistake after another, until the first wrong array of a dump comes out right.
+    """Runs the model with one known mistake after another, until the first wrong array of a dump comes out right.
 
-    Mistakes are made in that array's layer, or in all layers where nothing before it is known to be right.
+    A dump holds the arrays that another engine saw in the same pass. Mistakes are made in the layer of that array, or
+    in all layers where nothing before it is known to be right.
 
     found    the mistakes that were found before, and where they are made
     layer    in which the first wrong array is

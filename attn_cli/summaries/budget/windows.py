@@ -18,7 +18,7 @@ class KeptKeys:
 
     @property
     def count(self) -> int:
-        """The largest number of keys that are kept."""
+        """How many keys a row keeps at most: `size` + `first`."""
         return self.size + self.first
 
 

@@ -135,7 +135,7 @@ class PieceBits:
 
     @property
     def pair(self) -> tuple[int, int]:
-        """The numbers of the two parts whose masking lowers the piece's log2 p most, ascending."""
+        """The numbers of the two parts whose masking, one at a time, lowers the piece's log2 p most, ascending."""
         first, second = sorted(sorted(self.of_parts, key=lambda part: self.of_parts[part])[:2])
         return first, second
 

@@ -33,7 +33,7 @@ class MaskedRows:
     """Collects the number of masked rows of a call."""
 
     def wanted(self, call: Call) -> Wanted:
-        """The statistic that tells masked rows."""
+        """A request to say of each row whether it may attend to nothing."""
         return Wanted(moments=("masked",))
 
     def part(self, call: Call, stats: RowStats) -> Masked:

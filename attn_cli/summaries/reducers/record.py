@@ -93,7 +93,7 @@ class Record:
         return parts | Wanted(moments=("logsumexp",))
 
     def part(self, call: Call, stats: RowStats) -> Recorded:
-        """The call with its numbers and without the model, as a recording's layer."""
+        """The call as a layer of a recording: its queries, keys, rule and statistics, for use without the model."""
         if isinstance(call, RecordedLayer):
             return Recorded(call)
         pooled, heads, norms = self.pooled.part(call, stats), self.heads.part(call, stats), key_head_norms(call)

@@ -65,7 +65,7 @@ def _deciding_queries(call: Call) -> tuple[int, ...]:
 def deciding_reducers(call: Call, prompt: Prompt, rows: tuple[int, ...]) -> tuple[Reducer, ...]:
     """The reducers that collect what heads attend to in the rows that choose what comes next.
 
-    None for a call whose queries or keys are other tokens than the prompt's.
+    () for a call whose queries or keys are other tokens than the prompt's.
     """
     if call.queries != prompt.tokens or call.keys != prompt.tokens:
         return ()

@@ -32,8 +32,9 @@ def draw(part: DecidingRows, summary: Summary, report: Report, screen: Screen) -
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The matrix of the head that reads most of one key; where none does, the row again head by head, or the overview
-    where the row is the first, which may see itself alone.
+    """The next command: the matrix of the head that reads most of one key.
+
+    Where none does, the keys of the row, heads averaged (attn top); of row 0, which may see itself alone, the overview.
     """
     seen = list(report.parts_of(DecidingRows))
     heads = _heads(seen, resting_keys(seen))

@@ -152,7 +152,7 @@ def cell_text(kind: int, number: float, columns: int, *, ascii_only: bool = Fals
 
 
 def marks_in_words(screen: Screen) -> list[str]:
-    """The marks of heads in a map without letters."""
+    """The meaning of each mark of a head in a map that has no room for letters: `█ finds content` ..., `no kind`."""
     marks = _ASCII_MARKS if screen.ascii_only else _MARKS
     found = ("finds content", "looks at a place", "rests on a sink or marks, or spreads")
     words = [f"{marks[rank]} {work}" for rank, work in zip((CONTENT, PLACE, MARKS), found, strict=True)]

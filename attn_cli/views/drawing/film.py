@@ -20,7 +20,7 @@ def color_of(level: float, ramp: Ramp) -> tuple[int, int, int]:
 
 
 def grey(pixels: np.ndarray) -> np.ndarray:
-    """A picture `[h, w, 3]` without its colours."""
+    """A picture `[h, w, 3]` in grey, uint8: the same luma in all three channels."""
     luma = np.rint(pixels @ _LUMA).astype(np.uint8)
     return np.dstack([luma, luma, luma])
 

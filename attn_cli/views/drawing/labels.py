@@ -119,7 +119,7 @@ def pair_label(token: Token | None, other: Token | None, screen: Screen) -> str:
 
 
 def pair_text(token: Token | None, other: Token | None, screen: Screen) -> str:
-    """The words of a place in two texts, without its number."""
+    """The texts of a place in two aligned texts, without its number: one if both say the same, else `John/Mary`."""
     texts = [visible(text_with_mark(each)) for each in (token, other) if each is not None]
     if screen.ascii_only:
         texts = [ascii_visible(text) for text in texts]

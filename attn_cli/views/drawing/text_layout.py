@@ -37,7 +37,7 @@ class TextLayout:
 
     @cached_property
     def line_of(self) -> dict[int, int]:
-        """The line of every token."""
+        """The line on which each token stands, both by index from 0."""
         return {piece.token: number for number, line in enumerate(self.lines) for piece in line if piece.token >= 0}
 
     def neighbour(self, token: int, lines: int) -> int:

@@ -51,7 +51,7 @@ class TextReader:
     plan: CommandPlan
 
     def has_room(self, window: Sequence[ReadText | AttnError]) -> bool:
-        """True if one more line is read before these are answered."""
+        """True if one more line is read before those of the window are answered together."""
         if self.source.batch_size == 1:
             return False
         cells = sum(len(text.prompt.tokens) ** 2 for text in window if isinstance(text, ReadText))

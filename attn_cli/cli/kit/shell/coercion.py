@@ -11,7 +11,7 @@ _MOST_DIGITS = 9  # of a whole number
 
 
 def coerce_plainly(parameters: Iterable[Any]) -> None:
-    """Let the parameters of a command take values that fit their type as they are."""
+    """Let the parameters of a command take values that fit their type without a validator; others go to Typer."""
     for parameter in parameters:
         _coerce_plainly(parameter)
 

@@ -68,7 +68,7 @@ class GroupedHelp(TyperCommand):
     """A command whose --help lists the common options first, then those of each group."""
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """The context, with the width of --help."""
+        """The context in which words are parsed, as wide as --help may be."""
         return super().make_context(info_name, args, parent, **help_width() | extra)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -152,7 +152,7 @@ class Commands(TyperGroup):
     """A Typer group of placeholder commands with help lines; it imports a command's module when that is called."""
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """The context, with the width of --help."""
+        """The context in which words are parsed, as wide as --help may be."""
         return super().make_context(info_name, args, parent, **help_width() | extra)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -29,7 +29,10 @@ def declaration(module: str, name: str) -> Callable[..., Any]:
 
 
 def alone(module: str, name: str) -> Any:
-    """A constant or a function of a module, with the names in its body, but without what else the module imports."""
+    """A constant or function of a module, made by running its own lines, not all that the module imports.
+
+    Names that these lines need are imported, or made in the same way.
+    """
     return _Module(module).value(name, whole=True)
 
 

@@ -50,7 +50,10 @@ class Attend(Protocol):
     ledger: Ledger
 
     def of_products(self, module: nn.Module, way: str, qkv: Products, rule: LayerRule) -> torch.Tensor | None:
-        """Take in the queries, keys and values of a call; its output `[b, h, n, e]`, or None: the caller makes it."""
+        """Get the queries, keys and values of a call; returns its output `[b, h, n, e]`.
+
+        None leaves the output to the caller.
+        """
 
     def of_softmax(self, module: nn.Module, way: str, weights: torch.Tensor, scores: torch.Tensor | None) -> None:
-        """Take in weights that the model's own code computed, in its layout, and the scores; None if not captured."""
+        """Get weights that the model's own code computed, in its layout, and their scores; None if not captured."""

@@ -43,7 +43,7 @@ class PlacesOfTexts(NamedTuple):
     calls: tuple[int, ...]
 
     def at(self, index: int) -> Place:
-        """The place of the call on text number `index` of these."""
+        """Where the call is in the model, with the index and the call number of text number `index` of these."""
         return replace(self.place, text=self.texts[index], call=self.calls[index])
 
 

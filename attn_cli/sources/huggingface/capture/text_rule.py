@@ -35,7 +35,7 @@ def rule_of_text(rule: LayerRule, text: int, rows: slice, keys: slice, heads: Se
 
 
 def mask_of_text(rule: LayerRule, text: int, rows: slice, keys: slice) -> Mask:
-    """The mask of one text, for its rows and keys, where the layer's is a `LazyMask`; else one that allows all."""
+    """The mask of one text, for its rows and keys; one that allows all where the rule has no `LazyMask`."""
     if not isinstance(rule.mask, LazyMask):
         return Open()
     mask = rule.mask.rule_mask(text, keys)

@@ -138,7 +138,7 @@ class ModelExperiment:
         }
 
     def slopes(self, windows: Sequence[CacheChange], shares: Sequence[float]) -> Slopes | None:
-        """The answer's log2 p with each window's share taken in, and derivatives, as `Slopes`; None without any."""
+        """The answer's log2 p with each window mixed in by its share, and derivatives, as `Slopes`; None if unknown."""
         rows = None if self._everywhere else self.rows
         batch = PartlyWindowed(windows, shares, rows, len(self.prompt.tokens), first=self._runner.first)
         held = self._rows_that_run(self._runner.first) * self._runner.blocks * _NUMBERS_OF_BLOCK

@@ -119,7 +119,10 @@ def pixel_grid(vision: PreTrainedConfig, tiles: torch.Tensor | None) -> PatchGri
 
 
 def spatial_grid(vision: PreTrainedConfig, arrays: Mapping[str, Any]) -> PatchGrid | None:
-    """The grid of one image in `spatial_shapes` `[1, 2]`, rows and columns, as SigLIP 2 gets it; or None."""
+    """The grid of patches by `spatial_shapes` `[1, 2]`: rows, columns, as SigLIP 2 gets it.
+
+    None without that array or pixels `[1, patches, numbers]`, and for several images.
+    """
     pixels, shapes = arrays.get("pixel_values"), arrays.get("spatial_shapes")
     if not isinstance(pixels, torch.Tensor) or not isinstance(shapes, torch.Tensor) or pixels.ndim != 3:
         return None
@@ -129,7 +132,10 @@ def spatial_grid(vision: PreTrainedConfig, arrays: Mapping[str, Any]) -> PatchGr
 
 
 def thw_grid(vision: PreTrainedConfig, arrays: Mapping[str, Any]) -> PatchGrid | None:
-    """The grid of one image in `image_grid_thw` `[1, 3]`: frames, rows, columns, as Qwen2-VL gets it; or None."""
+    """The grid of patches by `image_grid_thw` `[1, 3]`: frames, rows, columns, as Qwen2-VL gets it.
+
+    None without that array, for several images, and for videos.
+    """
     grid = arrays.get("image_grid_thw")
     if not isinstance(grid, torch.Tensor) or grid.shape != (1, 3) or int(grid[0, 0]) != 1:
         return None

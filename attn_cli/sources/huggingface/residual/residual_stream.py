@@ -37,7 +37,7 @@ class AttentionWrite:
     heads    the input of W_O in the chosen rows `[r, h * e]`
     written  the output of W_O `[r, d]`
     dtype    the precision of that input in the model
-    norm     the norm between W_O and the residual stream, held as it is; None where there is none
+    norm     the norm between W_O and the residual stream as a fixed linear map of each row; None where there is none
     """
 
     path: str
@@ -99,7 +99,10 @@ class BlockPass:
         )
 
     def within_rounding(self, x: torch.Tensor, sizes: torch.Tensor) -> bool:
-        """True if every number of x is as small as what rounding leaves of sums of numbers of these sizes."""
+        """True if no number of x is above 16 roundings of its size in `sizes`, in the model's precision.
+
+        That is what rounding leaves of sums of numbers of these sizes.
+        """
         return bool((x.abs() <= _ROUNDINGS * torch.finfo(self.dtype).eps * sizes + 1e-30).all())
 
 

@@ -74,7 +74,7 @@ def remade(make: Callable[[Any], Any], module: nn.Module, args: Any, output: tor
 
 
 def as_given(module: nn.Module, args: Any, output: torch.Tensor) -> torch.Tensor:
-    """A module's first input, in place of its output."""
+    """A module's first input in place of its output: the change that leaves the module out."""
     given: torch.Tensor = args[0]
     return given
 

@@ -19,7 +19,10 @@ from attn_cli.sources.huggingface.stations.sites import Sites
 
 
 def mistakes_of_embeddings(model: PreTrainedModel, sites: Sites) -> Iterator[ModuleMistake]:
-    """The embedding's scale missing or uninvited; learned positions missing or counted from elsewhere."""
+    """Mistakes before the first layer: the embedding's scale missing or uninvited, tokens or positions moved.
+
+    Positions that are learned, or sines in a table, may also be missing.
+    """
     embedding = model.get_input_embeddings()
     width = sites.width
     first = sites.blocks[0]
@@ -78,7 +81,7 @@ def _scaled_input(block: nn.Module, factor: float, layers: Layers) -> AbstractCo
 
 
 def mistakes_of_logits(model: PreTrainedModel, whole: PreTrainedModel | None, sites: Sites) -> Iterator[ModuleMistake]:
-    """The final norm's mistakes; the LM head tied or not; the softcap and scale of logits."""
+    """Mistakes behind the last layer: of the final norm, of the LM head's weights, of the logits' softcap and scale."""
     if sites.final_norm is not None:
         norm = norm_of(sites.final_norm)
         for wrong in () if norm is None else norm_mistakes(norm, "the final norm"):

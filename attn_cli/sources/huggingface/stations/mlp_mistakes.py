@@ -29,7 +29,7 @@ from attn_cli.sources.huggingface.stations.sites import Sites
 
 
 def mistakes_of_mlps(sites: Sites) -> Iterator[ModuleMistake]:
-    """Another activation; gate and up in each other's place; the MLP or its gate missing."""
+    """Mistakes of MLPs: another activation, gate and up in each other's place."""
     right: dict[int, list[tuple[nn.Module, str]]] = {}
     for layer, modules in enumerate(sites.activations):
         right[layer] = [(module, name) for module in modules if (name := activation_of(module)) is not None]
@@ -67,7 +67,7 @@ def _halves(module: nn.Module, args: Any, output: torch.Tensor) -> torch.Tensor:
 
 
 def mistakes_of_experts(sites: Sites) -> Iterator[ModuleMistake]:
-    """Weights of experts not normalised, or normalised; another number of experts; factors left out."""
+    """Mistakes of experts: weights not normalised, or normalised; another number of experts; factors left out."""
     normed: list[tuple[int, Any, str, Any]] = []
     fewer: list[tuple[int, Any, str, Any]] = []
     factors: dict[str, list[tuple[int, Any, str, Any]]] = {}

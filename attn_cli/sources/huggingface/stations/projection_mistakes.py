@@ -33,7 +33,7 @@ def _without_bias(module: nn.Module, args: Any, output: torch.Tensor) -> torch.T
 
 
 def mistakes_of_biases(sites: Sites) -> Iterator[ModuleMistake]:
-    """Biases left out: of q, k and v, of one of them, of W_O, of the MLP, of all."""
+    """Mistakes that leave biases out: those of q, k and v together, of W_O, of the MLP, of all linear layers."""
     biased = [
         (layer, module, part)
         for layer, parts in enumerate(sites.linear)
@@ -53,7 +53,7 @@ def mistakes_of_biases(sites: Sites) -> Iterator[ModuleMistake]:
 
 
 def mistakes_of_projections(sites: Sites) -> Iterator[ModuleMistake]:
-    """k and v in each other's place; a joint projection split in another order; columns of heads in another order."""
+    """Mistakes in the order of q, k and v: k and v exchanged, a joint projection split otherwise, columns permuted."""
     swapped: list[tuple[int, nn.Module, nn.Module]] = []
     joint: list[tuple[int, nn.Module]] = []
     for layer, parts in enumerate(sites.linear):

@@ -24,7 +24,10 @@ _Wrong = Callable[[int, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray] |
 
 
 def mistakes_of_tables(model: PreTrainedModel, sites: Sites) -> Iterator[ModuleMistake]:
-    """Every mistake that leaves the pairs of columns as they are, in attention that is given cos and sin."""
+    """Every mistake in the cos and sin of rotary positions, for attention modules that are given these as arguments.
+
+    Mistakes in which columns make a pair are not among them.
+    """
     modules = [(layer, module) for layer, module in of_layers(sites, "attention") if module in sites.tables]
     names: dict[str, str] = {}
     for layer, module in modules:

@@ -58,7 +58,10 @@ class Sites:
     tables: dict[nn.Module, tuple[torch.Tensor, torch.Tensor]] = field(default_factory=dict)
 
     def add(self, module: nn.Module, run: int, site: Site) -> None:
-        """Note that a module's run number `run` in the pass, from 0, has a station's numbers, as `site` says."""
+        """Note that run number `run` of a module, from 0, has the numbers of the station that `site` names.
+
+        A station is a place in the forward pass at which numbers are compared, such as q.
+        """
         runs = self.of.setdefault(module, [])
         runs.extend([] for _ in range(run + 1 - len(runs)))
         runs[run].append(site)

@@ -183,7 +183,7 @@ class Statistic(ABC):
 
     @abstractmethod
     def finish(self, rows: HeadRows) -> Array:
-        """The statistic `[h, texts]` of rows that have its `moments`, and the key of its `cell`."""
+        """The number of each head and text `[h, texts]`, from the rows' `moments` and their weight on `cell`."""
 
     def says_nothing(self, values: np.ndarray) -> bool:
         """True if the number is the same, `nothing`, for every head: then a table leaves its column out."""
@@ -193,7 +193,7 @@ class Statistic(ABC):
 
     @property
     def field(self) -> Field:
-        """The statistic as rows of heads have it."""
+        """The statistic as a column of tables and JSON: its name, the JSON Schema of its numbers, its meaning."""
         return Field(self.name, NUMBER if self.minimum is None else NUMBER | {"minimum": self.minimum}, self.meaning)
 
 

@@ -49,7 +49,7 @@ class PossibleSoftmaxes:
         self._waiting.append(possible)
 
     def taken_by(self, args: tuple[Any, ...]) -> list[PossibleWeights]:
-        """The waiting softmaxes whose results a product multiplies; they are removed."""
+        """The kept softmaxes whose results are among the factors `args` of a product; they are removed."""
         multiplied = [x for x in self._waiting if x.is_in(args)]
         if multiplied:
             self._waiting = [x for x in self._waiting if not x.is_in(args)]
@@ -84,7 +84,7 @@ class PossibleSoftmaxes:
         return inside
 
     def inside(self, module: nn.Module) -> list[PossibleWeights]:
-        """The waiting softmaxes of a module or its parts; they are removed."""
+        """The kept softmaxes of a module or its parts that no product has used; they are removed."""
         if not self._waiting:
             return []
         parts = set(module.modules())
