@@ -10,7 +10,7 @@ class Drawing(Protocol):
     """The interface of the module that draws results, `attn_cli.views.notebook`."""
 
     def bundle(self, thing: object) -> dict[str, Any]:
-        """The result as a notebook shows it, by MIME type."""
+        """The result as a notebook shows it: its text, HTML and so on by MIME type."""
 
     def figure(self, head: Any, width: float) -> str:
         """A figure of a recorded head as SVG, `width` millimetres wide."""

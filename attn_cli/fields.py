@@ -68,7 +68,7 @@ class Rows:
     any_of: Sequence[Sequence[str]] = ()
 
     def schema(self) -> Schema:
-        """The JSON Schema of a list of such rows."""
+        """The JSON Schema of a list of objects with these fields."""
         more: Schema = {"additionalProperties": False} if self.closed else {}
         if self.any_of:
             more |= {"anyOf": [{"required": [*names]} for names in self.any_of]}

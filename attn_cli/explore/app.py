@@ -177,7 +177,7 @@ class Explorer(App[int], inherit_bindings=False):
 
     @keeps_failures
     def press(self, event: events.Key) -> None:
-        """A key goes to the session."""
+        """Hand a key to the session, any but Ctrl-C and Ctrl-Z."""
         if event.key == "ctrl+c":
             self._interrupt()
         elif event.key == "ctrl+z":
@@ -195,7 +195,7 @@ class Explorer(App[int], inherit_bindings=False):
 
     @keeps_failures
     def on_click(self, event: events.Click) -> None:
-        """The cursor goes there; a second click opens what is under it."""
+        """Move the session's cursor to what was clicked; a second click there opens it."""
         view = pointed(self.session, event.screen_x, event.screen_y)
         if view is None:
             return
@@ -206,11 +206,11 @@ class Explorer(App[int], inherit_bindings=False):
         self.passes.read_missing_layer()
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """The wheel moves; with shift it zooms."""
+        """Move the session's cursor down; with shift zoom."""
         self._wheel("-" if event.shift else "down")
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """The wheel moves; with shift it zooms."""
+        """Move the session's cursor up; with shift zoom."""
         self._wheel("+" if event.shift else "up")
 
     @keeps_failures

@@ -67,9 +67,10 @@ def sorted_heads(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 
 
 def turned(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """Show who attends to a key where what a query attends to was shown, or back; the cursor's key becomes the query.
+    """Show who attends to a key where what a query attends to was shown, or back.
 
-    The latter where queries are keys. It goes to the heaviest weight there.
+    Where queries are keys, the cursor's key becomes its query. The cursor goes to the heaviest weight in its row, or
+    column.
     """
     turned = replace(view, by_column=not view.by_column)
     if scene.same_tokens(view):

@@ -31,7 +31,7 @@ class LineEntry:
         self._at = len(self.history)
 
     def insert(self, text: str) -> None:
-        """Type, or paste; line breaks are kept but for the last one."""
+        """Insert text at the cursor, typed or pasted; line breaks are kept but for the last one."""
         text = text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n")
         self._become(self.text[: self.place] + text + self.text[self.place :], self.place + len(text))
 
@@ -69,7 +69,7 @@ class LineEntry:
         return self._choices or self.complete(self.text)
 
     def remember(self) -> None:
-        """Keep the line for later."""
+        """Add the line to the history."""
         if self.text and self.text not in self.history[-1:]:
             self.history.append(self.text)
 

@@ -66,7 +66,7 @@ class Passes:
         )
 
     def read_missing_layer(self) -> None:
-        """Read the layer that is looked at again, where memory kept its numbers alone."""
+        """Run the model again for the layer that is looked at, where memory kept its statistics alone."""
         at, read, recording = self.session.missing_layer, self.session.outside.read_layer, self.session.scene.recording
         if at is None or read is None:
             return

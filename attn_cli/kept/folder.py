@@ -45,7 +45,7 @@ def cache_folder(setting: str | None = None) -> Path | None:
 
 
 class KeptFolder:
-    """Files by name, the least recently used of which go where all take more than `most` bytes."""
+    """A folder of files by name; where all take more than `most` bytes, the least recently used are deleted."""
 
     def __init__(self, path: Path, most: int = DEFAULT_BYTES) -> None:
         self.path, self.most = path, most
@@ -100,7 +100,7 @@ class KeptFolder:
         return sorted(found, key=lambda each: each.used)
 
     def clear(self) -> int:
-        """Let everything go; the bytes that are free now."""
+        """Delete all files; returns their size in bytes."""
         files = self.files()
         for each in files:
             self.remove(each.path.name)

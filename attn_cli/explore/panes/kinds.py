@@ -23,7 +23,7 @@ _RAMP = Ramp(0.0, 1.0)
 
 
 def kinds_title(scene: Scene, work: HeadWork, width: int) -> Line:
-    """The line that says what is seen."""
+    """The first line of the map of kinds: what it shows."""
     heads = sum(map(len, work.letters))
     parts = ["what heads do", f"{len(work.outs)} of {heads} stand out"]
     if scene.screen.depth == "none":

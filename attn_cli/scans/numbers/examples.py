@@ -77,7 +77,7 @@ class Examples:
         return Examples(**both).strongest()
 
     def strongest(self) -> "Examples":
-        """The same, at most 5 of each head and kind: by weight, of equal ones by document, piece and query."""
+        """The 5 strongest examples of each head and kind: by weight, of equal ones by document, piece and query."""
         keys = (self.query, self.piece, self.document, -self.weight)
         order = np.lexsort(keys, axis=-1)[..., :MOST]
         return Examples(**{name: np.take_along_axis(x, order, axis=-1) for name, x in vars(self).items()})

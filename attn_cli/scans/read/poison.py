@@ -48,7 +48,7 @@ class PoisonRecords:
         return sum(self.reasons.values())
 
     def note(self, record: PoisonRecord) -> None:
-        """Count one more record of the same shard, and name it in its place among the others."""
+        """Count one more record by its reason, and put it among those named, in the order of documents."""
         self._count(record.reason, 1)
         insort(self.named, record)
 

@@ -25,7 +25,7 @@ class Quantiles:
 
     @classmethod
     def none(cls, count: int) -> "Quantiles":
-        """So many digests of nothing."""
+        """`count` empty t-digests."""
         return cls([_digest()(_SIZE).serialize()] * count)
 
     @classmethod

@@ -182,9 +182,9 @@ class TableSource:
         visit: Callable[[Call], None],
         arrive: Callable[[BlockVectors], None],
     ) -> None:
-        """Call `visit`, then `arrive` with the vectors of `rows` before, the words' own, and after.
+        """Call `visit`, then `arrive` with two vectors of each of `rows`: the word's own, and its output.
 
-        The latter are the chosen heads' outputs side by side `[rows, heads * e]`.
+        The output is that of the chosen heads side by side, `[rows, heads * e]`.
         """
         selection.check_layers([0])
         call = self.call(prompt, selection)

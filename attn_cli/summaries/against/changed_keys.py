@@ -61,8 +61,8 @@ class ChangedKeys(Part):
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per head, query and rank, the largest change first: both tokens with their indices, and the weights.
 
-        These are `weight`, `other_weight` and `change`, the latter less the former; `key` or `other_key` is None where
-        that text lacks the key.
+        These are `weight`, `other_weight` and `change`, which is `other_weight` less `weight`; `key` or `other_key` is
+        None where that text lacks the key.
         """
         for at, row, rank in np.ndindex(*self.keys.shape):
             key, other_key = int(self.keys[at, row, rank]), int(self.other_keys[at, row, rank])

@@ -37,8 +37,8 @@ class RowBlock:
 class SideBySide:
     """A call beside the call of the same layer in another text or model, with their tokens aligned.
 
-    rows  which of its queries is which of the other's
-    keys  the same of keys
+    rows  which query of the one is which of the other
+    keys  which key of the one is which of the other
     """
 
     call: Call

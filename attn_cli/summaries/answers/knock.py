@@ -39,7 +39,7 @@ TopKeysOfHeads = dict[HeadPlace, tuple[tuple[Token, float], ...]]
 class HeadContext:
     """For each head the keys that it attends to most, and what its output adds by itself to the target's logit.
 
-    direct            the latter, less the mean logit; None where it isn't known
+    direct            what outputs add, less what they add to the mean logit; None where it isn't known
     no_direct_reason  why it isn't known; "" where it is or where there is no target
     """
 

@@ -48,9 +48,9 @@ class Scaling(Answer):
     seed: int
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`factors` `[F]` and their `weights` `[F, scores]`; for S sizes `d`, variances and top weights, `[S]` each.
+        """`factors` `[F]` and the `weights` `[F, scores]` that each makes of the scores, then numbers of S sizes d.
 
-        The latter are `variance`, `scaled_variance`, `top_weight` and `scaled_top_weight`.
+        These are `d`, `variance`, `scaled_variance`, `top_weight` and `scaled_top_weight`, `[S]` each.
         """
         columns = {name: np.array([row[name] for row in self.records()]) for name in next(self.records(), {})}
         return {

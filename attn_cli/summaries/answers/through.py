@@ -76,7 +76,7 @@ class Through(Answer):
     layers: int
 
     def averaged(self) -> "Through":
-        """The same with one row, the mean of its rows."""
+        """The shares with one row, the mean of all rows."""
         return replace(self, shares=self.shares.mean(axis=0, keepdims=True), overall=True)
 
     def ranked(self, at: int) -> list[tuple[Token, float]]:

@@ -77,7 +77,10 @@ class PartsRead(Answer):
 
     @property
     def order(self) -> list[ReadPart]:
-        """The parts as they are shown, by `effects`; but first the best of those given before the question."""
+        """The parts as they are shown, by `effects`, smallest first; before all the first that was given as context.
+
+        Context is what comes before the question.
+        """
         effects = self.effects
         order = sorted(self.read.parts, key=lambda read: (effects[read.number], -read.non_sink_share))
         context = set(self.context) if self.hidden is not None and self.hidden.target is not None else set()
@@ -117,7 +120,7 @@ class PartsRead(Answer):
         return read.part.kind != "other" and (self.queries_from == "all" or not self.has_queries(read))
 
     def has_queries(self, read: ReadPart) -> bool:
-        """True if rows that read are of that part, so that hiding it hides a question from itself."""
+        """True if some of the rows that read are of that part: masking it would hide the question from itself."""
         return self.read.stream != "cross" and not set(read.part.tokens).isdisjoint(self.read.rows)
 
     @property

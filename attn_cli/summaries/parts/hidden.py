@@ -54,8 +54,8 @@ class AnswerContext:
     """The context of an answer: the parts before the question.
 
     parts   their numbers, ascending
-    kept    sinks, which stay in sight
-    pieces  where the tokens of the answer, and of each of its sentences, are among the target's
+    kept    the tokens, by index, that are sinks and stay in sight
+    pieces  for the answer, or each of its sentences, the slice of the target's tokens that it is
     """
 
     parts: tuple[int, ...] = ()

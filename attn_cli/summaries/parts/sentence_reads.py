@@ -56,8 +56,8 @@ class SentenceReads(Part):
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per head: layer, head and clear; `clear` is NaN for too few sentences.
 
-        That is how far the spread of what sentences receive is above that of shuffled reads, in standard deviations of
-        the latter.
+        It is how far the spread of what sentences receive is above that of shuffled reads, in standard deviations of
+        the shuffled ones' spread.
         """
         for at, head in enumerate(summary.place.heads):
             yield {"layer": summary.place.layer, "head": head, "clear": float(self.clear[at])}

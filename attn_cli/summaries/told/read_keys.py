@@ -10,9 +10,10 @@ from attn_cli.summaries.told.deciding_rows import DecidingRows
 
 
 def resting_keys(seen: Sequence[tuple[Summary, DecidingRows]]) -> set[int]:
-    """The keys that heads rest on whatever they say, in these rows: the first of causal text, special tokens, sinks.
+    """The keys, by index, that heads rest on whatever they say: the first of causal text, special tokens, sinks.
 
-    The latter get over 0.3 of the weight from a tenth of the heads or more. The one row itself is none of them.
+    A sink gets over 0.3 of the weight of these rows from a tenth of the heads or more. A single row's own key is left
+    out.
     """
     count, heads = np.zeros(len(seen[0][0].keys)), 0
     for _, part in seen:

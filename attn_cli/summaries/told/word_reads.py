@@ -76,7 +76,7 @@ class UnitReads(Part):
     It is the length of weight times value, heads side by side; of the weights where no values are known. Of the tokens
     of a unit those that are read are added up, of those that read the mean is taken.
 
-    weights  the same of the weights alone, the mean of the heads `[u, u]`
+    weights  the mean weight that each unit gives each other, over heads, put together in the same way `[u, u]`
     """
 
     name: ClassVar[str] = "unit_reads"

@@ -27,9 +27,9 @@ _NARROW, _WIDE = 60, 100  # columns below which there are no numbers of reads, a
 
 
 def draw(anchors: Anchors, report: Report, screen: Screen) -> Iterator[Text]:
-    """What the last sentence and the others lose with single sentences masked, in sentences; then a line for each.
+    """What later sentences and the answer lose with single sentences masked, in words; then a line for each.
 
-    The first lines are of those without which later sentences lose most.
+    First those without which later sentences lose most.
     """
     yield Text("")
     for line in _verdict(anchors):

@@ -59,7 +59,10 @@ def draw(edges: Edges, report: Report, screen: Screen) -> Iterator[Text | str]:
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the same of the head that wrote most of it, else the writers of what the head attends to."""
+    """The next command: the edges of the head that wrote most of the query.
+
+    Where none is clear of rounding, the writers of what the head attends to most.
+    """
     assert isinstance(report.answer, Edges)
     edges = report.answer
     row = str(edges.row.index)

@@ -11,7 +11,7 @@ from attn_cli.summaries.calls.image_grid import image_grids
 
 
 class PagePicture:
-    """An image of at most `side` pixels a side, means of as many as they stand for."""
+    """An image of at most `side` pixels a side; each is the mean of the pixels of the whole image that it replaces."""
 
     def __init__(self, picture: ReadPicture, side: int) -> None:
         h, w, _ = picture.pixels.shape

@@ -15,7 +15,7 @@ from attn_cli.views.view import View, ViewSettings
 
 
 class TerminalView(View):
-    """Prints a report at a time, as soon as it is there; lines of texts without the pager, for they go on."""
+    """Prints each report as soon as it is there; with several texts (--lines) never in the pager."""
 
     def __init__(self, sink: Sink, format: str, settings: ViewSettings) -> None:
         super().__init__(sink, format, settings)

@@ -17,7 +17,7 @@ class TextCut:
     """The division of texts into parts.
 
     how    lines, paragraphs, sentences, words, roles or the name of a file; None to choose by the text
-    spans  what the file holds
+    spans  the named ranges of characters that the file holds; none without a file
     """
 
     how: str | None

@@ -58,13 +58,7 @@ class ScanLine:
 
 
 def last_line(progress: ScanProgress, total: int | None) -> str:
-    """The line on what an interrupted scan has kept.
-
-    >>> last_line(ScanProgress(480, 9000, 400, 8000, 4.0), 1000)
-    'attn: interrupted; 480 of 1,000 documents kept, run it again to go on'
-    >>> last_line(ScanProgress(0, 0, 0, 0, 4.0), None)
-    'attn: interrupted before a first part was finished: nothing is kept'
-    """
+    """The line that says what an interrupted scan has kept, and how to go on."""
     if not progress.records:
         return "attn: interrupted before a first part was finished: nothing is kept"
     of_all = f" of {total:,}" if total else ""

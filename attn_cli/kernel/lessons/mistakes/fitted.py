@@ -27,9 +27,10 @@ class Fitted(NamedTuple):
 
 
 def fitted_mistakes(problem: Problem) -> Iterator[Fitted]:
-    """The mistakes with a number in them that this problem allows: another scale, and masked scores that leak.
+    """The mistakes with a number in them that this problem allows, each with the numbers to try.
 
-    The latter are set to a finite number, or lowered by one, from -44 to 8; not with a learned sink.
+    These are another scale, 2**-5 to 2**5 times the right one, and masked scores that leak: set to a finite number or
+    lowered by one, -44 to 8. Nothing leaks without a mask, or with a learned sink.
     """
     rule = problem.rule
     if not rule.softmax:

@@ -17,9 +17,9 @@ _Pair = Callable[[], tuple[np.ndarray, np.ndarray]]  # makes q and k
 
 
 def rotary_mistakes(problem: Problem) -> Iterator[Mistake]:
-    """The mistakes with rotary positions: missing, other pairs or angles, of queries alone; needless ones.
+    """The mistakes with rotary positions: missing, with other pairs or angles, of queries alone.
 
-    The latter where there are none. No mistake for an odd width of a head.
+    Where the problem has none, that q and k were rotated. None for an odd width of a head.
     """
     q, k, rotation = problem.q, problem.k, problem.rotation
     if q.shape[-1] % 2:

@@ -104,8 +104,8 @@ def _of_transformers(model: PreTrainedModel) -> dict[nn.Module, bool | None]:
 def attention_modules(model: nn.Module, watched: Mapping[nn.Module, bool | None] | None = None) -> list[nn.Module]:
     """The modules that will attend if they run, in the model's order.
 
-    They call transformers' registry of attention functions, or name a softmax or a fused kernel themselves. Where it
-    isn't known of all of the latter that this is attention, those that are called attention, or all if none is.
+    Their code calls transformers' registry of attention functions, or names a softmax or a fused kernel. If it isn't
+    known of some of these that they attend, only those that are called attention; all where none is.
 
     watched  what `modules_to_watch` finds, where it is known; None to search
     """

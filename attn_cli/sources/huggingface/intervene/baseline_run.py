@@ -126,7 +126,7 @@ class BaselineRun:
         self._shared.append((numbers, 1))
 
     def where(self, number: CallNumber) -> tuple[int, str]:
-        """The layer and stream of an attention call of the baseline, by the call's number."""
+        """The layer number and stream of an attention call of the baseline, by the call's number."""
         place = self.places[number]
         return place.layer, place.stream
 

@@ -34,7 +34,10 @@ class HiddenCells(Mask):
         return ~hidden if self.heads is None else ~(hidden & self.heads.to(i.device)[:, None, None])
 
     def span(self, start: int, stop: int, m: int) -> Span:
-        """The span of rows start:stop: any key may be allowed, and all keys on one side of the hidden ones are."""
+        """The keys that rows start:stop may see: all, of which those on the longer side of the hidden ones are open.
+
+        Open keys are allowed for each of the rows. All are open where nothing is hidden from these rows.
+        """
         if not bool(self.rows[start:stop].any()):
             return Span(0, 0, m, m)
         hidden = torch.nonzero(self.keys)[:, 0].tolist()

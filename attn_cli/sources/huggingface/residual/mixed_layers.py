@@ -30,7 +30,9 @@ def mixed_layers(
     projections: Projections,
     places: Mapping[str, ModulePlace],
 ) -> list[MixedLayer]:
-    """The layers of the encoder that reads a text, in the order of the forward pass.
+    """For each layer of an encoder its attention with W_O, the vectors that it is added to, and the next norm's gain.
+
+    In the order of the forward pass.
 
     places  of the attention modules, by their paths
 
