@@ -29,7 +29,7 @@ last_words: list[Callable[[], object]] = []
 
 
 def end_at_once(number: int = signal.SIGINT, frame: FrameType | None = None) -> None:
-    """End the process with the exit code of a signal: its handler."""
+    """Signal handler: remove unfinished files, say last words, and exit with code 128 + the signal's number."""
     if not _ending.acquire(blocking=False):
         return
     for path in tuple(unfinished):

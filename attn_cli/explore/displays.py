@@ -79,7 +79,7 @@ def turned(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 
 
 def scale(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """The colour scale that is named, else the next one."""
+    """Take the colour scale that `words` name, or the next one; InputError for an unknown one."""
     if not words:
         steps = [each for each in SCALES if each != "row" or view.pane == "matrix"]  # one row is linear by itself
         now = "linear" if view.scale not in steps else view.scale
@@ -165,7 +165,7 @@ def against(scene: Scene, view: Viewpoint, words: str) -> Outcome:
 
 
 def difference(scene: Scene, view: Viewpoint, words: str) -> Outcome:
-    """The viewpoint with the difference of two matrices switched on, or off: then both are side by side.
+    """Show the difference of two compared matrices in place of both side by side, or both again.
 
     InputError where no text or head is compared.
     """

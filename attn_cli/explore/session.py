@@ -90,7 +90,7 @@ class Session:
         self.view = self.scene.settled(self.view)
 
     def press(self, key: str, character: str | None = None) -> Request | None:
-        """One key; what the terminal is asked to do for it, None for nothing."""
+        """Take one key; returns what the terminal is asked to do for it, None for nothing."""
         if self.entry is not None:
             return self._type(self.entry, key, character)
         self.message = ""
@@ -103,7 +103,7 @@ class Session:
         return self.guarded(lambda: self._run(command, ""))
 
     def paste(self, text: str) -> None:
-        """Text that is pasted into the line that is being typed; anywhere else it would be keys."""
+        """Insert pasted text into the line that is being typed; without one it is dropped, as it would be keys."""
         if self.entry is not None:
             self.entry.insert(text)
 
@@ -117,7 +117,7 @@ class Session:
         self.guarded(stand)
 
     def request(self, request: Request) -> Request | None:
-        """Do what a command asks for; what is left for the terminal, None for nothing."""
+        """Do what a command asks for; returns what only the terminal can do, None for nothing."""
         return self.guarded(lambda: self._requested(request))
 
     def say(self, words: str) -> None:
@@ -125,12 +125,12 @@ class Session:
         self.message = words
 
     def resize(self, screen: Screen) -> None:
-        """Another size of the screen."""
+        """Take on another size of the screen."""
         self.scene = replace(self.scene, screen=screen, _layouts={})
         self.view = self.scene.settled(self.view)
 
     def replace_recording(self, recording: Recording, text: str) -> None:
-        """Another text was read: the viewpoint stays where it has the layer, the head and the token."""
+        """Show the recording of another text, at the same layer, head and token where it has them."""
         old = self.scene
         self.scene, self._read_again = Scene(recording, old.screen, old.answers), None
         if self.scene.is_quickly_judged:
@@ -147,7 +147,7 @@ class Session:
         self.scene.written[written_place(view)] = lines
 
     def compare(self, recording: Recording, text: str) -> None:
-        """Another text was read, to be compared with this one."""
+        """Compare with the recording of another text: switch to the matrix, or stay in the text."""
         self.scene = replace(self.scene, other=recording, _grids={})
         pane = "matrix" if self.view.pane in ("heads", "cell") else self.view.pane
         self._stand(replace(self.view, against=Against(text), pane=pane, by_value=False))
@@ -167,7 +167,7 @@ class Session:
         return None if is_here or self.task or self.outside.read_layer is None else self.view.at
 
     def replace_layer(self, at: int, layer: RecordedLayer) -> None:
-        """A layer was read again; the one that was so before gives its memory back."""
+        """Put in a layer, by index, that was read again; the one that was so before loses its queries and keys."""
         recording = self.scene.recording
         layers = list(recording.layers)
         if self._read_again is not None:
@@ -181,7 +181,7 @@ class Session:
 
     @property
     def attn_line(self) -> str:
-        """The command line that gives what is seen."""
+        """The command line that gives what is seen, starting with `attn`."""
         return command_line(command_words(self.outside.origin, self.scene, self.view))
 
     def guarded(self, run: Callable[[], Request | None]) -> Request | None:

@@ -29,7 +29,7 @@ class Trail:
         self._moved = moves
 
     def back(self) -> Viewpoint | None:
-        """The viewpoint before, which is forgotten; None where none is left."""
+        """The last viewpoint that was left, which is then forgotten; None where none is."""
         self._moved = False
         return self.seen.pop() if self.seen else None
 

@@ -46,7 +46,7 @@ def device_row(
 
 
 def cpu_row(name: str = "", threads: int | None = None) -> DeviceRow:
-    """The CPU, with its cores; `name` is added to the maker's."""
+    """The CPU, with its cores; `name` is appended to the name that its maker gave it."""
     return device_row("cpu", f"{_cpu_name()}{name}", cores=available_cores(), threads=threads)
 
 

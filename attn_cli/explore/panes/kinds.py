@@ -38,7 +38,7 @@ def map_room(scene: Scene, room: int) -> int:
 
 
 def draw_kinds(scene: Scene, view: Viewpoint, work: HeadWork, width: int, room: int) -> list[Line]:
-    """The map, the families and what the head under the cursor does."""
+    """The lines of the map of heads by kind, of the kinds with their heads, and of the head under the cursor."""
     lines = _map(scene, view, work, width, map_room(scene, room))
     own = _own(scene, view, work, width)
     listed = room - len(lines) - len(own)

@@ -20,7 +20,7 @@ _LEAST = (3, 2)  # columns and lines
 
 
 def thumbnail_size(scene: Scene, width: int, room: int) -> tuple[int, int]:
-    """The columns and lines of a thumbnail, with the column between two."""
+    """The columns and lines that a small picture of a head takes, with the free column to the next."""
     layers = scene.recording.layers
     most = max(layer.h for layer in layers)
     columns = min(max((width - LABEL) // len(layers), _LEAST[0] + 1), 33)

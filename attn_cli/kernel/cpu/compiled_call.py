@@ -60,7 +60,7 @@ class AskedKeys:
 
     @classmethod
     def of(cls, walk: OneWalk, n: int, m: int) -> "AskedKeys":
-        """The keys of `walk` in a call with n queries and m keys."""
+        """What `walk` asks about, in the compiled code's layout, for a call with n queries and m keys."""
         key_sets = np.concatenate(walk.key_sets, axis=1, dtype=np.int32) if walk.key_sets else None
         ends = np.cumsum([keys.shape[1] for keys in walk.key_sets], dtype=np.int32)
         vectors = None

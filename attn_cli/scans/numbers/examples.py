@@ -65,7 +65,7 @@ class Examples:
 
     @classmethod
     def none(cls, heads: int) -> "Examples":
-        """No examples of so many heads."""
+        """An empty set of examples, for so many heads."""
         shape = (heads, len(EXAMPLE_KINDS), MOST)
         document, piece, query, key = (np.full(shape, -1) for _ in range(4))
         return cls(np.zeros(shape, np.float32), document, piece, query, key, np.full(shape, None, object))

@@ -39,11 +39,7 @@ def text_of_record(record: Mapping[str, Any], fields: Sequence[str]) -> FieldTex
 
 
 def joined(parts: Sequence[tuple[str, str]]) -> FieldText:
-    """Names and texts as one text.
-
-    >>> joined([("user", "hello"), ("assistant", "hi")]).fields
-    (TextField(start=0, end=5, name='user'), TextField(start=7, end=9, name='assistant'))
-    """
+    """Texts joined by blank lines, with the name and the characters of each."""
     places, at = [], 0
     for name, text in parts:
         places.append(TextField(at, at + len(text), name))
@@ -74,7 +70,7 @@ def _single(name: str, value: Any) -> FieldText:
 
 
 def decoded(content: bytes) -> str:
-    """UTF-8; BadRecordError for anything else."""
+    """The text of bytes in UTF-8; BadRecordError for other bytes."""
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -164,7 +164,7 @@ def attention_name(config: PreTrainedConfig) -> str | None:
 
 
 def set_attention_name(config: PreTrainedConfig, name: str | None) -> None:
-    """Change that name."""
+    """Set the name under which models of a configuration look up their attention."""
     config._attn_implementation = name
 
 

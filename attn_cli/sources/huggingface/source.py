@@ -219,7 +219,10 @@ class ModelSource(ModelPasses):
             return mixed_layers(self.loaded, prompt, arguments, found, places)
 
     def reference(self) -> ModelReference:
-        """The model's pass, station by station; InputError for one of an encoder and a decoder."""
+        """The model as a reference that shows its numbers at stations, places in its pass such as q.
+
+        InputError for a model of an encoder and a decoder.
+        """
         self._check_alone()
 
         def arguments(ids: Sequence[int]) -> dict[str, Any]:

@@ -100,7 +100,7 @@ class Matrices:
         return labels if len(labels) == m else _numbered(m)
 
     def each(self, selection: Selection, visit: Callable[[Call], None]) -> None:
-        """One call per batch entry; `Place.text` is its number."""
+        """Call `visit` with one call per batch entry, whose number is `Place.text`."""
         selection.check_layers([0])
         if self.projection is not None and len(selection.pick_heads(self.q.shape[-3])) < self.q.shape[-3]:
             raise InputError(

@@ -102,7 +102,7 @@ class MaskEntry:
 
     @property
     def name(self) -> str:
-        """The part before the colon."""
+        """The part of `syntax` before the colon."""
         return self.syntax.partition(":")[0]
 
     def takes(self, text: str) -> bool:

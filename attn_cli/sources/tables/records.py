@@ -72,7 +72,7 @@ class RecordTable:
         return self.format.d
 
     def look_up(self, words: Iterable[str]) -> None:
-        """Find these words: among the records already read, then by reading on."""
+        """Find the rows of these words in the file, for `index`: among records read already, then by reading on."""
         with parse_errors(self.format.label):
             self._find({word for word in words if word not in self._rows and word not in self._missing})
 

@@ -88,7 +88,7 @@ class Knock(Answer):
 
     @property
     def rows(self) -> tuple[int, ...]:
-        """The rows in which heads were ablated."""
+        """The rows in which heads were ablated, by index."""
         return tuple(token.index for token in self.row_tokens)
 
     @property

@@ -45,7 +45,7 @@ class Neighbours(Answer):
 
     @property
     def ranked(self) -> list[tuple[int, str, int, float]]:
-        """Rank, word, row in the table and cosine of each."""
+        """Rank from 0, word, row in the table and cosine of each word, nearest first."""
         return list(zip(range(len(self.words)), self.words, self.rows, self.cosines.tolist(), strict=True))
 
     def arrays(self) -> dict[str, np.ndarray]:

@@ -232,7 +232,7 @@ FIELDS = (Field("writers", Rows((*CELL, *_MORE)), "one key of one query", "cells
 
 
 def rows_of(cell: WrittenCell) -> list[_Row]:
-    """The terms of a cell with their ranks."""
+    """The terms of a cell's score (pairs of writers, or writers of one side) with ranks from 0."""
     return [_Row(cell, rank, term) for rank, term in enumerate(cell.terms)]
 
 

@@ -36,7 +36,7 @@ class Layout(NamedTuple):
         return x
 
     def words(self, shape: Shape) -> str:
-        """The layout in letters, such as `[h, n, d]`."""
+        """The layout in letters, such as `[h, n, d]`, of an array whose numbers have this shape in the model."""
         letters = ["n", "h", "d"] if len(self.order) == 3 else ["n", "h·d" if shape.heads else "d"]
         placed = [""] * len(self.order)
         for letter, axis in zip(letters, self.order, strict=True):

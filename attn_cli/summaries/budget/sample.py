@@ -66,7 +66,7 @@ class SampleTexts:
         return lost / self.scored, slopes / self.scored
 
     def by_text(self, losses: np.ndarray) -> list[float]:
-        """The mean of each text's tokens, of bits of all tokens `[tokens]`."""
+        """For each text the mean of its scored tokens' bits; `losses` `[tokens]` has all texts' tokens in a row."""
         ends = np.cumsum([text.scored for text in self.texts])[:-1]
         return [float(part.mean()) for part in np.split(losses, ends)]
 

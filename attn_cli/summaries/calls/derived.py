@@ -18,7 +18,7 @@ class DerivedCall(Call):
 
     @property
     def shows_scores(self) -> bool:
-        """True if the original call does."""
+        """True if the call that this one is derived from shows scores."""
         return self.call.shows_scores
 
     @property

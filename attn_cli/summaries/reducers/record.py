@@ -86,7 +86,7 @@ class Record:
         self.pooled = PooledMatrix(THUMBNAIL, THUMBNAIL)
 
     def wanted(self, call: Call) -> Wanted:
-        """The log-sum-exp of every row, and what the parts want."""
+        """The log-sum-exp of every row; the row statistics of head statistics, received shares and thumbnails."""
         if isinstance(call, RecordedLayer):
             return Wanted()
         parts = self.heads.wanted(call) | self.received.wanted(call) | self.pooled.wanted(call)

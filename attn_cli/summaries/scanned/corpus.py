@@ -132,7 +132,7 @@ class ScannedCorpus:
     inputs: tuple[str, ...]
 
     def words(self) -> list[str]:
-        """The parts of a line about it."""
+        """The parts of a line about the corpus: documents, tokens, records not read by reason, input files."""
         words = [f"{self.documents:,} {'document' if self.documents == 1 else 'documents'}", f"{self.tokens:,} tokens"]
         lost = sum(self.poison.values())
         if lost:

@@ -40,7 +40,7 @@ class WeightRange(NamedTuple):
 
     @property
     def label(self) -> str:
-        """`3`, `9-16`, `1025-`; a minus sign for keys after the query."""
+        """The distances of the range: `3`, `9-16`, `1025-`; a minus sign before those of keys after the query."""
         if self.first == self.last:
             return f"{self.first}"
         between = " to " if (self.first or 0) < 0 or (self.last or 0) < 0 else "-"

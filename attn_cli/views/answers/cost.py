@@ -18,7 +18,7 @@ _NARROW = ("keys", "cache", "text", "next")
 
 
 def draw(cost: Cost, report: Report, screen: Screen) -> Iterator[Text | str]:
-    """Sizes, operations by part, other keys, and what the matrix would take."""
+    """Sizes, operations by part, the cost with other kinds of KV cache, and what the matrix would take."""
     layer = cost.layer
     key_heads = f"{layer.kv_heads} key {'head' if layer.kv_heads == 1 else 'heads'}"
     sizes = [

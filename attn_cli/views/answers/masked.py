@@ -12,7 +12,7 @@ from attn_cli.views.drawing.screen import Screen
 
 
 def draw(masked: Masked, summary: Summary, report: Report, screen: Screen) -> Iterator[Text]:
-    """The largest count of any head."""
+    """How many rows are fully masked, of the head with most; nothing if none is."""
     count = int(masked.rows.max(initial=0))
     if count:
         rows = "1 row is" if count == 1 else f"{count} rows are"

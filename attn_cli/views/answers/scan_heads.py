@@ -174,7 +174,7 @@ def half(width: float) -> str:
 
 
 def interval(estimate: Estimate, digits: int) -> str:
-    """A confidence interval: `0.60 to 0.62`; a dash for a scan of one document, which has none."""
+    """A 95 % confidence interval: `0.60 to 0.62`; a dash for a scan of one document, which has none."""
     return "-" if isnan(estimate.low) else f"{estimate.low:.{digits}f} to {estimate.high:.{digits}f}"
 
 

@@ -69,7 +69,7 @@ class Graphics:
 
     @property
     def gone(self) -> Segment | None:
-        """What takes that picture away; None where text that is written over it does."""
+        """The escape code that removes the picture of `above`; None where text written over it does."""
         return _control(f"\x1b_Ga=d,d=I,i={NUMBER},q=2\x1b\\", 0) if self.protocol == "kitty" else None
 
 

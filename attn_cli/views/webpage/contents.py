@@ -121,7 +121,7 @@ class _Texts:
 
 
 def title(recording: Recording) -> str:
-    """The text in a line, cut where it is long; the model's name where there is no text."""
+    """The page's title: the text in a line, cut where it is long; without a text the model's name."""
     prompt = recording.prompt
     text = prompt.text if prompt.generated is None else prompt.text[: prompt.generated.start]
     words = " ".join(visible(text.replace("\n", " ")).split())

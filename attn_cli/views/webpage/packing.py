@@ -71,7 +71,7 @@ class PackedCells:
     sums: np.ndarray
 
     def at_least(self, threshold: float) -> "PackedCells":
-        """Those of the chosen weights whose size is `threshold` or more."""
+        """The same without the chosen weights whose size is below `threshold`."""
         left = np.abs(self.weights) >= threshold
         return PackedCells(self.queries[left], self.keys[left], self.weights[left], self.sums)
 

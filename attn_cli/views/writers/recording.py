@@ -12,7 +12,7 @@ class RecordingFileView(View):
     records_alone = True
 
     def show(self, report: Report) -> None:
-        """InputError: there is no recording beside this answer."""
+        """Raise InputError: this answer comes without a recording."""
         raise no_recording()
 
     def records(self, command: str) -> bool:

@@ -130,7 +130,7 @@ class BatchLabels:
         return self.places_of_texts(place, (index,), batch).at(0)
 
     def places_of_texts(self, place: Place, indices: Iterable[int], batch: int) -> PlacesOfTexts:
-        """The places of some elements of a batch of `batch` elements."""
+        """The text and the call number, counted up here, of some elements of a batch of `batch` elements."""
         texts = tuple(self.text_of(index, batch) for index in indices)
         calls = []
         for text in texts:

@@ -84,12 +84,12 @@ class StreamToLogits:
                 yield write, *self.places[write.path]
 
     def norm_at(self, rows: Sequence[int]) -> FrozenNorm | None:
-        """The final norm held in some rows, by their indices among those of the stream."""
+        """The final norm as a fixed linear map of some rows, by their indices among those of the stream."""
         return norm_at(self.norm, rows)
 
 
 def norm_at(norm: FrozenNorm | None, rows: Sequence[int]) -> FrozenNorm | None:
-    """A norm held in some of the rows in which it is held; None for none."""
+    """A norm that is fixed in each of some rows, cut to those with indices `rows`; None for None."""
     return None if norm is None else norm._replace(gain=norm.gain[list(rows)])
 
 

@@ -66,7 +66,7 @@ class Coming:
 
     @contextmanager
     def watching(self, sites: Sites) -> Iterator[None]:
-        """Context manager: the vectors of every site come."""
+        """Context manager: shows each station's numbers as the module runs that takes or makes them (its site)."""
         handles = []
         for module, runs in sites.of.items():
             if any(site.given for run in runs for site in run):

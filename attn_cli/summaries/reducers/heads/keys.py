@@ -18,7 +18,7 @@ class Cell(ABC):
 
     @abstractmethod
     def exists(self, alignment: Alignment) -> bool:
-        """True if any row of the call has such a key."""
+        """True if any row of the call has a key of this kind."""
 
     @abstractmethod
     def keys(self, alignment: Alignment) -> np.ndarray:

@@ -174,7 +174,7 @@ class Statistic(ABC):
     largest_first: bool = True
 
     def exists(self, alignment: Alignment) -> bool:
-        """True if a call has such a statistic."""
+        """True if the number is defined for a call: in cross-attention, for one, there is no distance."""
         return True
 
     def rows_of(self, keys: Sequence[Token], n: int) -> np.ndarray | None:
@@ -209,7 +209,7 @@ class CellWeight(Statistic):
     digits: int = 2
 
     def exists(self, alignment: Alignment) -> bool:
-        """True if some query of the call has such a key."""
+        """True if some query of the call has a key of the kind `cell`."""
         return self.cell.exists(alignment)
 
     def finish(self, rows: HeadRows) -> Array:

@@ -135,7 +135,7 @@ class Ruled(Statistic):
     moments = ("maximum", "logsumexp")
 
     def exists(self, alignment: Alignment) -> bool:
-        """False with keys left out, whose weight the largest may be."""
+        """False where keys are left out: a row's largest weight may be on one of these."""
         return not alignment.hides
 
     def finish(self, rows: HeadRows) -> Array:
