@@ -144,7 +144,7 @@ class Call(ABC):
 
     @property
     def shows_scores(self) -> bool:
-        """True if bands can carry scores: not where a model's code computes its softmax where it can't be seen."""
+        """True if the scores are known, not the weights alone, as where a model's own code hides its softmax."""
         return True
 
     @abstractmethod

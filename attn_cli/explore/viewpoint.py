@@ -74,11 +74,11 @@ class Viewpoint:
         return self.query if self.by_column else self.key
 
     def with_subject(self, place: int) -> "Viewpoint":
-        """The viewpoint with another token whose weights are shown."""
+        """The viewpoint with another token whose weights are shown: another query, or by column another key."""
         return replace(self, key=place) if self.by_column else replace(self, query=place)
 
     def with_partner(self, place: int) -> "Viewpoint":
-        """The viewpoint with another token at the other end of the cell."""
+        """The viewpoint with another token at the cursor in those weights: another key, or by column another query."""
         return replace(self, query=place) if self.by_column else replace(self, key=place)
 
 

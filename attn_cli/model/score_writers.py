@@ -85,7 +85,10 @@ class WrittenRow:
     obstacle: str = ""
 
     def pairs(self, at: int) -> np.ndarray | None:
-        """The contribution of each pair of writers to the contrast of key `at`: `[W of the query, W of the key]`."""
+        """What each pair of writers adds to the contrast of key `at`: `[W of the query, W of the key]`.
+
+        Writers and contrast are those of `WrittenRow`; None where the row has an `obstacle`.
+        """
         if self.obstacle:
             return None
         return self.queries @ self.keys[at].T

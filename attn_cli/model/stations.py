@@ -59,7 +59,7 @@ class Station(NamedTuple):
 
     @property
     def made_at(self) -> "Station":
-        """The station at which the same numbers come to be: of a layer's input the layer before, else itself."""
+        """The station at which the same numbers are made: of a layer's input the layer before, else itself."""
         return Station(self.layer - 1, "residual") if self.kind == "residual_in" and self.layer > 0 else self
 
     @property
@@ -69,7 +69,7 @@ class Station(NamedTuple):
 
 
 def station(kind: str, layer: int = 0) -> Station:
-    """The station of a kind: of `layer` where its kind is of a layer, else of the whole model, whatever `layer` is."""
+    """The station, or place in the pass, of a kind: of `layer` if the kind is of a layer, else of the whole model."""
     if kind == "embedding":
         return Station(BEFORE_LAYERS, kind)
     return Station(AFTER_LAYERS if kind in ("final_norm", "logits") else layer, kind)

@@ -13,7 +13,7 @@ from attn_cli.kernel.definition.rule import Rule
 
 
 def rule_in_numpy(call: Call) -> Rule:
-    """The rule of a call with all arrays in NumPy; a mask or bias that is a function is evaluated for every cell."""
+    """The rule of a call in NumPy; a mask or bias that is a function is evaluated for every query and key."""
     rule = call.rule
     sink = None if rule.sink is None else to_numpy(rule.sink)
     return replace(rule, bias=_bias(rule.bias, call), mask=_mask(rule.mask, call, call.n, call.m), sink=sink)

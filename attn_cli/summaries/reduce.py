@@ -87,13 +87,13 @@ class BandReducer(Protocol):
     rows: Sequence[int] | None
 
     def start(self, call: Call) -> None:
-        """Allocate what bands of `call` are collected in."""
+        """Allocate memory for what is collected of `call`, before its first rows come."""
 
     def add(self, band: Band) -> None:
         """Take in the weights of a few rows; may be given rows that it did not ask for."""
 
     def result(self) -> Part:
-        """The part made of all bands, its arrays in NumPy."""
+        """The part made of all rows that came, its arrays in NumPy."""
 
 
 Reducer = RowReducer | BandReducer

@@ -56,7 +56,7 @@ def row_label(scene: Scene, view: Viewpoint, head: int) -> Segment:
 
 
 def marked(cells: Line, start: int, columns: int, mark: str) -> Line:
-    """A line of cells with a mark, reversed, on some of its columns."""
+    """A line of the map of heads with a mark, reversed, on some of its columns."""
     if columns <= 0:
         return cells
     parts = list(Segment.divide(cells, [start, start + columns, sum(len(cell.text) for cell in cells)]))
@@ -66,7 +66,7 @@ def marked(cells: Line, start: int, columns: int, mark: str) -> Line:
 
 
 def restyled(cells: Line, at: int) -> Line:
-    """The line with its cell `at` reversed."""
+    """A line of the map of heads with the cell of index `at` reversed."""
     return [
         Segment(cell.text, (cell.style or PLAIN) + CURSOR) if number == at else cell
         for number, cell in enumerate(cells)

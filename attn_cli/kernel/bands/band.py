@@ -117,7 +117,7 @@ class Buffers(NamedTuple):
 
 
 class Executor(Protocol):
-    """Computes the band of some work, its weights, scores and output, in the given memory or in its own."""
+    """Computes the weights, scores and output of one band (some adjacent rows), in the given memory or in its own."""
 
     def __call__(self, work: Work, buffers: Buffers) -> Band:
         """The band; its arrays may be views of the buffers."""

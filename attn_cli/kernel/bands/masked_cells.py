@@ -35,7 +35,7 @@ def masked_cells(mask: Mask, rows: tuple[int, int], span: Span, like: Array, *, 
 
 
 def mask_cells(scores: Array, masked: Sequence[MaskedCells], heads: slice) -> None:
-    """Set the masked cells in the scores `[h, b, c]` of a band of these heads to the lowest finite number, in place."""
+    """Set the scores `[h, b, c]` of some rows, of these heads, to the lowest finite number where masked, in place."""
     lowest = lowest_of(scores)
     for columns, cells, ceiling in masked:
         own = cells[heads, ...] if cells.ndim == 3 and cells.shape[0] > 1 else cells  # [b, .] or [h, b, .]

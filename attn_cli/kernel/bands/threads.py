@@ -23,7 +23,7 @@ def used_cores() -> int:
 
 
 def cores() -> int:
-    """The number of processors that a walk uses: at most 8."""
+    """The number of processors that one pass over a call uses: at most 8."""
     return min(used_cores(), _MOST)
 
 

@@ -6,7 +6,7 @@ _INT, _FLOAT, _POINTER = ctypes.c_int64, ctypes.c_float, ctypes.c_void_p
 
 
 class AttentionStruct(ctypes.Structure):
-    """The C struct `Attention` of fused.c: the arguments of one walk."""
+    """The C struct `Attention` of fused.c: the arguments of one pass over some heads of a call."""
 
     _fields_ = [
         *((name, _INT) for name in ("h", "g", "n", "m", "d", "e")),

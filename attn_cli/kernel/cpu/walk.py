@@ -20,11 +20,11 @@ _TYPES = ("torch.float32", "torch.bfloat16", "torch.float16")
 
 
 def suits(q: Array, k: Array, v: Array, rule: Rule) -> bool:
-    """True if the compiled code can walk a call: torch's floats on the processor, a softmax, no function as bias.
+    """True if the compiled code can compute a call of torch's floats on the processor, by a rule with a softmax.
 
-    Half precision is raised to float32 first, as everywhere; float64 is not lowered.
+    Half precision is raised to float32 first, as everywhere; float64 is not lowered. A bias must be numbers.
 
-    Tables and matrices, which are NumPy's, are walked in bands: they are small, and start sooner without it.
+    Of a table or matrices, which are NumPy's and small, bands of a few rows are computed in NumPy, which starts sooner.
     """
     return (
         all(is_torch(x) and x.device.type == "cpu" and str(x.dtype) in _TYPES for x in (q, k, v))

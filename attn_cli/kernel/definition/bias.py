@@ -9,7 +9,7 @@ from attn_cli.arrays import Array, indices, namespace
 
 @runtime_checkable
 class Bias(Protocol):
-    """A bias that gives its numbers for any block of cells."""
+    """A bias, added to scores, that gives its numbers for any queries start:stop and keys first:last."""
 
     def cells(self, start: int, stop: int, first: int, last: int) -> Array:
         """The numbers for queries start:stop and keys first:last, broadcastable to `[h, queries, keys]`."""

@@ -15,7 +15,7 @@ class Open(Mask):
     """Every query may attend to every key."""
 
     def allowed(self, i: Array, j: Array) -> Array:
-        """True for every cell."""
+        """True for every query and key."""
         return (i == i) & (j == j)
 
     def interval(self, i: np.ndarray, m: int) -> Ends:
@@ -229,7 +229,7 @@ class MaskFunction(Mask):
 
 @dataclass(frozen=True)
 class Intersection(Mask):
-    """Several masks at once: a cell is allowed if every one of them allows it."""
+    """Several masks at once: a query may attend to a key if every one of them allows it."""
 
     masks: tuple[Mask, ...]
 

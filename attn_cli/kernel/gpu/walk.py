@@ -43,7 +43,7 @@ def suits(q: Array, k: Array, v: Array, rule: Rule) -> bool:
 
 
 def can_walk(q: Array, k: Array, v: Array, rule: Rule) -> bool:
-    """True if the kernels can walk a call of tensors on any device, as Triton's interpreter does."""
+    """True if the kernels can compute a call of tensors on any device, as Triton's interpreter does."""
     return (
         {str(x.dtype) for x in (q, k, v)} <= {str(q.dtype)}
         and str(q.dtype) in _TYPES

@@ -33,7 +33,7 @@ class Banded(Protocol):
 
     @property
     def shows_scores(self) -> bool:
-        """True if the call has scores that its bands can carry, and not weights alone."""
+        """True if the call's scores are known, not its weights alone."""
 
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False

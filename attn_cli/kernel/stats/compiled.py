@@ -37,7 +37,10 @@ def compiled_stats(q: Array, k: Array, v: Array, rule: Rule, wanted: Wanted, out
 
 
 def numpy_stats(q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule, wanted: Wanted) -> RowStats | None:
-    """The wanted statistics of NumPy's arrays; None for float64 and for sizes that bands are as quick with."""
+    """The wanted statistics of NumPy's arrays by compiled code: of recordings, say.
+
+    None for float64, empty arrays, and rules and statistics that the compiled code doesn't know.
+    """
     shapes = (*q.shape, *k.shape, *v.shape)
     if q.dtype == np.float64 or 0 in shapes or not cpu.suits_rule(rule, k.shape[1]):
         return None

@@ -90,7 +90,7 @@ class BatchTargets:
 
     @cached_property
     def by_kind(self) -> Targets:
-        """The keys that each of the R rows of all texts has as targets, by kind; numbers of rows, -1 for none."""
+        """The keys that define each kind of head, for each of the R rows of all texts: numbers of rows, -1 for none."""
         rows = self.rows
         first = np.arange(rows.count) * rows.length
         offsets = [offset_of(encoded.ids) for encoded in rows.encoded]
@@ -100,7 +100,7 @@ class BatchTargets:
 
     @cached_property
     def factors(self) -> RowFactors:
-        """Which of the R rows of all texts count for each of K kinds, `[K, R]` each."""
+        """Which of the R rows of all texts count for each of K kinds of heads, `[K, R]` each."""
         return factors_of(self.by_kind, self.sight, learned_sink=self.learned_sink)
 
     @cached_property

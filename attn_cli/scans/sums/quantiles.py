@@ -34,7 +34,7 @@ class Quantiles:
         return cls([], [values])
 
     def settled(self) -> "Quantiles":
-        """The same quantiles, with the numbers that wait put into the digests."""
+        """The same quantiles, with `pending` numbers put into the t-digests."""
         if not self.pending:
             return self
         values = np.concatenate(self.pending, axis=1)
@@ -65,7 +65,7 @@ class Quantiles:
                          for digest in digests]).reshape(-1, len(ranks))  # fmt: skip
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`bytes` of all digests, one after the other (uint8), and `sizes` `[count]`, the number of bytes of each."""
+        """`bytes` of all t-digests, one after the other (uint8), and `sizes` `[count]`, the number of bytes of each."""
         digests = self.settled().digests
         sizes = np.array([len(digest) for digest in digests])
         return {"bytes": np.frombuffer(b"".join(digests), np.uint8), "sizes": sizes}

@@ -172,10 +172,10 @@ class ModuleSums:
     """The sums over documents for the heads of one attention module.
 
     documents  how many were added
-    values     the moments over documents of every number in `NAMES` `[V, h]`
-    baselines  the same of `BASELINE_NAMES` `[C]`
+    values     count, mean and spread over documents of every number in `NAMES` `[V, h]`
+    baselines  the same of what uniform attention gives, in the order of `BASELINE_NAMES` `[C]`
     distances, positions  see `attn_cli.scans.numbers.ranges`
-    quantiles  the digests of every head and statistic, over documents
+    quantiles  t-digests (sketches) of every head and statistic over documents
     blocks     sums of every statistic `[S, h]`, documents in a row together
     """
 

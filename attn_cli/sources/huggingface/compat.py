@@ -109,7 +109,7 @@ def flex_outputs(output: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 
 def flex_indexing() -> AbstractContextManager[Any]:
-    """Context manager: FlexAttention's functions may look numbers up in tensors while they are mapped over cells."""
+    """Context manager: FlexAttention's functions may index tensors while they are mapped over queries and keys."""
     with suppress(ImportError):  # imported here: it brings torch's compiler, which FlexAttention has begun by now
         from torch._dynamo import _trace_wrapped_higher_order_op as lookups
 
@@ -124,7 +124,7 @@ def flex_identity(score_mod: Any) -> bool:
 
 
 def flex_without_mask(mask_mod: Any) -> bool:
-    """True for FlexAttention's function that allows every cell."""
+    """True for FlexAttention's function that allows every query each key."""
     return mask_mod is getattr(flex_attention, "noop_mask", None)
 
 

@@ -114,7 +114,7 @@ class ModelSource(ModelPasses):
             )
 
     def logit_parts(self, prompt: Prompt, target: Target) -> LogitParts:
-        """What each head writes along the target's logit, less the mean logit, and what the rest writes, in logits.
+        """What each head adds to the logit of the answer, less the mean logit, and what all else adds, in logits.
 
         Raises LoadError, with the check that failed, where these don't add up to the model's own logit, as for
         `attn_cli.model.source.Predicting`.
@@ -159,7 +159,8 @@ class ModelSource(ModelPasses):
     def written_head(self, prompt: Prompt, place: HeadPlace, row: int) -> WrittenHead:
         """One head's query `[W, d]` in `row`, its keys `[m, W, d]` and values `[m, W, e]`, as sums over W writers.
 
-        Errors are as for `attn_cli.model.score_writers.ReadsWriters`.
+        Writers are what adds to the residual stream before: the embedding, heads, MLPs, biases. Errors are as for
+        `attn_cli.model.score_writers.ReadsWriters`.
         """
         selection = Selection(pairs=((place.layer, place.head),))
         self._check_layers(selection)

@@ -99,7 +99,11 @@ class Edges(Answer):
 
     @property
     def rows(self) -> list[_Row]:
-        """The edges, each a writer and what of the head it is taken out of, with ranks from 0, the most needed."""
+        """The edges with ranks from 0, the most needed first.
+
+        An edge is a writer (the embedding, an earlier head or MLP) and what of the head reads it: query, keys or
+        values.
+        """
         return [_Row(self, rank, edge) for rank, edge in enumerate(self.edges)]
 
     def records(self) -> Iterator[dict[str, Any]]:

@@ -160,7 +160,7 @@ class WalkSteps:
         return Wanted()
 
     def part(self, call: Call, stats: RowStats) -> Steps:
-        """Every array from q, k, v to the output; InputError for a call without q, LimitError for too many cells."""
+        """Every array from q, k, v to the output; InputError without q, LimitError for too many numbers to show."""
         if not isinstance(call, AttentionCall):
             raise InputError(
                 f"layer {call.place.layer} shows its weights but not its q, k and v", "--steps needs all three"

@@ -250,10 +250,10 @@ class Writers(Answer):
     cells: tuple[WrittenCell, ...]
 
     def records(self) -> Any:
-        """One row per term of a cell, of which the 64 largest are listed: the columns of `CELL`, then those of `TERM`.
+        """One row per term of a cell (one key of one query): a pair of writers, or a writer of one side, with its part.
 
-        These are its rank, both writers, its part of the score's contrast, and the key's weight without it. A cell
-        whose writers can't be told apart has no row.
+        Each has the columns of `CELL`, then those of `TERM`: rank, writers, part of the score's contrast, and the key's
+        weight without it. Of a cell the 64 largest are listed, none if its writers can't be told apart.
         """
         for cell in self.cells:
             lead = made(CELL, cell)

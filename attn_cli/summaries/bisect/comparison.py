@@ -148,7 +148,7 @@ class HeldAgainst:
         return count if np.abs(alone[0][rows] - self._right[at][: len(rows)]).max() <= _SAME * noise else None
 
     def judged(self, errors: Mapping[str, Errors], more: Mapping[Station, Noise] | None = None) -> list[Compared]:
-        """The errors of arrays over what rounding explains at their stations, in the order of the pass.
+        """The errors of a dump's arrays as multiples of what rounding explains, in the order of the pass.
 
         more  rounding as it is in a pass with a mistake, which is allowed too; None for none
         """

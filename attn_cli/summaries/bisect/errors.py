@@ -57,7 +57,9 @@ class Errors:
 
 @dataclass(eq=False)
 class Noise:
-    """The error that rounding alone makes at a station: of the model in a lower precision against the reference.
+    """The error that rounding alone makes at a station, a place in the pass: of the model in a lower precision.
+
+    It is against the same reference as the errors of a dump.
 
     rows        the positions of the text where it was measured, ascending `[r]`
     difference  root mean square error over the width `[r, heads]`

@@ -48,8 +48,9 @@ class Layout(NamedTuple):
 def layouts(
     array: tuple[int, ...], shape: Shape, tokens: int, positions: tuple[int, ...] | None, *, pairs: bool = False
 ) -> Iterator[Layout]:
-    """Every layout in which an array of this shape can be the station's, of a text of `tokens` tokens; the usual first.
+    """Every layout in which an array of this shape can hold the model's numbers of one place, the usual first.
 
+    tokens     how many the text has
     positions  of the rows, where the dump gives them: consecutive ones
     pairs      whether the columns of a head may be interleaved
     """

@@ -37,7 +37,7 @@ class Placed(NamedTuple):
     by: str
 
     def values(self) -> np.ndarray:
-        """The array's numbers with the axes of its station: `[positions, heads, width]` or `[positions, width]`."""
+        """The array's numbers in the axes of the model's: `[positions, heads, width]` or `[positions, width]`."""
         return self.layout.read(self.array.read(), self.shape)
 
 
@@ -138,7 +138,10 @@ class Placing:
         return self.until is None or at.layer <= self.until
 
     def result(self) -> tuple[dict[str, tuple[Placed, Errors]], list[Unplaced]]:
-        """By name, in the order of the pass, each array with its station and errors; then those of no station."""
+        """By name, in the order of the pass, each array with its station (place in it) and errors.
+
+        Then those for which no station was found.
+        """
         tries: dict[str, list[_Try]] = {}
         for of_station in self._tries.values():
             for one in of_station:

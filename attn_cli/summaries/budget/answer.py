@@ -110,7 +110,7 @@ class PricedPlan:
 
     @property
     def is_within(self) -> bool:
-        """True if its loss, or the share of the cache that it leaves, was within the target when it was run whole."""
+        """True if the plan, run whole, loses no more, or leaves no more of the cache, than was asked for."""
         if self.target.bits is not None:
             return self.plan.bits <= self.target.bits
         return self.target.cache is None or self.plan.cache <= self.target.cache
@@ -165,7 +165,7 @@ class Budget(Answer):
 
     @property
     def planned(self) -> list[tuple[PricedUnit, bool | None]]:
-        """Each unit, and whether the plan takes it away; None without a plan."""
+        """Each priced part of the cache, and whether the plan takes it away; None without a plan."""
         if self.plan is None:
             return [(priced, None) for priced in self.units]
         return list(zip(self.units, self.plan.plan.taken.tolist(), strict=True))

@@ -70,7 +70,7 @@ class LossModel:
 
     @property
     def measured(self) -> np.ndarray:
-        """The sets that were run, without single units: booleans `[S, n]`."""
+        """The sets of parts of the cache that were run, two parts or more: booleans `[S, n]`."""
         return self._sets[len(self.means) :].astype(bool)
 
     @property

@@ -168,7 +168,7 @@ class CachePlanner:
         return cached_share(self.heads, self.chosen(taken))
 
     def chosen(self, taken: np.ndarray) -> list[Unit]:
-        """The units that `taken` `[n]` is True for."""
+        """The parts of the cache that `taken` `[n]` is True for."""
         return [unit for unit, own in zip(self.units, taken, strict=True) if own]
 
     def _chosen(self, target: BudgetTarget) -> np.ndarray:

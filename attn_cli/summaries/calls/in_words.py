@@ -106,7 +106,10 @@ class InWords(DerivedCall):
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
-        """Bands of words, ascending; a word whose tokens lie in several bands is in the last one."""
+        """The weights between words, in bands of some words as rows, ascending.
+
+        A word whose tokens lie in several bands of the call is in the last one.
+        """
         starts = self._rows.starts
         tokens = None if rows is None else [at for row in rows for at in range(starts[row], starts[row + 1])]
         # the sums of a word that continues in the next band, by the band's first head

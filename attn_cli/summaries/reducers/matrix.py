@@ -128,7 +128,7 @@ class Matrix(Part, Displayed):
     def maps(self) -> list[tuple[str, np.ndarray]]:
         """The matrices to draw, each `[h, n, m]` with its name: scores, weights, by value, by output.
 
-        Rescaled ones stand in place of those that they are made of.
+        Numbers over their row's sum (--rescale) stand in place of those that they are made of.
         """
         kind = "weights" if self.by == "weight" else f"by {self.by}"
         named: tuple[tuple[str, np.ndarray | None], ...]
@@ -247,7 +247,7 @@ class FullMatrix:
             _put(self.kept_shares, heads, fit.kept, columns.kept, to_numpy(shares))
 
     def result(self) -> Matrix:
-        """The matrix of all bands, its arrays in NumPy."""
+        """The matrix of all picked rows, its arrays in NumPy."""
         rows = None if self.rows is None else tuple(self.rows)
         averaged = self.heads if self.mean_heads else 0
         weights, scores, shares = self.kept_weights, self.kept_scores, self.kept_shares

@@ -68,7 +68,7 @@ class Why(Part):
             yield from (lead | term._asdict() for term in self.terms(cell))
 
     def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One object per cell, which holds its pairs, and how they were found."""
+        """One object per explained query and key, with `pairs`: the terms of its dot product."""
         return (made(EXPLAINED, CellRow(self, cell, summary)) for cell in self.cells)
 
     def arrays(self) -> dict[str, np.ndarray]:

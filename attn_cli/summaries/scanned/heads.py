@@ -38,7 +38,7 @@ class ScannedHead:
 
     @property
     def kind_name(self) -> str:
-        """The kind's name, "none" or "not judged"."""
+        """The name of what the head attends to, such as "induction"; "none" or "not judged"."""
         return self.kind.kind if self.kind is not None else "none" if self.judged else "not judged"
 
     def mean(self, statistic: str) -> float:

@@ -38,7 +38,7 @@ class OutputView(View):
     filled = False
 
     def rows(self, shape: tuple[int, ...], itemsize: int) -> OutputRows | None:
-        """A writer for the rows of an output of `shape`, with floats of `itemsize` bytes; `show` then writes nothing.
+        """An `OutputRows` for an output of `shape`, with floats of `itemsize` bytes; `show` then writes nothing.
 
         None where bytes can only be written in order, as on standard output.
         """

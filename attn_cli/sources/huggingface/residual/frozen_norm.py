@@ -48,10 +48,10 @@ def freeze_norm(norm: nn.Module, x: torch.Tensor) -> FrozenNorm | None:
 
 
 def freeze_call(norm: Callable[[torch.Tensor], Any], x: torch.Tensor) -> FrozenNorm | None:
-    """A function of vectors, frozen at x `[..., d]`; None where it is no factor per dimension then.
+    """A norm, any function of vectors, as a fixed linear map at x `[..., d]`: a gain per dimension and a bias.
 
-    The gain is (N(x) - N(0)) / (x, less its mean if N(x + 1) = N(x)), so that no kind of norm is a case of its own.
-    Gain and bias are of the shape of x.
+    None where the function is no such map there. The gain is (N(x) - N(0)) / (x, less its mean if N(x + 1) = N(x)), so
+    that no kind of norm is a case of its own. Gain and bias are of the shape of x.
     """
     bias = _called(norm, torch.zeros_like(x))
     plain = _called(norm, x)

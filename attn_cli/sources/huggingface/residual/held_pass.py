@@ -40,7 +40,7 @@ class Parts:
 
 
 class HeldPass:
-    """The graph of a pass of `model` up to the attention module at `target`, with norms held as they are.
+    """The graph of a pass of `model` up to the attention module at `target`, with each norm as a fixed linear map.
 
     Its leaves are the outputs of modules that add to the residual stream (embedding, W_O, MLPs ...).
 

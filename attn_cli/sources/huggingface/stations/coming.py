@@ -19,7 +19,7 @@ _IN_PLACE = "residual_mid"  # what is added to it later is the same memory
 
 
 class PassDone(Exception):
-    """Ends a pass after the last wanted station; not an error."""
+    """Ends a pass after the last place whose numbers are wanted; not an error."""
 
 
 class Coming:
@@ -37,9 +37,9 @@ class Coming:
         self._runs: dict[nn.Module, int] = {}
 
     def come(self, at: Station, x: torch.Tensor) -> torch.Tensor:
-        """Show the numbers `[n, ...]` of a station; returns those that the pass goes on with, `x` or those given.
+        """Show the numbers `[n, ...]` at a station, a place in the pass; returns those that the pass goes on with.
 
-        Raises PassDone after the last wanted station.
+        These are `x`, or those given. Raises PassDone after the last wanted station.
         """
         if at.kind in _PROJECTED:  # together they are what engines compute by one product
             self._projected[:] = [*self._projected[: _PROJECTED.index(at.kind)], x]

@@ -31,7 +31,7 @@ class LateStart:
         self._wraps: dict[nn.Module, int] = {}  # how many values a layer returns in a tuple; 0 for one alone
 
     def layer(self, wanted: set[Station], given: Given) -> int:
-        """The layer, from 0, at which a pass for the wanted stations can begin: the first that has one.
+        """The layer, from 0, at which a pass can begin: the first that has a wanted station, a place in the pass.
 
         0, so a whole pass, unless that layer's input is given and beginning there was found to change nothing.
         """
@@ -41,7 +41,7 @@ class LateStart:
         return layer if layer > 0 and is_given and self._is_proved(layer) else 0
 
     def given_from(self, layer: int, given: Given) -> Given:
-        """The given numbers of stations from this layer on, and of its input, the residual stream before it."""
+        """The given numbers of this layer and later ones, and of the residual stream before this layer."""
         before, at = Station(layer - 1, "residual"), Station(layer, "residual_in")
         kept = {own: read for own, read in given.items() if own.layer >= layer}
         return kept if at in given or layer == 0 else {at: given[before], **kept}

@@ -89,7 +89,7 @@ class HeadRows:
 
     @cached_property
     def sink(self) -> Array:
-        """The weight of every row on the learned sink, `[h, n]`; 0 where rows are rescaled."""
+        """The weight of every row on the learned sink, `[h, n]`; 0 where weights are divided by the others' sum."""
         if not self.texts.any.has_sink or self.rescaled:
             return self.xp.zeros_like(self.weight_sum)
         return self.xp.where(self.live, 1 - self.weight_sum - self.hidden, 0.0)

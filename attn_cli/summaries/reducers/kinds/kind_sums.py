@@ -95,7 +95,7 @@ class JudgedKinds:
 
     @property
     def measured(self) -> np.ndarray:
-        """The numbers that name heads `[K, h]`: weight on a kind's targets, or share of non-sink weight."""
+        """The numbers that name heads `[K, h]`: weight on the keys that define a kind, or share of non-sink weight."""
         return self.share if self.by_share else self.weight
 
     @property

@@ -55,7 +55,7 @@ class RowFactors:
 
     @cached_property
     def baseline(self) -> np.ndarray:
-        """The weight that uniform attention gives the targets of each kind, summed over rows `[K]`."""
+        """The weight that uniform attention gives the keys that define each kind of head, summed over rows `[K]`."""
         return self.uniform.sum(axis=1)
 
     @property

@@ -34,7 +34,7 @@ class Targets:
 
     @property
     def all_lists(self) -> tuple[np.ndarray, ...]:
-        """The lists of keys of all kinds, then those among them on sinks, then the controls, each `[n, c]`."""
+        """The lists of keys that define kinds, then those among them on sinks, then the controls: `[n, c]` each."""
         return (*self.lists.values(), *self.on_sinks.values(), *self.controls.values())
 
 
