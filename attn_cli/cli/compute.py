@@ -27,7 +27,7 @@ from attn_cli.summaries.answers.compute import Computation
 from attn_cli.summaries.answers.decode import WalkDecoding
 from attn_cli.summaries.answers.steps import WalkSteps
 from attn_cli.summaries.calls.read_shares import WEIGHTS, Measure
-from attn_cli.summaries.reduce import Reducer, Summary, reduce
+from attn_cli.summaries.reduce import Reducer, Summary, reduce, with_part
 from attn_cli.summaries.reducers.masked import MaskedRows
 from attn_cli.summaries.reducers.matrix import FullMatrix
 from attn_cli.summaries.reducers.output import KeepOutput, PassOutput
@@ -153,7 +153,7 @@ def compute(
             report = _with_answer(report, matrices)
         print_notes(report.warnings, quiet=output.quiet)
         view.show(report)
-    verdicts = [part for summary in report.summaries if (part := summary.part(Check)) is not None]
+    verdicts = [part for _, part in with_part(report.summaries, Check)]
     return ExitCode.DONE if all(verdict.right for verdict in verdicts) else ExitCode.NEGATIVE
 
 

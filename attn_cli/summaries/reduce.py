@@ -1,7 +1,7 @@
 """Summaries of a call: row statistics that all reducers want are computed at once, cells pass in bands."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, TypeGuard, TypeVar, cast
 
@@ -147,6 +147,11 @@ class Summary(Displayed):
     def head_names(self, averaged: int) -> list[int | str]:
         """The names along the first axis of a part's numbers: the true head numbers, or "mean" of so many heads."""
         return ["mean"] if averaged else list(self.place.heads)
+
+
+def with_part(summaries: Iterable[Summary], kind: type[Kind]) -> list[tuple[Summary, Kind]]:
+    """The summaries that have a part of that class, each with it."""
+    return [(summary, part) for summary in summaries if (part := summary.part(kind)) is not None]
 
 
 def reduce(call: Call, *reducers: Reducer) -> Summary:

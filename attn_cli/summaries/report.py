@@ -11,7 +11,7 @@ from attn_cli.display import Displayed
 from attn_cli.fields import Field, Rows, made
 from attn_cli.prompt import Prompt
 from attn_cli.summaries.ranking import Ranking
-from attn_cli.summaries.reduce import Kind, Summary
+from attn_cli.summaries.reduce import Kind, Summary, with_part
 
 if TYPE_CHECKING:  # few reports tell of them
     from attn_cli.summaries.told.copying import Copying
@@ -105,7 +105,7 @@ class Report(Displayed):
 
     def parts_of(self, kind: type[Kind]) -> Iterator[tuple[Summary, Kind]]:
         """The parts of that class, each with its call."""
-        return ((summary, part) for summary in self.summaries if (part := summary.part(kind)) is not None)
+        return iter(with_part(self.summaries, kind))
 
     def lead(self, summary: Summary) -> dict[str, Any]:
         """The first column of a call's rows: its stream, where the model has several."""

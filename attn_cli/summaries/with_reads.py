@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from attn_cli.call import Call
+from attn_cli.summaries.reduce import with_part
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.text_sinks import text_sinks
@@ -22,6 +23,6 @@ def with_word_reads(report: Report) -> Report:
     tokens = report.prompts[0].tokens
     own = [summary for summary in report.summaries if summary.part(UnitReads) and summary.queries == tokens]
     own = [summary for summary in own if summary.place.stream == own[0].place.stream]
-    kinds = [(summary, part) for summary in own if (part := summary.part(HeadKinds)) is not None]
+    kinds = with_part(own, HeadKinds)
     reads = reads_of(report.prompts[0], own, [sink.key for sink in text_sinks(kinds)])
     return replace(report, reads=reads, summaries=tuple(summary.without(UnitReads) for summary in report.summaries))

@@ -22,7 +22,7 @@ from attn_cli.summaries.answers.alignment_search import (
     searched_heads,
 )
 from attn_cli.summaries.answers.word_times import decoded_rows
-from attn_cli.summaries.reduce import Summary, reduce
+from attn_cli.summaries.reduce import Summary, reduce, with_part
 from attn_cli.summaries.reducers.kinds.head_kinds import KINDS
 from attn_cli.summaries.reducers.kinds.reducer import HEAD_ROW, HeadKinds, HeadKindsReducer, KindTexts, TextKinds
 from attn_cli.summaries.report import Answer, Report
@@ -109,7 +109,7 @@ class KindMap(Answer):
     @property
     def parts(self) -> list[tuple[Summary, HeadKinds]]:
         """The summary of each call whose heads were judged, with the numbers that say what kind each head is of."""
-        return [(summary, part) for summary in self.summaries if (part := summary.part(HeadKinds)) is not None]
+        return with_part(self.summaries, HeadKinds)
 
     @property
     def judged_calls(self) -> tuple[Summary, ...]:

@@ -16,7 +16,7 @@ from attn_cli.selection import ALL, Selection
 from attn_cli.summaries.parts.hidden import NEEDED_BITS, NEEDED_SHARE, rows_after
 from attn_cli.summaries.parts.sentence_reads import Receiver, SentenceReadsReducer, received_by, receivers
 from attn_cli.summaries.parts.text_parts import TextPart
-from attn_cli.summaries.reduce import Summary, reduce
+from attn_cli.summaries.reduce import Summary, reduce, with_part
 from attn_cli.summaries.reducers.sinks import HeadSinks, HeadSinksReducer
 from attn_cli.summaries.report import Answer
 from attn_cli.summaries.sinks import are_sinks_of_text
@@ -237,7 +237,7 @@ class _Watcher:
 
     def sinks(self) -> frozenset[int]:
         """Keys that are sinks of the text."""
-        parts = [part for x in self.summaries if (part := x.part(HeadSinks)) is not None]
+        parts = [part for _, part in with_part(self.summaries, HeadSinks)]
         of_heads = np.sum([part.reception.is_sink.sum(axis=0) for part in parts], axis=0)
         heads = sum(len(summary.place.heads) for summary in self.summaries)
         return frozenset(np.flatnonzero(are_sinks_of_text(of_heads, heads)).tolist())

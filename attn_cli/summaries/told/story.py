@@ -13,7 +13,7 @@ from attn_cli.fields import COUNT, FINITE, TEXT, Field, Object, Rows, each, or_n
 from attn_cli.model.intervention import Experiment, HeadPlace, Intervention, Target
 from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.parts.text_parts import TextPart, parts_of, rows_of_last
-from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reduce import Summary, with_part
 from attn_cli.summaries.told.deciding_rows import DecidingRows
 from attn_cli.summaries.told.read_keys import resting_keys
 
@@ -161,7 +161,7 @@ def tell(experiment: Experiment, prompt: Prompt, summaries: Sequence[Summary]) -
     if target is None:
         return None
     rows, likeliest = tuple(experiment.rows), experiment.likeliest(5)
-    seen = [(summary, part) for summary in summaries if (part := summary.part(DecidingRows)) is not None]
+    seen = with_part(summaries, DecidingRows)
     if not seen or seen[0][0].keys != prompt.tokens:
         return Story(target, likeliest, rows, obstacle="the rows that decide don't read the text")
     cut, parts = _cut(prompt)

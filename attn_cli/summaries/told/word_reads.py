@@ -18,7 +18,7 @@ from attn_cli.summaries.calls.in_words import MergedWords, words_of
 from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.calls.read_shares import row_shares
 from attn_cli.summaries.calls.value_norms import value_norms
-from attn_cli.summaries.reduce import Part, Summary
+from attn_cli.summaries.reduce import Part, Summary, with_part
 from attn_cli.summaries.sinks import special_places
 
 MOST_WORDED = 512  # tokens of a text that is told by its words; a longer one is told by its sentences
@@ -226,7 +226,7 @@ def reads_of(prompt: Prompt, summaries: Sequence[Summary], sinks: Sequence[int])
 
     sinks  the keys that are sinks of the text: a sentence with one among its tokens is read like any other
     """
-    seen = [(summary, part) for summary in summaries if (part := summary.part(UnitReads)) is not None]
+    seen = with_part(summaries, UnitReads)
     if not seen:
         return None
     shares, weights = (np.stack(each).mean(axis=0, dtype=np.float64)

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from attn_cli.summaries.head_words import does, sentence
-from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reduce import Summary, with_part
 from attn_cli.summaries.reducers.kinds.counted_rows import LEAST_KEYS
 from attn_cli.summaries.reducers.kinds.head_kinds import (
     BACK,
@@ -38,7 +38,7 @@ from attn_cli.summaries.told.copying import Copying
 from attn_cli.summaries.told.head_families import CountedKind, families, readings
 from attn_cli.text import counted
 from attn_cli.views.answers.copying import lines as copying_lines
-from attn_cli.views.answers.kinds import any_judged, kind_parts, mean_baseline, rows_of_sinks, sink_lines
+from attn_cli.views.answers.kinds import any_judged, mean_baseline, rows_of_sinks, sink_lines
 from attn_cli.views.drawing.cells import packed, packed_text
 from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.screen import Screen
@@ -54,7 +54,7 @@ def draw(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
     """For every stream the heads by what they attend to, a line for each kind, and the keys that heads rest on."""
     yield Text()
     yield packed_text(["what its heads (layer.head) do here", "attn heads --kinds"], screen, BOLD)
-    streams = list(dict.fromkeys(summary.place.stream for summary, _ in kind_parts(summaries)))
+    streams = list(dict.fromkeys(summary.place.stream for summary, _ in with_part(summaries, HeadKinds)))
     for stream in streams:
         of_stream = [summary for summary in summaries if summary.place.stream == stream]
         if len(streams) > 1:
@@ -97,8 +97,9 @@ def head_lines(out: StandOut | None, summary: Summary, at: int, reason: str, scr
     name = f"{stream}head {place.layer}.{place.heads[at]}"
     said = f"{reason}; {name} gives its strongest key most"
     part = summary.part(HeadKinds)
+    has_sinks = part is not None and bool(text_sinks([(summary, part)]))
     if part is not None:
-        past = ", sinks excluded" if text_sinks(kind_parts([summary])) else ""
+        past = ", sinks excluded" if has_sinks else ""
         said += f": {part.peaks.weight[at]:.2f} of a row{past} (mean)"
     if out is not None:
         uniform = f"{out.baseline:.{2 if out.baseline >= _HUNDREDTH else 3}f}"
@@ -109,7 +110,7 @@ def head_lines(out: StandOut | None, summary: Summary, at: int, reason: str, scr
     yield Text("\n".join(packed([said], screen.width)), BOLD)
     found = [f"{token_label(x.query)} gives {token_label(x.key)} {x.weight:.2f}" for x in readings(summary, at)]
     if found:
-        strongest = "its strongest key that is no sink" if text_sinks(kind_parts([summary])) else "its strongest key"
+        strongest = "its strongest key that is no sink" if has_sinks else "its strongest key"
         given = [f"{found[0]} of its weight ({strongest})", *found[1:]]
         yield packed_text(given, screen)
 
@@ -122,7 +123,7 @@ def shares_of(summaries: Sequence[Summary], kind: Kind) -> dict[str, float]:
         return {}
     return {
         f"{summary.place.layer}.{head}": float(part.judged.measured[KINDS.index(kind)][at])
-        for summary, part in kind_parts(summaries)
+        for summary, part in with_part(summaries, HeadKinds)
         if part.judged.by_share
         for at, head in enumerate(summary.place.heads)
     }
@@ -201,7 +202,7 @@ def _named(
 def number_captions(summaries: Sequence[Summary]) -> list[str]:
     """The meaning of the numbers behind heads, the least for each kind, and the rows that a kind takes."""
     kinds = [family.kind for family in families(summaries) if family.kind is not None]
-    parts = kind_parts(summaries)
+    parts = with_part(summaries, HeadKinds)
     judged = [part.judged for _, part in parts]
     least = f"rows that see {LEAST_KEYS} keys or more"
     captions = []
@@ -265,7 +266,7 @@ def _of_few_rows(summaries: Sequence[Summary], found: Sequence[CountedKind], scr
 def _sinks(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
     """`41% of all attention rests on 0 When, a sink of 162 heads`, a line a sink; then what makes one."""
     heads = sum(len(summary.place.heads) for summary in summaries)
-    sinks = text_sinks(kind_parts(summaries))
+    sinks = text_sinks(with_part(summaries, HeadKinds))
     yield from sink_lines(sinks, heads, screen)
     rows, captions = rows_of_sinks(summaries[0]), []
     if sinks:

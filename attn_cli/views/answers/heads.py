@@ -11,7 +11,7 @@ from rich.text import Text
 
 from attn_cli.summaries.median import median
 from attn_cli.summaries.ranking import Ranking
-from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reduce import Summary, with_part
 from attn_cli.summaries.reducers.heads.head_statistics import Heads
 from attn_cli.summaries.reducers.heads.statistic import Statistic
 from attn_cli.summaries.reducers.heads.statistics import FIRST_WEIGHT, STATISTICS
@@ -20,7 +20,7 @@ from attn_cli.summaries.report import Report
 from attn_cli.summaries.sinks import SHORT_VALUE
 from attn_cli.summaries.text_sinks import text_sinks
 from attn_cli.text import counted
-from attn_cli.views.answers.kinds import any_judged, kind_parts, rows_of_sinks, short_value, too_few
+from attn_cli.views.answers.kinds import any_judged, rows_of_sinks, short_value, too_few
 from attn_cli.views.drawing.cells import packed, packed_text
 from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.palette import Ramp, background
@@ -80,7 +80,7 @@ def is_abridged(report: Report) -> bool:
 
 def _sharpest(rows: Sequence[HeadRow], count: int, report: Report, screen: Screen) -> Iterator[RenderableType]:
     """The heads that look most sharply past the sinks, and why none is named."""
-    is_judged = bool(kind_parts(report.summaries))
+    is_judged = bool(with_part(report.summaries, HeadKinds))
     past = ", sinks excluded" if is_judged else ", by entropy"
     yield ""
     yield packed_text([f"the {count} most focused of {len(rows)} heads{past}", "attn heads lists all"], screen, BOLD)
@@ -129,7 +129,7 @@ def _finding(ordered: Sequence[HeadRow], summaries: Sequence[Summary], ranking: 
 
 def _of_first(summaries: Sequence[Summary]) -> str:
     """`: a sink, whose value is short (0.25 of ...), so they read little there`, where that is so."""
-    parts = [part for summary in summaries if (part := summary.part(Heads)) is not None]
+    parts = [part for _, part in with_part(summaries, Heads)]
     values = [part.first_value for part in parts if part.first_value is not None]
     length = float(median(np.array(values))) if values else 1.0
     if length >= SHORT_VALUE:
@@ -147,7 +147,7 @@ def _of_all_attention(summaries: Sequence[Summary]) -> str:
 
     The mean of the column is another number: of all rows, the first of which see few keys.
     """
-    found = sorted(text_sinks(kind_parts(summaries)), key=lambda sink: sink.key)
+    found = sorted(text_sinks(with_part(summaries, HeadKinds)), key=lambda sink: sink.key)
     if not found or found[0].key:
         return ""
     heads = counted(len(head_rows(summaries)), "head")
@@ -189,7 +189,7 @@ def _mean_of_some_rows(summary: Summary, ranking: Ranking) -> Iterator[str]:
 
 def head_rows(summaries: Sequence[Summary]) -> list[HeadRow]:
     """The heads of all layers that have statistics, a row each."""
-    parts = [(summary, heads) for summary in summaries if (heads := summary.part(Heads)) is not None]
+    parts = with_part(summaries, Heads)
     return [HeadRow(summary, heads, at) for summary, heads in parts for at in range(len(summary.place.heads))]
 
 

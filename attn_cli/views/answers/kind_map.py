@@ -8,9 +8,10 @@ from rich.text import Text
 
 from attn_cli.summaries.answers.alignment_search import SearchedHead, following
 from attn_cli.summaries.answers.kinds import KindMap
-from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reduce import Summary, with_part
 from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, KINDS, Kind
 from attn_cli.summaries.reducers.kinds.kind_sums import LEAST_ROWS, JudgedKinds
+from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import standing_out
 from attn_cli.summaries.told.copying import Copying
@@ -19,7 +20,7 @@ from attn_cli.text import counted
 from attn_cli.views.answers.copying import captions as copying_captions
 from attn_cli.views.answers.copying import in_words as copies_in_words
 from attn_cli.views.answers.head_families import family_lines, least_of_few, number_captions, of_several, shares_of
-from attn_cli.views.answers.kinds import draw_kinds, kind_parts, mean_baseline, sink_lines
+from attn_cli.views.answers.kinds import draw_kinds, mean_baseline, sink_lines
 from attn_cli.views.drawing.cells import packed, packed_text
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
@@ -66,7 +67,7 @@ def _families(summaries: Sequence[Summary], screen: Screen, copying: Copying | N
     if said := _sentence(summaries, copying):
         yield Text("\n".join(packed([said], screen.width)), BOLD)
     yield from family_lines(summaries, screen, copying)
-    of_text = any(part.judged.by_share for _, part in kind_parts(summaries))
+    of_text = any(part.judged.by_share for _, part in with_part(summaries, HeadKinds))
     told = copying_captions(copying, of_text=of_text) if said else []
     if captions := [*number_captions(summaries), *told]:
         yield packed_text(captions, screen, DIM)
@@ -84,7 +85,7 @@ def _sentence(summaries: Sequence[Summary], copying: Copying | None) -> str:
         return ""  # the families say it
     (name, weight), kind = found[0].heads[0], found[0].kind
     assert kind is not None
-    uniform = mean_baseline(kind_parts(summaries), kind)
+    uniform = mean_baseline(with_part(summaries, HeadKinds), kind)
     told = []
     for at, family in enumerate(found):
         count = len(family.heads)
@@ -95,7 +96,7 @@ def _sentence(summaries: Sequence[Summary], copying: Copying | None) -> str:
     said = "; ".join(told)
     layer, _, head = name.partition(".")
     times = f", {weight / uniform:.0f} times as much as uniform attention, {uniform:.3f}" if uniform > 0 else ""
-    judged = [part.judged for _, part in kind_parts(summaries)]
+    judged = [part.judged for _, part in with_part(summaries, HeadKinds)]
     share = shares_of(summaries, kind).get(name)
     of_rest = "" if share is None else f", {share:.2f} of non-sink attention"
     surety = _surety(kind, judged, uniform)

@@ -7,7 +7,7 @@ import numpy as np
 from rich.console import RenderableType
 from rich.text import Text
 
-from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reduce import Summary, with_part
 from attn_cli.summaries.reducers.kinds.head_kinds import BACK, CONTENT, DELIMITER, FIRST, KINDS, SELF, UNIFORM, Kind
 from attn_cli.summaries.reducers.kinds.kind_sums import FEW_ROWS, LEAST_OF_FEW, LEAST_ROWS, NOT_JUDGED, NOTHING
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
@@ -33,17 +33,12 @@ def draw(part: HeadKinds, summary: Summary, report: Report, screen: Screen) -> I
     if report.ranking is None and any_judged(report.summaries):
         yield ""
         yield Text("what heads do · attn heads --kinds", BOLD)
-        yield from draw_kinds(kind_parts(report.summaries), screen)
-
-
-def kind_parts(summaries: Sequence[Summary]) -> list[tuple[Summary, HeadKinds]]:
-    """The summaries of calls whose heads were judged, with their kinds."""
-    return [(summary, part) for summary in summaries if (part := summary.part(HeadKinds)) is not None]
+        yield from draw_kinds(with_part(report.summaries, HeadKinds), screen)
 
 
 def any_judged(summaries: Sequence[Summary]) -> bool:
     """True if any head's kind could be told: enough rows (16, or 8) have a key that would define one."""
-    return any((part.judged.kind != NOT_JUDGED).any() for _, part in kind_parts(summaries))
+    return any((part.judged.kind != NOT_JUDGED).any() for _, part in with_part(summaries, HeadKinds))
 
 
 def draw_kinds(

@@ -6,11 +6,12 @@ import numpy as np
 from rich.console import RenderableType
 
 from attn_cli.prompt import Token
-from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reduce import Summary, with_part
+from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.reducers.received import Received, mean_received
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.text_sinks import text_sinks
-from attn_cli.views.answers.kinds import kind_parts, sink_lines
+from attn_cli.views.answers.kinds import sink_lines
 from attn_cli.views.drawing.cells import packed_text
 from attn_cli.views.drawing.image import received_maps
 from attn_cli.views.drawing.labels import key_bar
@@ -33,7 +34,7 @@ def draw(received: Received, summary: Summary, report: Report, screen: Screen) -
     heads = sum(len(each.place.heads) for each in report.summaries)
     of_heads = f"{', rescaled' if received.rescaled else ''} · mean of {heads} heads" if heads > 1 else ""
     words = [_TITLES[received.by] + of_heads]
-    sinks = text_sinks(kind_parts(report.summaries)) if received.by == "weight" else []
+    sinks = text_sinks(with_part(report.summaries, HeadKinds)) if received.by == "weight" else []
     keys = _ranked_keys(report.summaries, {(sink.stream, sink.key) for sink in sinks})
     yield ""
     yield packed_text([*words, "bars: of the largest"], screen, BOLD)
@@ -53,7 +54,7 @@ def _ranked_keys(
     """
     by_keys: dict[tuple[Token, ...], list[Received]] = {}
     hidden: dict[tuple[Token, ...], set[int]] = {}
-    for summary, part in ((summary, part) for summary in summaries if (part := summary.part(Received))):
+    for summary, part in with_part(summaries, Received):
         by_keys.setdefault(summary.keys, []).append(part)
         here = {*summary.hidden, *(key for stream, key in sinks if stream == summary.place.stream)}
         hidden.setdefault(summary.keys, here).intersection_update(here)
