@@ -25,7 +25,7 @@ from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.kinds.reducer import TextKinds
 from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.summaries.reducers.received import ReceivedShares
-from attn_cli.summaries.reducers.whole_call import Unhidden
+from attn_cli.summaries.reducers.whole_call import of_whole_call
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.told.deciding_rows import DecidingRows
 from attn_cli.summaries.told.word_reads import UnitReadsReducer
@@ -93,7 +93,7 @@ def inspect(
             options,
             "inspect",
             lambda view, source: CommandPlan(
-                lambda rows, call: [Unhidden(kinds.reducer(call))],
+                lambda rows, call: [of_whole_call(kinds.reducer(call), call)],
                 token, scale=color_scale, finish=_read_by_token, recordable=False, tells=True,
             ),
             ViewSettings(predicts=True),
@@ -112,7 +112,7 @@ def inspect(
         def of_call(rows: PickedRows, call: Call) -> Sequence[Reducer]:
             reducers: list[Reducer] = [
                 HeadStatistics(rows, rescale=hiding.rescale),
-                Unhidden(kinds.reducer(call)),
+                of_whole_call(kinds.reducer(call), call),
                 ReceivedShares(rows, by=measure.by, rescale=hiding.rescale),
             ]
             if tells and not options.lines and reads_each_token(call):

@@ -29,7 +29,7 @@ from attn_cli.summaries.reduce import Reducer
 from attn_cli.summaries.reducers.kinds.reducer import TextKinds
 from attn_cli.summaries.reducers.matrix import FullMatrix
 from attn_cli.summaries.reducers.pooled import PooledMatrix
-from attn_cli.summaries.reducers.whole_call import Unhidden
+from attn_cli.summaries.reducers.whole_call import of_whole_call
 from attn_cli.text import cut
 from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.drawing.figure import MOST_PANELS
@@ -156,7 +156,7 @@ def matrix(
             if token is not None and image_grids(call.keys):
                 drawn = show_weights and measure.by == "weight"
                 return [full(rows, call, weights=drawn, scores=scores)]
-            chosen = [Unhidden(judged.reducer(call))] if chooses else []
+            chosen = [of_whole_call(judged.reducer(call), call)] if chooses else []
             return [*chosen, *(
                 PooledMatrix(
                     *view.largest, rows=rows, scores=kind, mean_heads=mean, pooling=pool, by=measure.by,

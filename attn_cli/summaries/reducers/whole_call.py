@@ -1,4 +1,4 @@
-"""Runs a reducer on a call with its hidden keys put back."""
+"""What a reducer makes of a call with the keys that the user left out put back."""
 
 from attn_cli.call import Call
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
@@ -6,21 +6,22 @@ from attn_cli.summaries.calls.hidden_keys import HiddenKeys
 from attn_cli.summaries.reduce import Part, RowReducer, reduce
 
 
-class Unhidden:
-    """Makes a reducer's part of a call with the keys that the user left out put back; that takes a pass of its own.
+def of_whole_call(reducer: RowReducer, call: Call) -> RowReducer:
+    """The reducer itself where no key of `call` is left out; else one that makes its part of all keys."""
+    return _OfWholeCall(reducer) if isinstance(call, HiddenKeys) else reducer
 
-    Where none are left out it does as that reducer does.
-    """
+
+class _OfWholeCall:
+    """Makes a reducer's part of a call with the keys that were left out put back; that takes a pass of its own."""
 
     def __init__(self, reducer: RowReducer) -> None:
         self.reducer = reducer
 
     def wanted(self, call: Call) -> Wanted:
-        """The row statistics that the reducer wants; none of a call with keys left out, which is read again."""
-        return Wanted() if isinstance(call, HiddenKeys) else self.reducer.wanted(call)
+        """No row statistics of the call with keys left out: it is read again."""
+        return Wanted()
 
     def part(self, call: Call, stats: RowStats) -> Part:
-        """The reducer's part of the call with no key left out."""
-        if isinstance(call, HiddenKeys):
-            return reduce(call.call, self.reducer).parts[0]
-        return self.reducer.part(call, stats)
+        """The reducer's part of the whole call."""
+        assert isinstance(call, HiddenKeys)
+        return reduce(call.call, self.reducer).parts[0]

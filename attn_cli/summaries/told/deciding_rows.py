@@ -11,7 +11,7 @@ from attn_cli.kernel.stats.wanted import ColumnSums, RowStats, Wanted
 from attn_cli.prompt import Prompt
 from attn_cli.summaries.calls.value_norms import value_norms
 from attn_cli.summaries.reduce import Part, Reducer, Summary
-from attn_cli.summaries.reducers.whole_call import Unhidden
+from attn_cli.summaries.reducers.whole_call import of_whole_call
 
 _KEYS = 12  # of a head that are kept
 
@@ -69,7 +69,7 @@ def deciding_reducers(call: Call, prompt: Prompt, rows: tuple[int, ...]) -> tupl
     """
     if call.queries != prompt.tokens or call.keys != prompt.tokens:
         return ()
-    return (Unhidden(DecidingRowsReducer(rows)),)
+    return (of_whole_call(DecidingRowsReducer(rows), call),)
 
 
 class DecidingRowsReducer:

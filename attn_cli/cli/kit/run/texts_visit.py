@@ -98,7 +98,7 @@ class TextsVisit(PackedVisit):
         if rows is None or rows:
             reducers = tuple(plan.reducers(rows, shown))
             if plan.tells:
-                reducers += deciding_reducers(call, result.text.prompt, result.deciding)
+                reducers += deciding_reducers(shown, result.text.prompt, result.deciding)
         reducers += (plan.record(),) if self.records else ()
         is_kept = self.keeps and self._fits(call)
         record: tuple[Reducer, ...] = (Record(self.budget),) if is_kept else ()
