@@ -3,15 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
-from attn_cli.summaries.reduce import Part, Summary
+from attn_cli.summaries.reduce import Part, Summary, with_part
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.standing_out import standing_out
-
-NO_HEAD = "no head stands out"
+from attn_cli.summaries.standing_out import ChosenHead, standing_out
+from attn_cli.summaries.text_sinks import text_sinks
 
 
 def with_one_head(summary: Summary) -> Summary:
@@ -23,15 +20,15 @@ def with_one_head(summary: Summary) -> Summary:
     kinds = summary.part(HeadKinds)
     if kinds is None:
         return summary
-    out = next(iter(standing_out([summary])), None)
-    at, reason = (int(kinds.peaks.weight.argmax()), NO_HEAD) if out is None else (out.at, out.reason)
+    out, weights = next(iter(standing_out([summary])), None), kinds.peaks.weight
+    at = int(weights.argmax()) if out is None else out.at
+    chosen = ChosenHead(at, out, float(weights[at]), bool(text_sinks([(summary, kinds)])))
 
     def of_head(part: Part) -> Part:
         if not isinstance(part, Matrix):
             return part
         weights, share = (None if x is None else x[[at]] for x in (part.weights, part.rescaled_share))
-        head = summary.place.heads[at]
-        return replace(part, weights=weights, rescaled_share=share, heads=(head,), reason=reason)
+        return replace(part, weights=weights, rescaled_share=share, heads=(summary.place.heads[at],), chosen=chosen)
 
     return replace(summary, parts=tuple(map(of_head, summary.parts)))
 
@@ -41,19 +38,17 @@ def with_one_matrix(summaries: Sequence[Summary]) -> tuple[Summary, ...]:
 
     Where there is one head only, nothing is said of why it is that.
     """
-    most = [0.0 if (part := each.part(HeadKinds)) is None else float(part.peaks.weight.max()) for each in summaries]
-    out = next(iter(standing_out(summaries)), None)
-    best = out.call if out is not None else int(np.argmax(most)) if most else 0
+    matrices = with_part(summaries, Matrix)
+    best = min((matrix.chosen for _, matrix in matrices if matrix.chosen), key=lambda head: head.order, default=None)
     alone = sum(len(summary.place.heads) for summary in summaries) == 1
 
-    def kept(part: Part, call: int) -> list[Part]:
+    def kept(part: Part) -> list[Part]:
         if not isinstance(part, Matrix):
             return [part]
-        return [replace(part, reason="") if alone else part] if call == best else []
+        return [replace(part, chosen=None) if alone else part] if part.chosen is best else []
 
     return tuple(
-        replace(summary, parts=tuple(each for part in summary.parts for each in kept(part, call)))
-        for call, summary in enumerate(summaries)
+        replace(summary, parts=tuple(x for part in summary.parts for x in kept(part))) for summary in summaries
     )
 
 

@@ -16,6 +16,8 @@ LEAST_SHARE = 0.5  # on one key a row, of what isn't given to sinks
 _TIMES_UNIFORM = 3
 _CONTENT, _PLACED = ([at for at, kind in enumerate(KINDS) if kind.rank == rank] for rank in (CONTENT, PLACE))
 
+_NO_HEAD = "no head stands out"
+
 
 class StrongestCell(NamedTuple):
     """A query and key of a head, by their indices in the call, and the weight between them, 0 to 1."""
@@ -69,12 +71,39 @@ class StandOut:
         return f"{self.kind.words} {self.weight:.2f}{few}, baseline {self.baseline:.3f}"
 
     @property
-    def _order(self) -> tuple[int, float]:
+    def order(self) -> tuple[float, float]:
+        """Small for a head that tells more: of content, then of content on few rows, then of a place, then of none."""
         if self.kind is None:
             return 3, -self.weight
         if self.kind.rank == CONTENT:
             return (0 if self.is_judged else 1), -self.weight
         return 2, -self.weight
+
+
+@dataclass(frozen=True)
+class ChosenHead:
+    """The head of one call that a matrix is of: that which stands out most, else that of the strongest keys.
+
+    at         its place among the heads of the call
+    out        why it stands out; None where no head of the call does
+    weight     its mean weight on a row's strongest key past the sinks
+    has_sinks  whether some key is a sink of the call's heads
+    """
+
+    at: int
+    out: StandOut | None
+    weight: float
+    has_sinks: bool
+
+    @property
+    def reason(self) -> str:
+        """Why it was chosen, in words."""
+        return _NO_HEAD if self.out is None else self.out.reason
+
+    @property
+    def order(self) -> tuple[float, float]:
+        """Small for a head that is chosen before those of other calls."""
+        return (4.0, -self.weight) if self.out is None else self.out.order
 
 
 def standing_out(summaries: Sequence[Summary]) -> list[StandOut]:
@@ -91,7 +120,7 @@ def standing_out(summaries: Sequence[Summary]) -> list[StandOut]:
         for at, (number, is_judged) in _candidates(part)
         if (out := _stands_out(part, call, at, summary, number, is_judged)) is not None
     ]
-    return sorted(found, key=lambda out: out._order)
+    return sorted(found, key=lambda out: out.order)
 
 
 def _stands_out(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from attn_cli.kernel.definition.softmax import renormalised
 from attn_cli.summaries.call_fields import HEAD_OF_MEAN, LAYER, OUTPUT_SHARE, RESCALED_SHARE, VALUE_SHARE
 from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reduce import Part, Summary
+
+if TYPE_CHECKING:
+    from attn_cli.summaries.standing_out import ChosenHead
 
 
 class _CallMaps(NamedTuple):
@@ -64,7 +67,7 @@ _CALL_MAPS = (
     Field("pooling", {"enum": ["max", "mean", None]}, "how the cells of a block were put together; null if nothing was "
           "pooled", lambda maps: None if maps.part.block == (1, 1) else maps.part.pooling),
     Field("reason", TEXT, "why these heads were chosen; missing where the user chose them",
-          lambda maps: maps.part.reason or None, optional=True),
+          lambda maps: maps.part.chosen and maps.part.chosen.reason, optional=True),
     Field("keys", each(COUNT), "the keys that the third axis is about, where hidden ones have no column; more than it "
           "has where keys were pooled", lambda maps: None if maps.part.keys is None else [*maps.part.keys],
           optional=True),
@@ -97,7 +100,7 @@ class Matrix(Part, Displayed):
     rescaled_share  weights, or those shares, over their row's sum on keys that weren't left out; None unless rescaled
     keys     the key behind every column; None means all
     heads    the heads that it is of; None means all of the call
-    reason   why these heads were chosen, in words; "" where the user chose them
+    chosen   the one head that it is of, and why; None where the user chose
     """
 
     name: ClassVar[str] = "matrices"
@@ -113,7 +116,7 @@ class Matrix(Part, Displayed):
     rescaled_share: np.ndarray | None = None
     keys: tuple[int, ...] | None = None
     heads: tuple[int, ...] | None = None
-    reason: str = ""
+    chosen: "ChosenHead | None" = None
     ends: tuple[float, float] | None = None
 
     def __repr__(self) -> str:

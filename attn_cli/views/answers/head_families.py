@@ -32,7 +32,7 @@ from attn_cli.summaries.reducers.kinds.kind_sums import (
 )
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.sinks import MOST_OF_A_KEY, TIMES_UNIFORM
-from attn_cli.summaries.standing_out import StandOut, standing_out
+from attn_cli.summaries.standing_out import ChosenHead, standing_out
 from attn_cli.summaries.text_sinks import text_sinks
 from attn_cli.summaries.told.copying import Copying
 from attn_cli.summaries.told.head_families import CountedKind, families, readings
@@ -87,30 +87,24 @@ def family_lines(summaries: Sequence[Summary], screen: Screen, copying: Copying 
     yield from _of_few_rows(summaries, found, screen)
 
 
-def head_lines(out: StandOut | None, summary: Summary, at: int, reason: str, screen: Screen) -> Iterator[Text]:
-    """One head's kind, and the key that it reads most: `head 17.5 (the clearest) · ...`, `18 to gives 14 Mary 0.74`.
-
-    reason  the words in place of its kind where the head doesn't stand out
-    """
-    place = summary.place
+def head_lines(chosen: ChosenHead, summary: Summary, screen: Screen) -> Iterator[Text]:
+    """A chosen head's kind, and the key that it reads most: `head 17.5 (the clearest) · ...`, `18 to gives 14 Mary`."""
+    place, out = summary.place, chosen.out
     stream = "" if place.stream == "self" else f"{place.stream} "
-    name = f"{stream}head {place.layer}.{place.heads[at]}"
-    said = f"{reason}; {name} gives its strongest key most"
-    part = summary.part(HeadKinds)
-    has_sinks = part is not None and bool(text_sinks([(summary, part)]))
-    if part is not None:
-        past = ", sinks excluded" if has_sinks else ""
-        said += f": {part.peaks.weight[at]:.2f} of a row{past} (mean)"
-    if out is not None:
+    name = f"{stream}head {place.layer}.{place.heads[chosen.at]}"
+    if out is None:
+        past = ", sinks excluded" if chosen.has_sinks else ""
+        said = f"{chosen.reason}; {name} gives its strongest key most: {chosen.weight:.2f} of a row{past} (mean)"
+    else:
         uniform = f"{out.baseline:.{2 if out.baseline >= _HUNDREDTH else 3}f}"
         finds = out.kind is not None and out.kind.rank == CONTENT
         of_content = " of those that find content" if finds else ""
         few = "" if out.is_judged else f" (a kind takes {FEW_ROWS if finds and out.rows < FEW_ROWS else LEAST_ROWS})"
         said = f"{name} (the clearest{of_content}) · {sentence(out)}{few}; uniform attention would give {uniform}"
     yield Text("\n".join(packed([said], screen.width)), BOLD)
-    found = [f"{token_label(x.query)} gives {token_label(x.key)} {x.weight:.2f}" for x in readings(summary, at)]
+    found = [f"{token_label(x.query)} gives {token_label(x.key)} {x.weight:.2f}" for x in readings(summary, chosen.at)]
     if found:
-        strongest = "its strongest key that is no sink" if has_sinks else "its strongest key"
+        strongest = "its strongest key that is no sink" if chosen.has_sinks else "its strongest key"
         given = [f"{found[0]} of its weight ({strongest})", *found[1:]]
         yield packed_text(given, screen)
 

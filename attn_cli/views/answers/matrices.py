@@ -9,11 +9,9 @@ from rich.text import Text
 
 from attn_cli.prompt import Token
 from attn_cli.summaries.calls.image_grid import image_grids
-from attn_cli.summaries.chosen_matrix import NO_HEAD
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.standing_out import standing_out
 from attn_cli.views.answers.head_families import head_lines
 from attn_cli.views.drawing.cells import packed
 from attn_cli.views.drawing.colored_text import ColoredText
@@ -42,18 +40,16 @@ def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> It
 
     In an overview first why its head stands out.
     """
-    if matrix.reason:
-        at = summary.place.heads.index(int(matrix.head_names(summary)[0]))
-        out = None if matrix.reason == NO_HEAD else next(iter(standing_out([summary])), None)
+    if matrix.chosen is not None:
         yield ""
-        yield from head_lines(out, summary, at, matrix.reason, screen)
+        yield from head_lines(matrix.chosen, summary, screen)
     grids = image_grids(summary.keys) if matrix.rows is not None and matrix.block == (1, 1) else []
     if grids:
         prefix = place_prefix(summary, report)
         yield from query_maps(summary, matrix, grids, prefix, screen, report.scale, own_picture(report))
     else:
         maps = list(matrix_maps(matrix, summary, report, screen))
-        if len(maps) == 1 and not matrix.reason and (said := _pattern(matrix, summary)):
+        if len(maps) == 1 and matrix.chosen is None and (said := _pattern(matrix, summary)):
             yield ""
             yield Text("\n".join(packed([said], screen.width)), BOLD)
         yield from arranged(maps, screen)

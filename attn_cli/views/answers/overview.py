@@ -130,6 +130,6 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     if report.command == "heads" and (out := next(iter(standing_out(report.summaries)), None)) is not None:
         return on_same_input("matrix", report, invocation, "-H", out.name)
     for summary, matrix in report.parts_of(Matrix):
-        if matrix.reason and matrix.heads:
+        if matrix.chosen is not None and matrix.heads:
             return on_same_input("matrix", report, invocation, "-H", f"{summary.place.layer}.{matrix.heads[0]}")
     return heads.next_words(report, invocation)

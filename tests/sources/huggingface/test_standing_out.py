@@ -16,7 +16,7 @@ from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.answers.kinds import recorded_kinds
 from attn_cli.summaries.answers.record import record
-from attn_cli.summaries.chosen_matrix import NO_HEAD, with_one_head, with_one_matrix
+from attn_cli.summaries.chosen_matrix import with_one_head, with_one_matrix
 from attn_cli.summaries.head_words import work_of
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.kinds.head_kinds import DELIMITER, FIRST, KINDS, UNIFORM
@@ -153,10 +153,12 @@ def test_the_matrix_of_an_overview_is_more_than_one_column(model: str, request: 
             for summary in with_one_matrix([with_one_head(summary) for summary in of_text.summaries])
             if (matrix := summary.part(Matrix)) is not None
         ]
-        [(_, matrix)] = chosen
+        [(summary, matrix)] = chosen
         assert matrix.weights is not None and matrix.weights.shape[0] == 1
-        assert (matrix.reason == NO_HEAD) == (not of_text.outs)
-        if name != "a word" and matrix.reason != NO_HEAD:
+        assert matrix.chosen is not None and (matrix.chosen.out is None) == (not of_text.outs)
+        if of_text.outs:
+            assert (summary.place.layer, matrix.heads) == (of_text.outs[0].layer, (of_text.outs[0].head,)), name
+        if name != "a word" and of_text.outs:
             assert matrix.weights[0].sum(axis=0).max() < 0.9 * matrix.weights[0].sum(), name
     assert request.getfixturevalue(model)["a sentence"].outs
 
