@@ -11,7 +11,7 @@ from attn_cli.display import Displayed
 from attn_cli.fields import Field, Rows, made
 from attn_cli.prompt import Prompt
 from attn_cli.summaries.ranking import Ranking
-from attn_cli.summaries.reduce import Kind, Summary, with_part
+from attn_cli.summaries.reduce import Kind, Part, Summary, with_part
 
 if TYPE_CHECKING:  # few reports tell of them
     from attn_cli.summaries.told.copying import Copying
@@ -106,6 +106,16 @@ class Report(Displayed):
     def parts_of(self, kind: type[Kind]) -> Iterator[tuple[Summary, Kind]]:
         """The parts of that class, each with its call."""
         return iter(with_part(self.summaries, kind))
+
+    @property
+    def parted(self) -> tuple[list[tuple[Part, Summary]], list[tuple[Part, Summary]]]:
+        """The parts that are drawn once for all calls, the first of each name, and those drawn call by call."""
+        parts = [(part, summary) for summary in self.summaries for part in summary.parts]
+        first: dict[str, tuple[Part, Summary]] = {}
+        for part, summary in parts:
+            if part.together:
+                first.setdefault(part.name, (part, summary))
+        return list(first.values()), [pair for pair in parts if not pair[0].together]
 
     def lead(self, summary: Summary) -> dict[str, Any]:
         """The first column of a call's rows: its stream, where the model has several."""

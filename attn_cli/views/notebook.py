@@ -17,12 +17,12 @@ from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.reducers.received import Received
 from attn_cli.summaries.report import Answer, Report
-from attn_cli.views.answers import draw_answer
 from attn_cli.views.drawing.console import console_for, print_part, printed_text
 from attn_cli.views.drawing.figure import MOST_PANELS, figure_svg
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.labels import text_with_mark
 from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawn_answer import draw_answer
 from attn_cli.views.screens import render
 from attn_cli.views.webpage.build import page_html
 from attn_cli.views.writers.page import PAGE, inline_html

@@ -12,13 +12,13 @@ from attn_cli.prompt import Generated
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted, visible
-from attn_cli.views.answers import Drawn, draw_answer
 from attn_cli.views.drawing.ascii import in_ascii
 from attn_cli.views.drawing.cells import fit_path, packed, packed_text
 from attn_cli.views.drawing.console import UnbrokenLine, console_for, print_part, printed_text
 from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
+from attn_cli.views.drawn_answer import Drawn, draw_answer
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.shell_words import command_line
 

@@ -18,7 +18,6 @@ from attn_cli.views.answers import (
     head_overview,
     heads,
     matrices,
-    parted,
     story,
     token_reading,
     word_reads,
@@ -63,7 +62,7 @@ def _sections(report: Report, screen: Screen, of_matrix: Screen) -> Iterator[tup
         yield from ((False, line) for line in word_reads.draw(report.reads, screen, of_table=of_table))
     if _has_rows(report):
         yield from ((False, line) for line in token_reading.draw_row(report, screen))
-    together, alone = parted(report)
+    together, alone = report.parted
     judges = report.runs_model and next(report.parts_of(HeadKinds), None) is not None
     if judges:
         yield from ((False, line) for line in head_families.draw(report.summaries, screen))

@@ -16,7 +16,7 @@ from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.reducers.received import Received, mean_received
 from attn_cli.summaries.report import Report
 from attn_cli.text import cut, visible
-from attn_cli.views.answers import said_before_table
+from attn_cli.views.drawn_answer import said_before_table
 from attn_cli.views.view import View
 
 _COMMANDS = ("inspect", "heads", "top", "overall", "matrix", "layers", "bisect")

@@ -6,7 +6,6 @@ from rich.console import Console
 from rich.segment import Segment, Segments
 
 from attn_cli.summaries.report import Report
-from attn_cli.views.answers import draw_answer
 from attn_cli.views.answers.matrices import colored_texts
 from attn_cli.views.drawing.cells import height_of
 from attn_cli.views.drawing.console import console_for
@@ -15,6 +14,7 @@ from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.raster import converted, require
 from attn_cli.views.drawing.screen import Screen, largest_map
 from attn_cli.views.drawing.text_figure import text_figure_svg
+from attn_cli.views.drawn_answer import draw_answer
 from attn_cli.views.screens import renderables
 from attn_cli.views.sink import Sink
 from attn_cli.views.view import View, ViewSettings
