@@ -57,7 +57,10 @@ class RuleOptions:
         )
 
     def counts(self, layers: int, stated: StatedRule | None) -> dict[int, HeadCounts]:
-        """The numbers of heads of as many layers; those that the dump states where the options say none."""
+        """For each of `layers` layers the numbers of heads, of --heads and --kv-heads, else those that the dump states.
+
+        stated  what it states; {} where neither says any
+        """
         if self.heads is None and stated is None:
             return {}
         heads, kv_heads = self.heads, self.kv_heads or self.heads

@@ -46,7 +46,8 @@ class Answers:
     ) -> Picture:
         """The picture of the part `window` of a matrix, for which `key` stands; coarse until `refine` made it true.
 
-        slot  one of two places on the screen: what was being computed for it is given up
+        scores  show scores in place of weights
+        slot    one of two places on the screen: what was being computed for it is given up
         """
         key = (key, window, scores)
         with self._lock:

@@ -306,7 +306,7 @@ def _has_picture(lines: list[Line]) -> bool:
 
 
 def run(session: Session, *, mouse: bool) -> int:
-    """Run a session in the terminal; the exit code. Raises what went wrong in it."""
+    """Run a session in the terminal, with the mouse or without; returns the exit code, raises what went wrong in it."""
     early: list[int] = []
     with kept(early), _products_on_one_core():
         while True:

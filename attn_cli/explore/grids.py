@@ -57,7 +57,10 @@ class HeadGrid:
         return self.layer.pooled(self.head, rows, keys, block, scores=scores)
 
     def coarse(self) -> tuple[np.ndarray, tuple[int, int]] | None:
-        """The recorded thumbnail `[<= 64, <= 64]`, the largest weight of each block, and the block's rows and keys."""
+        """The recorded thumbnail `[<= 64, <= 64]`, the largest weight of each block, and the block's rows and keys.
+
+        Never None.
+        """
         return thumbnail_weights(self.layer.thumbnail[self.head]), self.layer.thumbnail_block
 
 
@@ -110,7 +113,7 @@ class MeanGrid(_CellsGrid):
         self.queries, self.keys = layer.queries, layer.keys
 
     def cells(self, rows: slice, keys: slice, *, scores: bool = False) -> np.ndarray:
-        """The mean over heads `[rows, keys]`; NaN where any head is masked."""
+        """The mean over heads of weights, or with `scores` scores, `[rows, keys]`; NaN where any head is masked."""
         total = self.layer.pooled(0, rows, keys, (1, 1), scores=scores)
         for head in range(1, self.layer.h):
             total = total + self.layer.pooled(head, rows, keys, (1, 1), scores=scores)
@@ -144,7 +147,7 @@ class WithoutSinks(_CellsGrid):
         self.queries, self.keys = grid.queries, grid.keys
 
     def cells(self, rows: slice, keys: slice, *, scores: bool = False) -> np.ndarray:
-        """The numbers of the matrix `[rows, keys]`, NaN where masked and in the columns that are left blank."""
+        """Weights, or with `scores` scores, `[rows, keys]`; NaN where masked and in the columns left blank."""
         cells = np.array(self.grid.cells(rows, keys, scores=scores))
         inside = self.hidden[(self.hidden >= keys.start) & (self.hidden < keys.stop)] - keys.start
         cells[:, inside] = np.nan

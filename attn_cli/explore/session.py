@@ -185,7 +185,7 @@ class Session:
         return command_line(command_words(self.outside.origin, self.scene, self.view))
 
     def guarded(self, run: Callable[[], Request | None]) -> Request | None:
-        """The request that `run` makes of the terminal; an error of it is said on the last line."""
+        """The request that `run` makes of the terminal; None for none, and for an error, shown on the last line."""
         try:
             return run()
         except AttnError as error:

@@ -9,9 +9,9 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 def model_state(model: str, revision: str | None) -> list[object] | None:
-    """The state of a folder, a file or an id in the hub's cache; None for one that nothing here tells of.
+    """The state of a folder, a file or an id in the hub's cache: files with size and time, or a commit.
 
-    Of an id it is the commit that the cache holds: a newer one on the hub shows where the hub is asked.
+    Of an id it is the commit that the cache holds of `revision`, None for the main branch. None for what isn't there.
     """
     try:
         path = Path(model).expanduser()
@@ -45,7 +45,7 @@ def _of_file(path: Path) -> list[object]:
 
 
 def snapshot(model: str, revision: str | None) -> Path | None:
-    """The folder of an id in the hub's cache, of a branch or a commit; None where it isn't there."""
+    """The folder of an id in the hub's cache, of a branch or commit, None for main; None where it isn't there."""
     commit = _commit(model, revision or "main")
     folder = None if commit is None else _cached(model) / "snapshots" / commit
     return folder if folder is not None and folder.is_dir() else None

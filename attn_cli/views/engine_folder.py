@@ -17,7 +17,10 @@ def check_folder(folder: str, *, force: bool) -> None:
 
 
 def write_folder(folder: str, files: Mapping[str, str], *, force: bool) -> str:
-    """Write the files, making the folder if need be; a line that says what was written."""
+    """Write the files by name, making the folder if need be; returns a line that says what was written.
+
+    force  replace files that are there; OutputError for one without it
+    """
     path = Path(folder).expanduser()
     try:
         path.mkdir(parents=True, exist_ok=True)

@@ -45,7 +45,7 @@ def _keys(names: Sequence[str], pane: str) -> Line:
 
 
 def with_key(first: Line, pane: str, width: int, *, is_seen: bool) -> Line:
-    """The first line of one of several panes, after its key, reversed where the pane has the keys.
+    """The first line of one of several panes, after its key, which is reversed if `is_seen`: it has the keyboard.
 
     What has no room then is left out part by part.
     """

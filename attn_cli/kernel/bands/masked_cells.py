@@ -24,7 +24,10 @@ class MaskedCells(NamedTuple):
 
 
 def masked_cells(mask: Mask, rows: tuple[int, int], span: Span, like: Array, *, ceiling: bool) -> Iterator[MaskedCells]:
-    """The masked cells of query rows rows[0]:rows[1] and the span's keys; keys that all rows see are left out."""
+    """The masked cells of query rows rows[0]:rows[1] and the span's keys; keys that all rows see are left out.
+
+    ceiling  in place of booleans the most that a score may be: the lowest finite number where masked, else infinity
+    """
     for left, right in ((span.first, span.open_first), (span.open_last, span.last)):
         if right > left:
             cells = ~mask.allowed(indices(*rows, like)[:, None], indices(left, right, like)[None, :])

@@ -272,7 +272,7 @@ class Submask(Mask):
         return self.mask.allowed(i + self.rows, j + self.columns)
 
     def interval(self, i: np.ndarray, m: int) -> Ends | None:
-        """The whole mask's intervals, counted from column `columns`."""
+        """The whole mask's intervals, counted from column `columns`; None where rows have holes."""
         ends = self.mask.interval(i + self.rows, m + self.columns)
         return None if ends is None else Ends(ends.first - self.columns, ends.last - self.columns)
 

@@ -74,7 +74,7 @@ class LayerSizes:
         return query + back + self.width * self.kv_heads * (self.d + self.e)
 
     def whole(self, n: int, *, causal: bool = True) -> int:
-        """Multiplications of one pass over n tokens: projections, scores, mixing."""
+        """Multiplications of one pass over n tokens: projections, scores, mixing; `causal`: no later keys."""
         cells = self.cells(n, n, causal=causal)
         return n * self.projections + self.score_multiplications(cells) + self.mix_multiplications(cells)
 

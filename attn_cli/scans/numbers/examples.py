@@ -104,9 +104,10 @@ class Numbered(NamedTuple):
 def examples_of(
     top: np.ndarray, keys: np.ndarray, targets: BatchTargets, numbered: Numbered, least: np.ndarray
 ) -> Examples:
-    """The examples of a batch: its rows' largest weights `[h, R]` on `keys` `[h, R]`, -1 for none.
+    """The strongest examples of a batch, by head and kind, of its rows' largest weights `top` `[h, R]`.
 
-    least  the weight that is needed to be among the strongest of all `[h, kinds]`
+    keys   the keys of these weights `[h, R]`, -1 for none
+    least  the weight that an example needs to be among the strongest of all `[h, kinds]`
     """
     weight = np.where((keys >= 0) & targets.rows.real, np.rint(top * _STEPS) / _STEPS, 0).astype(np.float32)
     bits = _membership_bits(np.maximum(keys, 0), targets)

@@ -71,7 +71,9 @@ class Scan:
     def run(self, compute: Compute, *, force: bool = False) -> dict[str, Any]:
         """Compute what is missing with `compute`, in any order, and write the tables; returns counts of all.
 
-        InputError where the folder holds another scan, or documents differ from those that were read before.
+        force  throw away another scan in the folder; InputError for one without it
+
+        InputError, too, where documents differ from those that were read before.
         """
         with self.folder.claimed(), _few_collections():
             before = self.folder.begin(self.manifest, force=force)

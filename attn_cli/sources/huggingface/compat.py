@@ -156,7 +156,7 @@ def entries_of(registry: Any) -> MutableMapping[str, Callable[..., Any]]:
 
 
 def attention_name(config: PreTrainedConfig) -> str | None:
-    """The name under which models of a configuration look up their attention, at every call.
+    """The name under which models of a configuration look up their attention at every call; None without one.
 
     Gone or no longer heeded: the model attends elsewhere, and a pass ends with "no attention was seen".
     """

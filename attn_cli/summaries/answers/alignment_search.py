@@ -53,9 +53,10 @@ class SearchedHead:
 
     @property
     def follows(self) -> bool:
-        """True if it goes through the audio with the rows, and not so where the audio's pieces are reversed.
+        """True if it goes on through the audio with the rows (`goes_on`), and reads sounds, not places.
 
-        There its correlation of frame with row must be below 0.5: a head that goes on all the same reads places.
+        If it read places it would go on all the same while the audio's pieces are reversed: the correlation of frame
+        with row must then be below 0.5.
         """
         return self.goes_on and self.reversed.correlation < _ALIKE
 

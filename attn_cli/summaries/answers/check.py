@@ -140,7 +140,9 @@ def head_check(
 ) -> HeadCheck:
     """Compare one matrix `[rows, columns]` with the definition's, `expected`; `what` is "output" or "weights".
 
-    allowed, size  the largest error that is allowed for each number, and its size, above 0; both in the same shape
+    head     its head's number; None where heads are joined
+    allowed  the largest error that is allowed for each number `[rows, columns]`
+    size     the size of each number, above 0, that errors are relative to `[rows, columns]`
     """
     with np.errstate(invalid="ignore"):
         error = np.abs(values - expected)

@@ -118,6 +118,7 @@ def cost_of(
 ) -> Cost:  # fmt: skip
     """The cost of `layers` such layers over `batch` texts of n tokens; the window, if any, holds in `windowed` of them.
 
+    causal      whether queries see no later keys
     itemsize    bytes of a kept number
     is_longest  whether n is the longest text of the model
     """

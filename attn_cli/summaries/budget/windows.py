@@ -57,6 +57,6 @@ class FarWeights:
         self.of[call.place.layer, call.place.stream] = means
 
     def of_head(self, place: KeyHead, *, whole_layer: bool) -> float | None:
-        """The mean weight of a key head, or of all heads of its layer; None where it was not seen."""
+        """The mean weight that a window would cut off, of a key head or of all of its layer; None if not seen."""
         means = self.of.get((place.layer, place.stream))
         return None if means is None else float(means.mean() if whole_layer else means[place.head])

@@ -100,7 +100,11 @@ WEIGHTS = Measure()
 
 
 def vectors_of(call: Call, by: By) -> tuple[Array, Array | None]:
-    """The values `[g, m, e]` of a call, and the matrix `[h, e, width]` that each head sends them through, if any."""
+    """The values `[g, m, e]` of a call, and the matrix `[h, e, width]` that turns each head's into what counts.
+
+    By "output" that is W_O (after U_V of latents), by "value" U_V of latents, None for none. InputError without W_O,
+    and for a recording; LoadError for a call that shows weights alone.
+    """
     if isinstance(call, RecordedLayer):
         what = "value norms alone" if by == "output" else "no value norms here"
         raise InputError(f"a recording keeps {what}: --by {by} takes more", "give the model in its place: -m MODEL")

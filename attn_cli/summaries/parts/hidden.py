@@ -82,6 +82,7 @@ def hide_parts(
     parts    see `attn_cli.summaries.parts.text_parts`
     context  which of them the answer may come from, and which keys are sinks
     everywhere  mask a part for all rows after it, and not for the experiment's rows alone
+    step     called after each part
     """
     nothing = Outcome(bits=0.0) if experiment.target else Outcome(cosine_distance=0.0)
     # in an encoder, also one before a decoder, a part is hidden from all rows

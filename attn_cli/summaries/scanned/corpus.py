@@ -123,7 +123,6 @@ class ScannedCorpus:
     documents, tokens  read by the model; a piece of a long document counts as a document
     poison             the number of records that could not be read, by reason
     inputs             the names of the input files, as the user gave them
-    complete           whether the scan was finished
     """
 
     documents: int

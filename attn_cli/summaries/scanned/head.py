@@ -67,7 +67,7 @@ class ScanExample(NamedTuple):
     text         what the model read, or an excerpt around query and key
     whole        whether the text is all that the model read
     first, last  the range of characters of the record's text that the model read
-    spans        the characters of the query's and the key's token in the text; None where they aren't in it
+    query_span, key_span  the characters of each token in `text`; None where it isn't there
     """
 
     kind: str

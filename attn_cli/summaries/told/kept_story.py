@@ -32,7 +32,7 @@ def copying_document(copying: Copying | None) -> dict[str, Any]:
 
 
 def told_copying(document: Mapping[str, Any]) -> Copying | None:
-    """Which heads copy, as it was told of a text; errors as of `told_story`."""
+    """Which heads copy, as a recording was told of its text; None where it wasn't asked. Errors as of `told_story`."""
     return _told(Copying | None, document, _COPYING)
 
 

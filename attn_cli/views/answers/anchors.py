@@ -64,7 +64,10 @@ def draw(anchors: Anchors, report: Report, screen: Screen) -> Iterator[Text]:
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: what the clearest receiver head reads; else the parts that the last sentence came from."""
+    """The next command: what the clearest receiver head reads; else the parts that the last sentence came from.
+
+    None for piped input.
+    """
     assert isinstance(report.answer, Anchors)
     if report.answer.receivers:
         place = report.answer.receivers[0].place

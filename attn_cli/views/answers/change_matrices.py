@@ -67,5 +67,5 @@ def draw(matrix: ChangeMatrix, summary: Summary, report: Report, screen: Screen)
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the change of every head."""
+    """The next command: the change of every head; None for piped input."""
     return against_again("heads", report, invocation)

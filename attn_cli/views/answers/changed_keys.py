@@ -38,7 +38,7 @@ def draw(changed: ChangedKeys, summary: Summary, report: Report, screen: Screen)
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the change of all cells of one head."""
+    """The next command: the change of all cells of one head; None for piped input."""
     summary, changed = next(report.parts_of(ChangedKeys))
     which = ["-l", str(summary.place.layer), "--mean"] if changed.averaged else ["-H", head_name(summary, 0)]
     return against_again("matrix", report, invocation, *which)

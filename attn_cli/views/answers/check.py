@@ -54,7 +54,10 @@ def draw(check: Check, summary: Summary, report: Report, screen: Screen) -> Iter
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the first row that is wrong, step by step, else the first of all."""
+    """The next command: the first row that is wrong, step by step, else the first of all.
+
+    None for a batch, and for piped input.
+    """
     for head in (head for _, part in report.parts_of(Check) for head in part.heads):
         if head.first_bad is not None:
             which = [] if head.head is None or invocation.has("head") else ["-H", str(head.head)]

@@ -24,7 +24,7 @@ def draw(answer: Computation, report: Report, screen: Screen) -> Iterator[Render
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the same computation step by step."""
+    """The next command: the same computation step by step; None for a batch, and for piped input."""
     return more_of_matrices(report, invocation)
 
 

@@ -35,6 +35,7 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     """The next command: the matrix of the head that reads most of one key.
 
     Where none does, the keys of the row, heads averaged (attn top); of row 0, which may see itself alone, the overview.
+    None for piped input.
     """
     seen = list(report.parts_of(DecidingRows))
     heads = _heads(seen, resting_keys(seen))

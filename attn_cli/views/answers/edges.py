@@ -61,7 +61,7 @@ def draw(edges: Edges, report: Report, screen: Screen) -> Iterator[Text | str]:
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     """The next command: the edges of the head that wrote most of the query.
 
-    Where none is clear of rounding, the writers of what the head attends to most.
+    Where none is clear of rounding, the writers of what the head attends to most. None for piped input.
     """
     assert isinstance(report.answer, Edges)
     edges = report.answer

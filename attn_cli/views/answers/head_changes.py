@@ -51,7 +51,10 @@ def draw(changes: HeadChanges, summary: Summary, report: Report, screen: Screen)
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the keys of the last row between which the first head moves its weight."""
+    """The next command: the keys of the last row between which the first head moves its weight.
+
+    None for piped input.
+    """
     first = next(iter(report.ordered(_records(report))), None)
     if first is None or first["last_row"] is None:
         return None

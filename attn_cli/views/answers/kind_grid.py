@@ -24,9 +24,10 @@ _BETWEEN = "   "
 class GridRow:
     """One line of the grid: the heads of one layer.
 
-    label   the layer's number; with the number of the call where the layer is called several times
-    kinds   of every head the index of its kind in `KINDS`; `NOTHING` or `NOT_JUDGED` without one
-    number  of every head the weight or share that names it, 0 to 1
+    label    the layer's number; with the number of the call where the layer is called several times
+    heads    the numbers of the heads, and `groups` of the key heads that they read
+    kinds    of every head the index of its kind in `KINDS`; `NOTHING` or `NOT_JUDGED` without one
+    numbers  of every head the weight or share that names it, 0 to 1
     """
 
     label: str

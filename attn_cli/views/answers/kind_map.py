@@ -114,7 +114,10 @@ def _surety(kind: Kind, judged: Sequence[JudgedKinds], uniform: float) -> str:
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the matrix of the head that stands out most; of random tokens, another draw."""
+    """The next command: the matrix of the head that stands out most; of random tokens, another draw.
+
+    None for piped input.
+    """
     assert isinstance(report.answer, KindMap)
     if report.answer.seed is not None:
         return ["heads", "--kinds", *invocation.words(MODEL), "--seed", str(report.answer.seed + 1)]

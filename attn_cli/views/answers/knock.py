@@ -48,7 +48,7 @@ def draw(knock: Knock, report: Report, screen: Screen) -> Iterator[Text | str]:
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the keys of the most needed head in the predicting rows."""
+    """The next command: the keys of the most needed head in the predicting rows; None for piped input."""
     assert isinstance(report.answer, Knock)
     knock = report.answer
     place = knock.heads[0].place

@@ -65,7 +65,7 @@ def draw(layers: Layers, report: Report, screen: Screen) -> Iterator[Text | Tabl
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the overview of the text that the model read."""
+    """The next command: the overview of the text that the model read; None for piped input."""
     return on_same_input("inspect", report, invocation)
 
 

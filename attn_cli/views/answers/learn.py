@@ -45,7 +45,7 @@ def draw(learning: Learning, report: Report, screen: Screen) -> Iterator[Text | 
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the words of its texts on two axes."""
+    """The next command: the words of its texts on two axes; None for piped input."""
     return on_given_texts("plane", list(invocation.words({"texts"})), invocation)
 
 

@@ -84,7 +84,7 @@ def _list(answer: LogitKeys, screen: Screen) -> Iterator[Text]:
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: `attn knock` on the head that adds most to the logit of the answer."""
+    """The next command: `attn knock` on the head that adds most to the logit of the answer; None for piped input."""
     assert isinstance(report.answer, LogitKeys)
     place = report.answer.by_head[0].place
     return on_same_input("knock", report, invocation, "-H", f"{place.layer}.{place.head}")

@@ -84,7 +84,7 @@ def _pattern(matrix: Matrix, summary: Summary) -> str:
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the keys that its rows attend to most."""
+    """The next command: the keys that its rows attend to most; None for piped input."""
     summary, matrix = next(report.parts_of(Matrix))
     first = matrix.rows is not None and list(matrix.rows) == [0]  # it may see itself alone
     rows = [] if matrix.rows is None or first else invocation.words({"token"})

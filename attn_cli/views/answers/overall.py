@@ -39,7 +39,10 @@ def draw(overall: Overall, summary: Summary, report: Report, screen: Screen) -> 
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the ranking without the key that takes most of the weight, else of a single query."""
+    """The next command: the ranking without the key that takes most of the weight, else of a single query.
+
+    None for piped input.
+    """
     _, overall = next(report.parts_of(Overall))
     kept = invocation.words({"layer", "head", "mean", "by"})
     if not invocation.has("hide") and overall.shares[0, 0] > _SINK:

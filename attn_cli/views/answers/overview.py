@@ -114,7 +114,11 @@ def _has_rows(report: Report) -> bool:
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """`knock` for an answer, `inspect -t` for the word that reads most, else `matrix` for the head that stands out."""
+    """The next command: attn knock for an answer; inspect -t for the word that reads most; else the matrix of one head.
+
+    That is the head that stands out, or the sharpest; of one token's reading what `token_reading` says. None for piped
+    input.
+    """
     if _is_of_token(report):
         return token_reading.next_words(report, invocation)
     if report.story is not None and report.story.bringing:

@@ -52,7 +52,10 @@ def draw(answer: PartsRead, report: Report, screen: Screen) -> Iterator[Renderab
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the heads that the answer needs; without an answer, the keys of a part's rows."""
+    """The next command: the heads that the answer needs; without an answer, the keys of a part's rows.
+
+    None for piped input.
+    """
     assert isinstance(report.answer, PartsRead)
     answer, hidden = report.answer, report.answer.hidden
     if hidden is not None and hidden.target is not None:

@@ -57,7 +57,10 @@ def draw(plane: Plane, report: Report, screen: Screen) -> Iterator[Text | str]:
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: a word that two texts share, compared; else the overview of the first text."""
+    """The next command: a word that two texts share, compared; else the overview of the first text.
+
+    None for piped input.
+    """
     texts: list[str | None] = list(invocation.words({"texts"}))
     shared = _shared_word(report) if len(texts) == 2 else None
     if shared is not None:

@@ -36,7 +36,7 @@ def draw(through: Through, report: Report, screen: Screen) -> Iterator[Text | st
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the attention of the last layer alone."""
+    """The next command: the attention of the last layer alone; None for piped input."""
     assert isinstance(report.answer, Through)
     row = ["-t", str(report.answer.rows[0])] if len(report.answer.rows) == 1 else ["--overall"]
     return on_same_input("top", report, invocation, *row, "-l", "-1", "--mean", "--by", "output")

@@ -81,7 +81,10 @@ def draw_row(report: Report, screen: Screen) -> Iterator[Text]:
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """Why the head that reads one token most does, in the model; its matrix, of a table or a recording."""
+    """The next command: the matrix of the head that reads most of one key.
+
+    Where none does, the keys of the row, heads averaged (attn top). None for piped input.
+    """
     seen = _first_stream(report)
     rows = seen[0][1].rows
     named = _heads(seen, {*resting_keys(seen), *rows})

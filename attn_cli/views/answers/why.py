@@ -106,6 +106,8 @@ def _mostly(first: str, high: float, second: str, low: float) -> str:
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     """The next command: who wrote what makes the score; of layer 0, and where one key alone is seen, the effect of
     ablating the head; of a table or a recording, which predict nothing, what the row reads in all heads.
+
+    None for piped input.
     """
     if report.batch is not None:
         return more_of_matrices(report, invocation)

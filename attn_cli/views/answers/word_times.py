@@ -46,7 +46,7 @@ def draw(times: WordTimes, report: Report, screen: Screen) -> Iterator[Text | st
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the weights of the head that follows the audio best."""
+    """The next command: the weights of the head that follows the audio best; None for piped input."""
     assert isinstance(report.answer, WordTimes)
     best = max(report.answer.heads, key=lambda head: head.motion.correlation).place
     return on_same_input("matrix", report, invocation, "-H", f"{best.layer}.{best.head}")

@@ -63,6 +63,8 @@ def cell_lines(cell: WrittenCell, screen: Screen) -> Iterator[Text]:
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     """The next command: the effect of ablating the head that wrote most of the key, or of the query; where none did, of
     the head itself.
+
+    None for piped input.
     """
     assert isinstance(report.answer, Writers)
     cells = report.answer.cells

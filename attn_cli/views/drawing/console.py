@@ -30,7 +30,10 @@ class UnbrokenLine:
 
 
 def console_for(screen: Screen, *, record: bool = False) -> Console:
-    """A Rich console that prints for `screen` into memory, without queries to the real terminal."""
+    """A Rich console that prints for `screen` into memory, without queries to the real terminal.
+
+    record  keep what is printed for an export, too
+    """
     return Console(
         file=io.StringIO(),
         width=screen.width,
@@ -49,9 +52,9 @@ def console_for(screen: Screen, *, record: bool = False) -> Console:
 
 
 def print_part(renderable: RenderableType, console: Console, screen: Screen, *, crop: bool = True) -> None:
-    """Print on `console`, one of `screen`: what needs no Rich for it, lines of plain words, without Rich.
+    """Print on `console`, one of `screen`; lines of plain words without Rich, which spends ten times as long on each.
 
-    A thousand texts are ten thousand such lines, on each of which Rich spends ten times as long to the same end.
+    crop  cut lines that are wider than the screen
     """
     plain = _as_it_is(renderable, screen)
     if plain is None:

@@ -117,7 +117,7 @@ def image_map(
 
 
 def own_picture(report: Report) -> ReadPicture | None:
-    """The picture of a report on one text that has one."""
+    """The picture of a report on one text that has one; None for others."""
     return report.prompts[0].picture if len(report.prompts) == 1 else None
 
 

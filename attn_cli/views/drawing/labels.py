@@ -82,7 +82,10 @@ def key_bar(token: Token, share: float, most: float, screen: Screen) -> Text:
 
 
 def key_bars(pairs: list[tuple[Token, float]], weights: list[float] | None, screen: Screen) -> Iterator[Text]:
-    """A bar for every key, and its weight where bars are of another measure: `3 bank  0.620  ████   weight 0.903`."""
+    """A bar for every key: `3 bank  0.620  ████`; with `weights` behind it `weight 0.903`, its weight.
+
+    weights  of the keys, where the bars are of another measure; None where they are the weights
+    """
     if weights is None:
         yield from (key_bar(token, share, 1.0, screen) for token, share in pairs)
         return

@@ -70,7 +70,10 @@ class HidingOptions:
         return [row for row in (range(len(queries)) if rows is None else rows) if row not in special]
 
     def check(self, prompt: Prompt, rows: Sequence[int] | None) -> None:
-        """InputError for a pick that no stream of a text has, and where nothing would be left to show."""
+        """InputError for a pick that no stream of a text has, and where no query would be left to show.
+
+        rows  the picked queries, None for all
+        """
         streams = [tokens for tokens in (prompt.tokens, *prompt.others.values()) if tokens]
         for pick in self.hide or () if streams else ():
             if pick != SINK and not any(_places(pick, tokens, prompt.text) for tokens in streams):

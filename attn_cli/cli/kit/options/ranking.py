@@ -45,9 +45,9 @@ def _columns() -> str:
 
 
 def change_ranking(sort: str | None, top: int | None) -> Ranking:
-    """The order of heads by how much they change: in the mean over rows, or in the last row.
+    """The order of heads by how much they change, --sort change (the default) or last; - before it reverses.
 
-    Raises InputError for another column.
+    That is the mean over rows, or the last row. `top` is how many, None for all. InputError for another column.
     """
     columns = {"change": "change", "last": "last_change", "last_change": "last_change"}
     name = (sort or "change").lower()

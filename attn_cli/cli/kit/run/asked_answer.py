@@ -25,7 +25,10 @@ class AskedAnswer:
     cite: bool = False
 
     def check(self, options: TextCommandOptions, *, picks_rows: bool) -> None:
-        """InputError for options that contradict each other, or that a table or recording can't answer."""
+        """InputError for options that contradict each other, or that a table or recording can't answer.
+
+        picks_rows  whether --token is given, which goes with neither --answer nor --cite
+        """
         asked = "--answer" if self.given is not None else "--cite" if self.cite else ""
         if asked and not is_model(options.model):
             raise InputError(f"{asked} needs a model that writes text", "choose one with --model")
@@ -35,7 +38,7 @@ class AskedAnswer:
             raise InputError("--answer and --generate at once", "an answer is given or generated")
 
     def before(self, messages: list[tuple[str, str]] | None) -> list[tuple[str, str]] | None:
-        """The messages of a chat without a last one that is the answer."""
+        """The messages of a chat without the last one if that is an assistant's, so the answer; None as it is."""
         return messages[:-1] if messages and messages[-1][0] == "assistant" else messages
 
     def continued(

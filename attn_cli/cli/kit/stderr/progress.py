@@ -18,7 +18,7 @@ _TELLING = 0.2  # seconds; a shorter first step is mostly the start, and tells n
 
 @contextmanager
 def running_model(*, quiet: bool) -> Iterator[None]:
-    """Context manager: says that a model runs, where it takes long and layers aren't counted."""
+    """Context manager: says that a model runs, where it takes long and layers aren't counted; nothing if `quiet`."""
     with StatusLine(quiet=quiet) as line:
         line.tick("running the model", after=_FIRST_LINE)
         yield

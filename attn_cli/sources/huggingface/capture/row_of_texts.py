@@ -61,9 +61,9 @@ class RowOfTexts:
         return self.size, self.longest, self.longest
 
     def mask(self, mask: torch.Tensor | None) -> LazyMask | None:
-        """The mask `[B, 1, n, n]` of the padded batch, of a layer's mask of the row; the same object for the same.
+        """The mask `[B, 1, n, n]` of the padded batch that stands for a layer's mask of the row; None for no mask.
 
-        NotInOneRowError for one that isn't made by a function of the distance alone.
+        For the same mask the same object. NotInOneRowError for one that isn't made by a function of the distance alone.
         """
         for row, whole in self._masks:
             if row is mask:

@@ -45,7 +45,7 @@ class BaselineAnswers:
         self.target = asked.target(self._readout, float(self._log_p.target))
 
     def first_row(self, *, with_loss: bool) -> int:
-        """The first row whose logits are needed: 0 for the loss of the text, or without an LM head."""
+        """The first row whose logits are needed: 0 if the text's loss is (`with_loss`), or without an LM head."""
         return 0 if self._log_p is None or with_loss else min(*self._readout.rows, self._readout.last)
 
     def outcomes(
@@ -58,7 +58,8 @@ class BaselineAnswers:
     ) -> list[Outcome]:
         """What each intervention changes against the baseline, from the model's output for all of them side by side.
 
-        vector  without an LM head, which vectors are compared: the mean of all tokens, or the first
+        with_loss  also the change of the mean loss of the text's tokens
+        vector     without an LM head, which vectors are compared: the mean of all tokens, or the first
         """
         if self._log_p is None:
             return outcomes_of_vectors(self._vectors, vectors_of(output, self._model), interventions, vector)

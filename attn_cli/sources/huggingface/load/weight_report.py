@@ -29,7 +29,7 @@ def missing_weights(report: dict[str, Any]) -> list[str]:
 
 
 def check_weights(origin: Origin, report: dict[str, Any], *, with_head: bool) -> None:
-    """Refuse weights that transformers would silently fill with random numbers; those of a head if the model has one.
+    """Refuse weights that transformers would silently fill with random numbers; `with_head` those of an LM head, too.
 
     Raises LoadError, which names the first of them.
     """

@@ -57,7 +57,7 @@ def encode(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[Enc
 
 
 def labels(tokenizer: PreTrainedTokenizerBase | None, ids: torch.Tensor | None) -> tuple[Token, ...]:
-    """The tokens with the ids `[1, n]`, labelled without their text; none for other arrays."""
+    """The tokens with the ids `[1, n]`, labelled by the tokenizer, or by ids without one; none for other arrays."""
     if ids is None or ids.ndim != 2 or ids.is_floating_point() or ids.is_complex():
         return ()
     special = set() if tokenizer is None else set(tokenizer.all_special_ids)
@@ -142,7 +142,7 @@ def token_at(
 ) -> Token:
     """The token with id `number` that stands for `whole[start:end]`, labelled by that without the space around it.
 
-    By its vocabulary name where it stands for no text.
+    Where it stands for no text, by its vocabulary name if it is `special`, else by its decoded text.
     """
     if start == end:  # a token that the tokenizer added, or a tokenizer without offsets
         name = str(tokenizer.convert_ids_to_tokens(number) or number)  # models may have more ids than their tokenizers

@@ -194,7 +194,7 @@ def _not_additive(path: str, why: str) -> LoadError:
 
 
 def equal(one: torch.Tensor | None, other: torch.Tensor) -> bool:
-    """True if two arrays are the same numbers."""
+    """True if two arrays have the same shape and numbers; False for None."""
     return one is not None and one.shape == other.shape and torch.equal(one, other)
 
 

@@ -84,7 +84,7 @@ class StreamToLogits:
                 yield write, *self.places[write.path]
 
     def norm_at(self, rows: Sequence[int]) -> FrozenNorm | None:
-        """The final norm as a fixed linear map of some rows, by their indices among those of the stream."""
+        """The final norm as a fixed linear map of some rows, by index among those of the stream; None without one."""
         return norm_at(self.norm, rows)
 
 

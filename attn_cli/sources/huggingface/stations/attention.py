@@ -191,7 +191,7 @@ def _with_angle_noise(x: torch.Tensor, turning: Turning, draw: int) -> torch.Ten
 
 
 def turned(x: torch.Tensor, turning: Turning, *, back: bool = False) -> torch.Tensor:
-    """Queries or keys `[h, n, d]` rotated as the model does, or as they were before that."""
+    """Queries or keys `[h, n, d]` rotated as the model does; with `back` as they were before that."""
     if not turning.first:
         return x
     first, second = list(turning.first), list(turning.second)

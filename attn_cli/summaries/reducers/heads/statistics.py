@@ -120,7 +120,7 @@ class MaxScore(Statistic):
     moments = ("maximum",)
 
     def exists(self, alignment: Alignment) -> bool:
-        """False for calls that show weights alone, and with keys left out, whose scores the largest may be."""
+        """False for calls that show weights alone, and where keys are left out: the largest score may be on one."""
         return alignment.shows_scores and not alignment.hides
 
     def finish(self, rows: HeadRows) -> Array:

@@ -57,10 +57,11 @@ class Distances:
 def targets_of(
     keys: Sequence[Token], n: int, sinks: np.ndarray, distances: Distances, *, is_causal: bool, seed: int
 ) -> Targets:
-    """The target keys of each kind for n queries that stand at the last n of `keys`, -1 for none.
+    """The keys that define each kind of head for n queries that stand at the last n of `keys`, -1 for none.
 
-    distances  those of induction and duplicate, from which their control keys are drawn, with `seed`
     sinks      the keys at which sinks are expected
+    distances  of the keys of induction and duplicate, from which their control keys are drawn, with `seed`
+    is_causal  whether queries see no later keys: then later keys define no kind
     """
     m = len(keys)
     none, offset = np.zeros(m, np.int64), offset_of([-1 if token.id is None else token.id for token in keys])

@@ -104,7 +104,10 @@ class AttentionMode(TorchFunctionMode):
         self.possible = PossibleSoftmaxes()
 
     def hooks(self, module: nn.Module, *, is_attention: bool | None) -> list[RemovableHandle]:
-        """Hooks that record when `module` runs, and switch the mode on for that time."""
+        """Hooks that record when `module` runs, and switch the mode on for that time.
+
+        is_attention  whether its softmax is attention; None where the use of the softmax decides
+        """
 
         def enter(module: nn.Module, args: Any, kwargs: Any) -> None:
             given = None

@@ -37,7 +37,7 @@ class _Products(NamedTuple):
 
 
 def memory_efficient_call(given: Mapping[str, Any]) -> FusedCall:
-    """A call with these arguments, by name.
+    """A call of xformers' memory-efficient attention as a `FusedCall`, by its arguments.
 
     Raises NotShownError for keys in pages or between gaps.
     """
