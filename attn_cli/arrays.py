@@ -108,7 +108,7 @@ def itemsize(x: Array) -> int:
 
 
 def indices(start: int, stop: int, like: Array) -> Array:
-    """The integers start .. stop - 1 on the device of `like`, such as the row or column numbers of a mask's cells."""
+    """The integers start .. stop - 1 on the device of `like`, one axis: the numbers of rows or columns, say."""
     xp = namespace(like)
     if is_torch(like):
         return xp.arange(start, stop, device=like.device)

@@ -29,9 +29,9 @@ class Grid(Protocol):
         """Weights, or with `scores` scores, of these queries and keys `[rows, keys]`; NaN where masked."""
 
     def pooled(self, rows: slice, keys: slice, block: tuple[int, int], *, scores: bool = False) -> np.ndarray:
-        """For each block of (queries, keys) the largest weight, or the score farthest from 0, `[blocks, blocks]`.
+        """Of each block of (queries, keys) the largest weight, or with `scores` the score farthest from 0.
 
-        NaN where all is masked.
+        As `[blocks of queries, blocks of keys]`; NaN where all is masked.
         """
 
     def coarse(self) -> tuple[np.ndarray, tuple[int, int]] | None:
@@ -53,7 +53,10 @@ class HeadGrid:
         return self.layer.pooled(self.head, rows, keys, (1, 1), scores=scores)
 
     def pooled(self, rows: slice, keys: slice, block: tuple[int, int], *, scores: bool = False) -> np.ndarray:
-        """For each block of (queries, keys) the largest weight, or the score farthest from 0; NaN if all is masked."""
+        """Of each block of (queries, keys) the largest weight, or with `scores` the score farthest from 0.
+
+        As `[blocks of queries, blocks of keys]`; NaN where all is masked.
+        """
         return self.layer.pooled(self.head, rows, keys, block, scores=scores)
 
     def coarse(self) -> tuple[np.ndarray, tuple[int, int]] | None:
@@ -168,7 +171,10 @@ class Difference(_CellsGrid):
         self._partner = [_partners(rows, len(grid.queries)), _partners(columns, len(grid.keys))]
 
     def cells(self, rows: slice, keys: slice, *, scores: bool = False) -> np.ndarray:
-        """The other head's cells minus this one's; NaN where a text lacks the token or a mask forbids the cell."""
+        """The other matrix less this one, weights or with `scores` scores, `[rows, keys]`.
+
+        NaN where a text lacks the token or a mask forbids it.
+        """
         cells = np.full((rows.stop - rows.start, keys.stop - keys.start), np.nan)
         i, j = (partner[span] for partner, span in zip(self._partner, (rows, keys), strict=True))
         here, there = (i >= 0).nonzero()[0], (j >= 0).nonzero()[0]

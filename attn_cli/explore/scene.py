@@ -266,7 +266,7 @@ class Scene:
         return replace(view, query=top + int(query), key=left + int(key))
 
     def row(self, view: Viewpoint) -> np.ndarray:
-        """The weights of the cursor's query on all keys, or of all queries on its key by column; NaN where masked."""
+        """The weights of the cursor's query `[m]`, or by column those on its key `[n]`; NaN where masked."""
         grid = self.grid(view)
         if view.by_column:
             row: np.ndarray = grid.cells(slice(0, len(grid.queries)), slice(view.key, view.key + 1))[:, 0]

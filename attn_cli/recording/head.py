@@ -37,7 +37,7 @@ class RecordedHead(Displayed):
         return self.layer.weights(self.index, np.array([query % self.layer.n]), slice(None))[0]
 
     def pooled(self, most: int = MOST_CELLS) -> tuple[np.ndarray, tuple[int, int]]:
-        """The matrix pooled to at most `most` x `most` blocks: the largest weight of each, and (rows, keys) of a block.
+        """The largest weight of each block `[<= most, <= most]` of the matrix, and (rows, keys) of a block.
 
         NaN where all is masked.
         """

@@ -105,7 +105,7 @@ class Buffer:
             self.flat = np.empty(size, dtype=like.dtype) if isinstance(like, np.ndarray) else None
 
     def view(self, shape: tuple[int, int, int]) -> Array | None:
-        """The first numbers of the buffer as an array of `shape`; None where the library can't write into an array."""
+        """The first numbers of the buffer as an array of `shape`; None for a library whose arrays can't be written."""
         return None if self.flat is None else self.flat[: shape[0] * shape[1] * shape[2]].reshape(shape)
 
 

@@ -60,13 +60,13 @@ def lowest_of(scores: Array) -> float:
 
 
 def with_infinities(scores: Array) -> Array:
-    """A copy of `scores` with -inf in the masked cells."""
+    """A copy of `scores`, of the same shape, with -inf where they are the lowest finite number: masked."""
     xp = namespace(scores)
     return xp.where(scores == lowest_of(scores), xp.full_like(scores, -float("inf")), scores)
 
 
 def logarithms(weights: Array) -> Array:
-    """Scores that give these weights: the logarithm of each, the lowest finite number where it is 0."""
+    """Scores that give these weights, in the same shape: the logarithm of each, the lowest finite number for 0."""
     xp, some = namespace(weights), weights > 0
     lowest = xp.full_like(weights, lowest_of(weights))
     return xp.where(some, xp.log(xp.where(some, weights, xp.ones_like(weights))), lowest)

@@ -61,7 +61,7 @@ class GivenBias:
     numbers: Array
 
     def cells(self, start: int, stop: int, first: int, last: int) -> Array:
-        """The bias of queries start:stop on keys first:last, as it was given."""
+        """The bias of queries start:stop on keys first:last, `[..., queries, keys]`, with the axes that were given."""
         return self.numbers[..., start:stop, first:last]
 
 

@@ -39,7 +39,7 @@ class Mask(ABC):
 
     @abstractmethod
     def allowed(self, i: Array, j: Array) -> Array:
-        """True if query i may attend to key j; shapes are in the module's docstring."""
+        """True where query i `[b, 1]` may attend to key j `[1, c]`, booleans `[b, c]` or `[h, b, c]`."""
 
     def interval(self, i: np.ndarray, m: int) -> Ends | None:
         """The keys, of m, of queries i `[b]`, ascending without gaps; None if some row has holes, or differs by head.
@@ -85,7 +85,7 @@ class Intervals(Mask):
     last: np.ndarray
 
     def allowed(self, i: Array, j: Array) -> Array:
-        """Where key j lies between the ends of query i."""
+        """Where key j `[1, c]` lies between the ends of query i `[b, 1]`, booleans `[b, c]`."""
         rows = to_numpy(i[:, 0])
         first, last = (namespace(j).asarray(x[rows, None].astype(np.int64)) for x in (self.first, self.last))
         first, last = (x.to(j.device) if is_torch(j) else x for x in (first, last))

@@ -15,7 +15,7 @@ class Open(Mask):
     """Every query may attend to every key."""
 
     def allowed(self, i: Array, j: Array) -> Array:
-        """True for every query and key."""
+        """True for every query and key, `[b, c]`."""
         return (i == i) & (j == j)
 
     def interval(self, i: np.ndarray, m: int) -> Ends:
@@ -41,7 +41,7 @@ class Causal(Mask):
     offset: int = 0
 
     def allowed(self, i: Array, j: Array) -> Array:
-        """Where j is not after i + offset."""
+        """Where j is not after i + offset, booleans `[b, c]`."""
         return j <= i + self.offset
 
     def interval(self, i: np.ndarray, m: int) -> Ends:
@@ -68,7 +68,7 @@ class Window(Mask):
     both_sides: bool = False
 
     def allowed(self, i: Array, j: Array) -> Array:
-        """Where j is less than `size` before i + offset and, with `both_sides`, less than `size` after it."""
+        """Where j is less than `size` before i + offset and, with `both_sides`, after it: booleans `[b, c]`."""
         near = j > i + (self.offset - self.size)
         return near & (j < i + (self.offset + self.size)) if self.both_sides else near
 
@@ -102,7 +102,7 @@ class Dilated(Mask):
             raise ValueError(f"keys {self.gap} apart")
 
     def allowed(self, i: Array, j: Array) -> Array:
-        """Where j is a whole number of gaps, less than `size`, from i + offset."""
+        """Where j is a whole number of gaps, less than `size`, from i + offset: booleans `[b, c]`."""
         distance = i + self.offset - j
         reach = self.size * self.gap
         return (distance % self.gap == 0) & (distance < reach) & (distance > -reach)
@@ -140,7 +140,7 @@ class Prefix(Mask):
     offset: int = 0
 
     def allowed(self, i: Array, j: Array) -> Array:
-        """Where j is in the prefix, or not after i + offset."""
+        """Where j is in the prefix, or not after i + offset: booleans `[b, c]`."""
         return (j < self.length) | (j <= i + self.offset)
 
     def interval(self, i: np.ndarray, m: int) -> Ends:
@@ -158,7 +158,7 @@ class Keys(Mask):
     real: Array
 
     def allowed(self, i: Array, j: Array) -> Array:
-        """Where key j is real."""
+        """Where key j is real, booleans `[b, c]`, the same for every query."""
         return self.real[j[0, :]][None, :] & (i == i)
 
     def interval(self, i: np.ndarray, m: int) -> Ends | None:
@@ -190,7 +190,7 @@ class Given(Mask):
     words: str = "given mask"
 
     def allowed(self, i: Array, j: Array) -> Array:
-        """The booleans of queries i and keys j, as they were given."""
+        """The booleans of queries i and keys j as they were given, `[b, c]` or `[h, b, c]`."""
         return self.cells[..., _places(i[:, 0]), :][..., _places(j[0, :])]
 
     def interval(self, i: np.ndarray, m: int) -> Ends | None:
@@ -234,7 +234,7 @@ class Intersection(Mask):
     masks: tuple[Mask, ...]
 
     def allowed(self, i: Array, j: Array) -> Array:
-        """Where all masks allow it."""
+        """Where all masks allow it, booleans `[b, c]` or `[h, b, c]`."""
         return reduce(lambda a, b: a & b, [mask.allowed(i, j) for mask in self.masks])
 
     def interval(self, i: np.ndarray, m: int) -> Ends | None:
@@ -268,7 +268,7 @@ class Submask(Mask):
     keys: int
 
     def allowed(self, i: Array, j: Array) -> Array:
-        """The whole mask, `rows` further down and `columns` further right."""
+        """The whole mask's booleans for query i + `rows` and key j + `columns`."""
         return self.mask.allowed(i + self.rows, j + self.columns)
 
     def interval(self, i: np.ndarray, m: int) -> Ends | None:

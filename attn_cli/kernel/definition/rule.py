@@ -31,13 +31,13 @@ class Rule:
     softmax: bool = True
 
     def capped(self, scores: Array) -> Array:
-        """Scaled scores after the softcap, if there is one."""
+        """Scaled scores after the softcap, in the same shape; themselves without one."""
         if self.softcap is None:
             return scores
         return namespace(scores).tanh(scores / self.softcap) * self.softcap
 
     def bias_of(self, start: int, stop: int, first: int, last: int) -> Array | None:
-        """The bias on queries start:stop and keys first:last, None if there is none; axes of length 1 stay so."""
+        """The bias on queries start:stop and keys first:last, broadcastable to `[h, queries, keys]`; None for none."""
         if self.bias is None:
             return None
         if isinstance(self.bias, Bias):

@@ -62,9 +62,9 @@ class Blocks:
 def paired(one: Blocks, other: Blocks) -> tuple[np.ndarray, np.ndarray]:
     """The standard errors of differences of means over the same documents, and their degrees of freedom.
 
-    What is not common to a block's two sums is what differs: where each document is a block, this is the paired t-test.
-    Of larger blocks the variance is that of a ratio (Cochran 1977, 6.4), which needs no two neighbours to be drawn
-    apart. NaN and 0 where there are fewer than two blocks.
+    Both in the shape of a block's sums. What is not common to a block's two sums is what differs: where each document
+    is a block, this is the paired t-test. Of larger blocks the variance is that of a ratio (Cochran 1977, 6.4), which
+    needs no two neighbours to be drawn apart. NaN and 0 where there are fewer than two blocks.
     """
     step = max(one.step, other.step)
     one, other = one.coarser(step), other.coarser(step)

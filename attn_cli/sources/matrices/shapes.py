@@ -41,7 +41,7 @@ def product(x: np.ndarray, w: np.ndarray | None, name: str, source: str = "x") -
 def cut_into_heads(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, heads: int | None, kv_heads: int | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """q, k, v with a heads axis: the last axis cut by `heads`, or the third axis from the end, or one head.
+    """q, k, v with a heads axis, third from the end: cut from the last one by `heads`, or given, or of one head.
 
     Raises InputError where heads don't divide the axis, or where there are not `kv_heads` key heads.
     """

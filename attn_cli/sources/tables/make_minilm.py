@@ -107,20 +107,20 @@ def principal_components(x: npt.NDArray[np.float64], fitted: npt.NDArray[np.bool
 
 
 def dealt_to_heads(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The columns of x dealt out like cards, forth and back: columns 0, 7, 8, 15 ... first, then 1, 6, 9, 14 ..."""
+    """The columns of x `[words, d]` dealt to 4 heads like cards, forth and back: 0, 7, 8, 15 ..., then 1, 6, 9 ..."""
     rounds = np.arange(x.shape[1]).reshape(-1, HEADS)
     rounds[1::2] = rounds[1::2, ::-1].copy()
     return x[:, rounds.T.ravel()]
 
 
 def scaled(x: npt.NDArray[np.float64], fitted: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
-    """x times the one factor that gives its fitted rows the root mean square length TYPICAL_LENGTH."""
+    """x `[words, d]` times the one factor that gives its `fitted` rows the root mean square length TYPICAL_LENGTH."""
     length = float(np.sqrt((x[fitted] ** 2).sum(axis=1).mean()))
     return x * (TYPICAL_LENGTH / length)
 
 
 def rounded(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """x in whole steps; adding 0 turns a -0 into 0."""
+    """x, of any shape, rounded to multiples of 1 / STEPS_PER_UNIT; adding 0 turns a -0 into 0."""
     return np.round(x * STEPS_PER_UNIT) / STEPS_PER_UNIT + 0.0
 
 

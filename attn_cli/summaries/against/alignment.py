@@ -24,7 +24,7 @@ class TokenAlignment:
     alone_second: np.ndarray
 
     def partners(self, places: np.ndarray) -> np.ndarray:
-        """The indices in the second sequence of the partners of tokens `places` of the first, which must have some."""
+        """The partners of tokens `places` of the first sequence by index in the second; each must have one."""
         return self.second[np.searchsorted(self.first, places)]
 
     @property

@@ -77,7 +77,7 @@ class CheckedNumbers:
         return Definition(self.in_user_layout(output), self._sizes(output, squares), weights)
 
     def right_of(self, what: str) -> np.ndarray:
-        """The definition's numbers for `what`: "output" or "weights"."""
+        """The definition's "output", in the user's layout, or "weights" `[h, n, m]`; `what` says which."""
         right = self.right.output if what == "output" else self.right.weights
         assert right is not None
         return right

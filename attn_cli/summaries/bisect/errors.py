@@ -14,7 +14,7 @@ UNITS = {"float64": 2.0**-23, "float32": 2.0**-23, "bfloat16": 2.0**-8, "float16
 
 
 def kept_rows(n: int) -> np.ndarray:
-    """The positions of n at which noise is measured, ascending: all, or 128 evenly spaced ones with first and last."""
+    """The positions at which noise is measured, ascending: all n, or 128 evenly spaced from first to last."""
     return np.unique(np.linspace(0, n - 1, min(n, _KEPT)).round().astype(int))
 
 

@@ -79,7 +79,10 @@ class DumpedOperands:
         return _Side(self, side)
 
     def read(self, side: str, layer: int) -> np.ndarray:
-        """One array; InputError where its sizes don't say which axis is which."""
+        """The q, k or v (`side`) of a layer, `[heads, tokens, width]`.
+
+        InputError where its sizes don't say which axis is which.
+        """
         layout, shape = self._layout(side, layer)
         return layout.read(self.sides[side][layer].read(), shape).swapaxes(0, 1)
 

@@ -155,7 +155,7 @@ class CachePlanner:
         return CachePlan(taken, self.cache(taken), predicted, error, float(self.model.means[taken].sum()), losses)
 
     def by_order(self, order: Sequence[int] | np.ndarray, cache: float) -> np.ndarray:
-        """For each unit, True if it is taken away: the first of `order` until a share of `cache` or less is left."""
+        """Which units are taken away, `[units]`: the first of `order` until a share `cache` or less is left."""
         taken = np.zeros(len(self.units), dtype=bool)
         for unit in order:
             if self.cache(taken) <= cache + 1e-9:

@@ -34,12 +34,12 @@ class MergedWords(NamedTuple):
         return int(begin) - 1, int(end)
 
     def inside(self, first: int, last: int) -> np.ndarray:
-        """The index among tokens first:last at which each of their words begins."""
+        """For each word of tokens first:last the index, from `first`, at which it begins: `[words]`."""
         begin, end = self.range(first, last)
         return np.maximum(self.starts[begin:end] - first, 0)
 
     def sizes(self, first: int, last: int) -> np.ndarray:
-        """The number of tokens of each of the words first:last."""
+        """The number of tokens of each of the words first:last, `[words]`."""
         return np.diff(self.starts[first : last + 1])
 
 

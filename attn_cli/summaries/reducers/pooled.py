@@ -66,7 +66,7 @@ class PooledMatrix:
         return call.n if self.rows is None else len(self.rows), call.m if left is None else len(left)
 
     def part(self, call: Call, stats: RowStats) -> Matrix:
-        """The pooled matrix; means are divided by the true size of edge blocks."""
+        """The matrix of blocks `[h, blocks of rows, blocks of keys]`; means are over the true size of edge blocks."""
         pool = self._pool(call)
         kept = np.asarray(stats.pooled[pool], dtype=np.float64)
         if pool.sums:

@@ -19,9 +19,9 @@ _PLAIN = Style.null()
 
 
 def steps_of(levels: np.ndarray, *, steps: int = STEPS) -> np.ndarray:
-    """Levels from 0 to 1 of the colour scale as numbers of colours, below `STEPS`, of which `steps` are used.
+    """Levels from 0 to 1 of the colour scale, in any shape, as whole numbers 0 to 63, of which `steps` are used.
 
-    NaN, a masked one, has a number of its own.
+    64 for NaN, which is masked.
     """
     masked = np.isnan(levels)
     rounded = np.rint(np.where(masked, 0, levels) * (steps - 1)) * ((STEPS - 1) / (steps - 1))

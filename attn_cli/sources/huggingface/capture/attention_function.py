@@ -112,5 +112,5 @@ def scale_of(module: nn.Module, query: torch.Tensor, scaling: float | None) -> f
 
 
 def sink_of(s_aux: torch.Tensor | None, sinks: torch.Tensor | None) -> torch.Tensor | None:
-    """The learned sink, which transformers passes as `s_aux` or `sinks`; None without one."""
+    """The learned sink, `[h]` or per query, which transformers passes as `s_aux` or `sinks`; None without one."""
     return s_aux if s_aux is not None else sinks

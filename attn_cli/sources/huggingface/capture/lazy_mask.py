@@ -42,11 +42,11 @@ class LazyMask(torch.Tensor):
         return mask
 
     def materialized(self) -> torch.Tensor:
-        """The mask as transformers' eager mask function would have built it."""
+        """The mask `[b, 1, n, m]` as transformers' eager mask function would have built it."""
         return eager_mask(**self.arguments, dtype=self.dtype)
 
     def boolean(self) -> torch.Tensor | None:
-        """The mask for torch's SDPA: booleans, or None where its `is_causal` says the same."""
+        """The mask for torch's SDPA: booleans `[b, 1, n, m]`, or None where its `is_causal` says the same."""
         mask: torch.Tensor | None = sdpa_mask(**(self.arguments | {"allow_is_bidirectional_skip": False}))
         return mask
 

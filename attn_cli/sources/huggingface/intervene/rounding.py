@@ -47,7 +47,7 @@ def _check(size: int, format: str) -> None:
 
 
 def of_float8(numbers: torch.Tensor, format: str) -> torch.Tensor:
-    """Float32 numbers rounded to the nearest of 8 bits, with the scale 1 of a cache whose scales were never measured.
+    """Float32 numbers of any shape rounded to the nearest of 8 bits, with a cache's scale 1, never measured.
 
     Beyond the largest of these they are rounded to that, as engines saturate.
     """
@@ -81,7 +81,7 @@ def _in_groups(groups: torch.Tensor, bits: int, axis: int) -> torch.Tensor:
 
 
 def of_blocks(numbers: torch.Tensor, format: str) -> torch.Tensor:
-    """Float32 numbers, whose last axis holds whole blocks, rounded in one of GGUF's formats and given back."""
+    """Float32 numbers `[..., a multiple of 32]` rounded in one of GGUF's formats, in the same shape."""
     blocks = numbers.reshape(*numbers.shape[:-1], -1, _BLOCK)
     if format == "q8_0":
         given_back = _with_127_levels(blocks)

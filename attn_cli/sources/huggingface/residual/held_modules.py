@@ -54,7 +54,7 @@ class BiasHook:
 
     @cached_property
     def constant(self) -> torch.Tensor | None:
-        """The module's output for an input of 0, its bias; None where that is 0."""
+        """The module's output for zeros in the shape of its input, so its bias; None where that is 0."""
         with torch.no_grad():
             constant = self.module(torch.zeros_like(self.given))
         return constant if bool(constant.any()) else None

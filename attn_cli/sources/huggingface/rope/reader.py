@@ -130,9 +130,10 @@ def _projects(module: nn.Module) -> bool:
 
 
 def tables_in(values: Iterable[Any]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """The pairs of tensors among `values` that can be cos and sin: their squares add up to the same number everywhere.
+    """The pairs of tensors of one shape, two axes or more, among `values` that can be cos and sin.
 
-    A complex tensor counts as the pair of its real and imaginary part.
+    Their squares add up to the same number everywhere. A complex tensor counts as the pair of its real and imaginary
+    part.
     """
     for value in values:
         if isinstance(value, torch.Tensor) and value.is_complex():

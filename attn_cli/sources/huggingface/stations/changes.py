@@ -68,7 +68,7 @@ def of_layers(sites: Sites, part: str) -> list[tuple[int, nn.Module]]:
 
 
 def remade(make: Callable[[Any], Any], module: nn.Module, args: Any, output: torch.Tensor) -> torch.Tensor:
-    """The output of `make` for a module's first input in float32, in the dtype of its own output."""
+    """What `make` makes of a module's first input in float32, in place of the output and in its dtype."""
     made: torch.Tensor = make(args[0].float()).to(output.dtype)
     return made
 

@@ -178,7 +178,7 @@ class Statistic(ABC):
         return True
 
     def rows_of(self, keys: Sequence[Token], n: int) -> np.ndarray | None:
-        """The rows that it is the mean of, among n queries that are the last of the keys; None for all rows."""
+        """The rows that it is the mean of, by index `[rows]`, among n queries that are the last keys; None for all."""
         return None
 
     @abstractmethod

@@ -13,7 +13,10 @@ from attn_cli.sources.huggingface.compat import causal_mask_function
 
 @torch.no_grad()
 def sdpa_output(attend: Attend, module: nn.Module, arguments: dict[str, Any]) -> torch.Tensor | None:
-    """The output of a call of torch's SDPA, given by argument names, from `attend`; None to leave it to SDPA."""
+    """The output of a call of torch's SDPA `[b, h, n, e]`, from `attend`; None to leave it to SDPA.
+
+    arguments  of the call, by name
+    """
     query, key, value = (arguments[name] for name in ("query", "key", "value"))
     mask, scale = arguments.get("attn_mask"), arguments.get("scale")
     h = query.shape[-3] if query.ndim > 3 else (heads_of(module) or 1) if query.ndim == 3 else 1
