@@ -21,7 +21,11 @@ class DumpArray:
 
 @dataclass(frozen=True)
 class StatedRule:
-    """What a dump itself says of the attention of its layers: heads, key heads, and the factor on q kᵀ."""
+    """What a dump itself says of the attention of its layers.
+
+    heads, kv_heads  how many query heads and key heads each has
+    scale            the factor on q kᵀ
+    """
 
     heads: int
     kv_heads: int

@@ -12,7 +12,7 @@ _TEXT_SHARE = 0.36  # of its lines
 
 
 class Region(NamedTuple):
-    """A part of the screen: its first column x and line y, from 0, and its columns and lines."""
+    """A part of the screen: its first column x and line y, from 0, its width in columns and height in lines."""
 
     x: int
     y: int

@@ -9,6 +9,7 @@ import numpy as np
 class Block:
     """A block of a model without a captured attention call.
 
+    layer, stream, name  its number, its stack, and the dotted name of its module
     mixes  what mixes its tokens: "Mamba", "convolution" ..., or "softmax attention" that did not run
     heads  of attention that did not run, 0 if unknown
     note   why it did not run; "" for a block without softmax attention

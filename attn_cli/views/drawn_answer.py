@@ -15,7 +15,11 @@ from attn_cli.views.invocation import Invocation
 
 
 class Drawn(NamedTuple):
-    """The lines of an answer on a screen, and the words of the command to ask next; None where there is none."""
+    """An answer on a screen.
+
+    parts       its lines
+    next_words  the words of the command to ask next; None where there is none
+    """
 
     parts: Iterator[RenderableType]
     next_words: list[str] | None

@@ -106,7 +106,14 @@ class CompiledRule:
 
 @dataclass(frozen=True, eq=False)
 class CompiledCall:
-    """A call's q, k, v and rule as the compiled code takes them, and the memory that its statistics are written to."""
+    """A call's q, k, v and rule as the compiled code takes them, and the memory that its statistics are written to.
+
+    span, gaps  the keys of each query from first to last, and the masked ones between
+    rule     scale is in it, softcap, bias, learned sink
+    asked    the keys and rows that are asked about, in the code's layout
+    wanted   which statistics; `stats` their memory
+    vectors  the index in `VECTORS` of the vectors that are used
+    """
 
     q: np.ndarray
     k: np.ndarray

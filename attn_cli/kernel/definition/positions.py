@@ -63,7 +63,12 @@ class Turning:
 
 
 class Rotation(NamedTuple):
-    """The settings of `rotary` for queries and keys; the first key is at position 0, the first query at `offset`."""
+    """The settings of `rotary` for queries and keys.
+
+    base         of the angles
+    interleaved  whether pairs are neighbouring columns, not column i with i + d/2
+    offset       the position of the first query; the first key is at 0
+    """
 
     base: float = BASE
     interleaved: bool = False

@@ -20,7 +20,12 @@ class Example(NamedTuple):
 
 
 class Slope(NamedTuple):
-    """The loss, its gradients by W_Q and W_K `[d, h * e]`, and each example's weights `[h, n]`."""
+    """The loss of projections, and its gradients.
+
+    loss         in nats
+    by_wq, by_wk  the gradients by W_Q and W_K `[d, h * e]`
+    weights      for each example the weights of its query `[h, n]`
+    """
 
     loss: float
     by_wq: np.ndarray

@@ -11,7 +11,12 @@ _AT_ONCE = 2**20  # random numbers held at a time
 
 
 class Saturation(NamedTuple):
-    """Scores times a factor, their weights `[m]`, the entropy in bits, and the steepest slope w (1 - w) of a weight."""
+    """The softmax of scores that were multiplied by a factor.
+
+    scores        the multiplied scores `[m]`, and their `weights` `[m]`
+    entropy_bits  of the weights
+    slope         the steepest slope w (1 - w) of a weight by its score
+    """
 
     factor: float
     scores: np.ndarray
@@ -21,7 +26,11 @@ class Saturation(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """Dot products of random vectors of size d: variance before and after the scale, mean of a row's largest weight."""
+    """Dot products of random vectors of size d, before the scale 1 / sqrt(d) and after it (`scaled_`).
+
+    variance    of the dot products
+    top_weight  the largest weight of a row of softmax, mean over rows
+    """
 
     d: int
     variance: float

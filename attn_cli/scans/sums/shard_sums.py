@@ -76,10 +76,10 @@ def batches_of(lengths: Sequence[int], *, limit: int = 8, tokens: int = BATCH_TO
 
 
 class BatchScan(NamedTuple):
-    """Scans the batches of a shard into its sums.
+    """Scans the batches of a shard, some documents in a row, into its `sums`, with the model of `source`.
 
     before      the strongest weights of earlier documents
-    vocabulary  the different tokens of the shard, ascending
+    vocabulary  the different tokens of the shard, ascending; None for those of each batch
     """
 
     source: ScansTexts

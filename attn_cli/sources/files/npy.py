@@ -30,7 +30,10 @@ _ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError
 
 
 class NpyHeader(NamedTuple):
-    """The header of a .npy file, and the offset at which the numbers begin."""
+    """The header of a .npy file: shape, dtype, whether columns come first (`fortran`), and where the numbers begin.
+
+    offset  that place, in bytes
+    """
 
     shape: tuple[int, ...]
     fortran: bool

@@ -14,7 +14,11 @@ from attn_cli.sources.matrices.reading import read_matrix
 
 
 class Words(NamedTuple):
-    """A text's vectors x `[n, width]`, and the table's q, k, v `[n, width]` for it, which are x if it has none."""
+    """A text's vectors x `[n, width]`, and the table's q, k, v `[n, width]` for it, which are x if it has none.
+
+    prompt  the text and its words
+    name    the table's; `heads` into how many it cuts vectors
+    """
 
     prompt: Prompt
     name: str

@@ -10,7 +10,11 @@ from attn_cli.text import excerpt
 
 
 class TableProjections(NamedTuple):
-    """W_Q and W_K `[d, h * e]`, W_V `[d, h * f]` or None for the identity, and the file they came from."""
+    """Projections for a table of vectors, and the `file` they came from.
+
+    wq, wk  W_Q and W_K `[d, h * e]`
+    wv      W_V `[d, h * f]`; None for the identity
+    """
 
     wq: np.ndarray
     wk: np.ndarray

@@ -16,9 +16,10 @@ from attn_cli.summaries.report import Answer
 
 
 class Course(NamedTuple):
-    """One head's number, such as its entropy, at each checkpoint of a training run, NaN where it has none.
+    """One head's number, such as its entropy, at each checkpoint of a training run.
 
-    `call` says which run of its module in one pass, from 0.
+    call    which run of its module in one pass, from 0
+    values  the numbers in the order of the checkpoints, NaN where there is none
     """
 
     place: HeadPlace
@@ -53,6 +54,7 @@ FIELDS = (
 class Checkpoints(Answer):
     """One number of every head, called `column` as in attn heads --json, at each checkpoint of a training run.
 
+    models       the checkpoints, in order; `courses` one for each head
     count        how many heads are listed, by largest less smallest number; None for all
     still_first  whether those that move least come first
     """

@@ -23,7 +23,9 @@ class Variant:
 
     name     the kind: "multi-head", "grouped-query" ...
     asked    whether it is the one that was asked for
-    matrix_operations  for the matrix products of the whole text; `next_token_` for one more token, all and these alone
+    cache_bytes  of all layers and texts
+    matrix_operations      for the matrix products of the whole text
+    next_token_operations  for one more token; `next_token_matrix_operations` those of scores and mixing
     """
 
     name: str

@@ -22,9 +22,11 @@ _MOST_CELLS = 2**26
 
 @dataclass(frozen=True)
 class CachedStep:
-    """One token: its query row, tokens read from the cache, numbers in the cache after it, multiplications.
+    """One token that is decoded: its row `query`, and what that costs.
 
-    Multiplications are counted with the cache and, for a pass over all tokens so far, without it.
+    reused          tokens read from the cache
+    kept            numbers in the cache after it
+    multiplications with the cache; `without_cache` those of a pass over all tokens so far
     """
 
     query: int

@@ -22,9 +22,12 @@ class Layer:
 
     For an attention module that did not run only place, heads (0 if unknown) and note are set.
 
+    stream, layer, name  the stack, the block's number, and the module's dotted name
     mixer     "softmax attention", "Mamba", "linear attention", "convolution", "recurrence" or "no attention"
+    way       how its attention was captured, as `Place.way`
     calls     how often it ran in one forward pass, per text
     heads     query heads; `kv_heads` are the key/value heads that these share
+    scale, softcap  of its scores; `bias` and `sink` whether it has these
     mask      in words; where only weights were captured, "causal" or "none seen" by the weights
     note      why softmax attention was not captured: "did not run: needs pixel_values"; None if it ran
     """

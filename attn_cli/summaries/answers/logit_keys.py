@@ -86,6 +86,7 @@ class LogitKeys(Answer):
     It is weight times value through W_O along the direction in which the answer's logit grows over the mean logit,
     summed over the rows that choose the answer.
 
+    target the answer; `parts` what every head and all else adds to its logit
     of     whether tables and screens list keys, or heads, or show both as a matrix
     count  how many of them; None for all
     turned whether the smallest come first

@@ -21,8 +21,9 @@ from attn_cli.summaries.calls.given_scores import call_of_scores
 
 @dataclass(frozen=True)
 class ModelRules:
-    """For each layer of a model its rule (scale, mask ...) on a text, and how many heads it has.
+    """The rules of a model's layers on a text.
 
+    rules     by layer: scale, mask and so on; `counts` how many heads each has
     farthest  the row of the dump's weights that is farthest from the model's; None unless they were compared
     """
 

@@ -35,7 +35,11 @@ FIELDS = (
 
 @dataclass(frozen=True, eq=False)
 class Scaling(Answer):
-    """Softmax of growing scores, and the variance of q · k as d grows: `samples` queries, each against `keys` keys."""
+    """Softmax of growing scores, and the variance of q · k as d grows: why scores are divided by sqrt(d).
+
+    saturation  a row for each factor on the scores
+    spread      a row for each d, of `samples` random queries, each against `keys` keys, drawn with `seed`
+    """
 
     name: ClassVar[str] = "scale"
     fields: ClassVar[Sequence[Field]] = FIELDS

@@ -22,7 +22,10 @@ _BEFORE = {"q_projected": "q", "k_projected": "k"}  # arrays that rotary positio
 
 @dataclass(frozen=True)
 class HeadCounts:
-    """How many query heads and key heads a layer has; None where the array's own three axes say it."""
+    """How many heads a layer has: `queries` query heads and `keys` key heads.
+
+    None where the array's own three axes say it.
+    """
 
     queries: int | None = None
     keys: int | None = None

@@ -70,6 +70,11 @@ class Placing:
     """Finds the station of each array of a dump, the place in the forward pass that its numbers are from.
 
     While the reference's pass goes by, the error of every array is measured wherever its shape and name allow.
+
+    shapes      of the reference's numbers, by station
+    tokens      how many the text has; `logit_rows` the positions whose logits are compared
+    names       the user's names of arrays
+    until       the last layer that is looked at; None for all
     """
 
     dump: Dump

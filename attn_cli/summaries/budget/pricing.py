@@ -35,7 +35,10 @@ _USUAL = ("q8_0", "q4_0")  # formats in which all layers are rounded unasked
 class Pricing:
     """Texts that ran once with the whole cache, and the parts of it (units) that are to be priced on them.
 
-    far  for each text the mean weights on the keys that windows would cut off
+    asked   what is to be taken away; `window` how many keys windows keep
+    sample  the texts
+    heads   the key heads that share the cache; `units` the parts
+    far     for each text the mean weights on the keys that windows would cut off
     """
 
     source: Predicting

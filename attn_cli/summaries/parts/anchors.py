@@ -91,9 +91,10 @@ FIELDS = (
 class Anchors(Answer):
     """The sentences of a text, each with what later ones attend to it, and what they lose with it masked.
 
-    anchors  in the order of the text
+    anchors  one for each sentence, in the order of the text
     receivers  the heads in which most later sentences attend to the same one
     heads    how many heads there are
+    noise_floor  the largest effects of runs in which nothing was masked: rounding
     """
 
     name: ClassVar[str] = "anchors"

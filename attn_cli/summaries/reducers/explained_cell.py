@@ -77,7 +77,7 @@ class ExplainedCell:
 
 
 class CellRow(NamedTuple):
-    """A query and key with its explained score, as tables and JSON have it, with the labels of its call."""
+    """One query and key as a row of tables and JSON: the explained score `cell` of `part`, of the call of `summary`."""
 
     part: "CellSource"
     cell: ExplainedCell

@@ -29,7 +29,11 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class TextResult:
-    """The result for one text: its layers' summaries, the hidden keys, and its recording if a view asks for one."""
+    """The result for one text: its layers' summaries, the hidden keys, and what else is asked for.
+
+    recorded  the calls of its recording, if a view asks for one
+    story     what its answer needs; `copying` which heads copy; None where that isn't told
+    """
 
     text: ReadText
     hidden: HiddenNotes = field(default_factory=HiddenNotes)

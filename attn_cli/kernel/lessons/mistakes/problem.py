@@ -16,6 +16,7 @@ from attn_cli.kernel.definition.rule import Rule
 class OtherAngles(NamedTuple):
     """Rotary positions as a mistake would make them.
 
+    name         in a word or two, with hyphens; `words` as a sentence
     frequencies  the angle of every pair at position 1 `[pairs]`
     factor       on cos and sin
     """

@@ -18,7 +18,11 @@ Labels = Sequence[Sequence[Token]]
 
 
 class UnpaddedText(NamedTuple):
-    """Where one text's queries and keys are in its padded batch element, and the tokens that label them."""
+    """Where one text is in its padded batch element, and the tokens that label it.
+
+    rows, keys  the slices of its queries and keys
+    queries, key_tokens  their tokens
+    """
 
     rows: slice
     keys: slice

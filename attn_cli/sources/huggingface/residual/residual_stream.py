@@ -23,7 +23,10 @@ _ROUNDINGS = 16  # a sum of a few numbers, each rounded, differs by at most so m
 
 @dataclass
 class ModuleIO:
-    """One module's input and output in the chosen rows `[r, d]`; the input None where it is no vector per token."""
+    """One module's input `given` and output `returned` in the chosen rows `[r, d]`.
+
+    The input is None where it is no vector per token.
+    """
 
     module: nn.Module
     given: torch.Tensor | None

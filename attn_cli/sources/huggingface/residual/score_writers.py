@@ -38,7 +38,9 @@ Choose = Callable[[AttentionCall], Sequence[RowChoice]]
 class ReadModel:
     """A model and what must be known of it to tell what its queries and keys are sums of.
 
-    embedding  the module that turns ids into vectors; None where there is none
+    places       of its attention modules: block, stream
+    projections  W_O of each attention module
+    embedding    the module that turns ids into vectors; None where there is none
     """
 
     model: PreTrainedModel

@@ -17,9 +17,10 @@ from attn_cli.sources.huggingface.stations.site_log import Event, Log
 
 
 class Site(NamedTuple):
-    """Where the numbers of a station (a place in the pass such as "normed") are: in a module's output, or its input.
+    """Where the numbers of a station are: in a module's output, or its input.
 
-    given  True for the input
+    kind, layer  of the station, a place in the pass such as "normed"
+    given        True for the input
     """
 
     kind: str
