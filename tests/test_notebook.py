@@ -1,5 +1,6 @@
 """One-line functions give what commands give; what a notebook shows is safe, whole, and labelled."""
 
+import json
 import re
 from html import unescape
 from pathlib import Path
@@ -157,7 +158,7 @@ def test_a_notebook_keeps_a_screen_and_not_all_maps_of_all_heads() -> None:
     assert len(shown["text/html"]) < 200_000
     for text in shown.values():
         lines = text.strip().removesuffix("\n</pre>").splitlines()
-        assert len(lines) == 61
+        assert len(lines) == 81
         assert re.search("… [0-9,]+ lines more: layers= and heads= choose", lines[-1])
 
 
@@ -294,3 +295,41 @@ def test_experiments_need_a_model_and_a_way_to_cut() -> None:
         attn_cli.budget(LONG, TOY)
     with pytest.raises(InputError, match="window is 0"):
         attn_cli.budget(LONG, (tiny_model("gpt2", "tiny"), tokenizer()), window=0)
+
+
+def test_an_overview_of_a_model_that_writes_tells_the_story_of_its_answer(tmp_path: Path) -> None:
+    own = (tiny_model("gpt2", "tiny"), tokenizer())
+    own[0].save_pretrained(tmp_path)
+    own[1].save_pretrained(tmp_path)
+    found = attn_cli.inspect(LONG, own)
+    assert found.report.story is not None and "next token" in found._repr_mimebundle_()["text/plain"]
+    told = json.loads(found.to_json())["result"]["story"]
+    expected = attn("inspect", LONG, "-m", tmp_path, "--json").json["result"]["story"]
+    assert told["answer"] == expected["answer"] and [x["name"] for x in told["words"]] == [
+        x["name"] for x in expected["words"]
+    ]
+    for ours, other in zip(told["words"] + told["heads"], expected["words"] + expected["heads"], strict=True):
+        assert ours["bits"] == pytest.approx(other["bits"], abs=1e-5)
+
+
+@pytest.mark.parametrize("command", ["heads", "top", "matrix"])
+def test_what_nobody_chose_is_drawn_as_on_a_terminal_and_rows_stay_whole(command: str) -> None:
+    own = (tiny_model("gpt2", "tiny"), tokenizer())
+    drawn = {"heads": "what its heads (layer.head) do here", "top": "attends to, the row that decides",
+             "matrix": "weights ·"}  # fmt: skip
+    found = getattr(attn_cli, command)(LONG, own)
+    text = found._repr_mimebundle_()["text/plain"]
+    assert text.count(drawn[command]) == 1 and "lines more" not in text
+    frame = found.to_pandas()
+    assert {(row.layer, row.head) for row in frame.itertuples()} == {(at, head) for at in (0, 1) for head in range(4)}
+    if command != "heads":
+        assert frame["query"].nunique() == len(found.report.prompts[0].tokens)
+    chosen = getattr(attn_cli, command)(LONG, own, layers=0, heads=[0, 1])._repr_mimebundle_()["text/plain"]
+    assert drawn[command] not in chosen or chosen.count("layer 0 head") == 2
+
+
+def test_long_lines_of_a_screen_are_not_broken_by_the_page_around_it() -> None:
+    html = attn_cli.inspect("the cat sat", TOY)._repr_mimebundle_()["text/html"]
+    assert "white-space: pre;" in html and "overflow: auto" in html
+    answer = attn_cli.head_kinds(TEXT, (tiny_model("gpt2", "tiny"), tokenizer()))._repr_mimebundle_()["text/html"]
+    assert "white-space: pre;" in answer

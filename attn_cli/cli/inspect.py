@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -19,7 +20,7 @@ from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.model.source import Source
 from attn_cli.selection import Selection
-from attn_cli.summaries.chosen_matrix import with_one_head, with_one_matrix_alone
+from attn_cli.summaries.chosen_matrix import with_one_head
 from attn_cli.summaries.reduce import Reducer
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.kinds.reducer import TextKinds
@@ -28,8 +29,9 @@ from attn_cli.summaries.reducers.received import ReceivedShares
 from attn_cli.summaries.reducers.whole_call import of_whole_call
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.told.deciding_rows import DecidingRows
+from attn_cli.summaries.told.overview import overview_of
 from attn_cli.summaries.told.word_reads import UnitReadsReducer
-from attn_cli.summaries.with_reads import reads_each_token, with_word_reads
+from attn_cli.summaries.with_reads import reads_each_token
 from attn_cli.views.formats import format_for
 from attn_cli.views.view import PAGE_BYTES, View, ViewSettings
 
@@ -127,16 +129,10 @@ def inspect(
                 reducers.append(matrix)
             return reducers
 
-        def finished(report: Report) -> Report:
-            told = with_one_matrix_alone(with_word_reads(report))
-            decides = next((part.causal for _, part in told.parts_of(DecidingRows)), False)
-            if view.largest is not None and told.story is None and decides:
-                return told  # what the row that decides reads is said in its place
-            return replace(told, summaries=tuple(summary.without(DecidingRows) for summary in told.summaries))
-
         return CommandPlan(
             of_call, hiding=hiding, words=merges, measure=measure, scale=color_scale,
-            settle=with_one_head if weights else None, finish=finished if weights else None,
+            settle=with_one_head if weights else None,
+            finish=partial(overview_of, on_screen=view.largest is not None) if weights else None,
             recordable=not any(changes.values()), tells=tells,
         )  # fmt: skip
 

@@ -1,34 +1,39 @@
 """One line in a notebook: what a command answers, as an object that shows itself and gives its rows and arrays."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 import numpy as np
 
-from attn_cli.call import Call
+from attn_cli.call import Call, Look
 from attn_cli.display import Displayed
 from attn_cli.errors import InputError
 from attn_cli.model.source import Source
 from attn_cli.notebook.models import Model, Numbers, Opening, opened, selected
 from attn_cli.prompt import Prompt
 from attn_cli.recording import Recording
-from attn_cli.selection import Selection
+from attn_cli.selection import ALL, Selection
 from attn_cli.sources import DEFAULT_MODEL
-from attn_cli.sources.memory import check_memory
+from attn_cli.sources.memory import check_memory, free_memory
 from attn_cli.summaries.answers.record import record as record_source
 from attn_cli.summaries.chosen_matrix import with_one_head, with_one_matrix
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
+from attn_cli.summaries.reducers.head_numbers import HeadNumbers
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.kinds.reducer import TextKinds
 from attn_cli.summaries.reducers.matrix import FullMatrix
 from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.summaries.reducers.received import ReceivedShares
-from attn_cli.summaries.reducers.top import TopKeys
+from attn_cli.summaries.reducers.row_keys import RowKeys
 from attn_cli.summaries.report import Report
+from attn_cli.summaries.told.deciding_rows import deciding_reducers
+from attn_cli.summaries.told.overview import overview_of
+from attn_cli.summaries.told.story import deciding_rows, tell
+from attn_cli.summaries.told.told_run import ToldRun, can_tell, told_run
 from attn_cli.summaries.told.word_reads import UnitReadsReducer
-from attn_cli.summaries.with_reads import reads_each_token, with_word_reads
+from attn_cli.summaries.with_reads import reads_each_token
 from attn_cli.text import counted
 from attn_cli.token_syntax import picked_rows, rows_of_stream
 from attn_cli.views.data import arrays_of, to_json
@@ -68,9 +73,11 @@ class Findings(Displayed):
     """The result of a command on one text: a notebook shows its screen.
 
     report  the same as views get it: prompts, summaries of all layers, source
+    screen  what is drawn of it, where no head was chosen: those that stand out, or all together
     """
 
     report: Report
+    screen: Report
 
     def __repr__(self) -> str:
         tokens = len(self.report.prompts[0].tokens)
@@ -114,7 +121,7 @@ class Findings(Displayed):
         return self._rows(self.report.summaries[0].parts[0].name if self.report.summaries else "").to_pandas()
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
-        return self.report._repr_mimebundle_(include, exclude)
+        return self.screen._repr_mimebundle_(include, exclude)
 
     def _rows(self, name: str) -> Table:
         """The rows of the parts of that name; InputError where the command has none."""
@@ -152,7 +159,20 @@ def inspect(
         reads = [UnitReadsReducer()] if reads_each_token(call) else []
         return [HeadStatistics(), kinds.reducer(call), ReceivedShares(), *reads, PooledMatrix(_LARGEST, _LARGEST)]
 
-    return _found("inspect", text, opened(text, model, loading), selected(layers, heads), reducers)
+    source, chosen = opened(text, model, loading, predicts=True), selected(layers, heads)
+    prompt = _prompt(source, text)
+    rows, summaries = deciding_rows(prompt), list[Summary]()
+
+    def visit(call: Call) -> None:
+        summaries.append(with_one_head(reduce(call, *reducers(None, call), *deciding_reducers(call, prompt, rows))))
+
+    run = told_run(source, prompt, rows, Look(chosen, visit), free_memory()) if can_tell(source) else ToldRun(None)
+    if run.experiment is None or not run.experiment.visited:
+        summaries.clear()
+        source.each([prompt], chosen, visit)
+    story = None if run.experiment is None else tell(run.experiment, prompt, summaries)
+    report = Report("inspect", source.about, (prompt,), tuple(summaries), (*prompt.warnings, *run.notes), story=story)
+    return Findings(overview_of(report, on_screen=False), overview_of(report, on_screen=True))
 
 
 def heads(
@@ -164,7 +184,7 @@ def heads(
     Arguments and errors are those of `inspect`.
     """
     chosen = selected(layers, heads)
-    return _found("heads", text, opened(text, model, loading), chosen, lambda rows, call: [HeadStatistics()])
+    return _found("heads", text, opened(text, model, loading), chosen, HeadNumbers(), HeadNumbers(TextKinds()))
 
 
 def top(
@@ -177,14 +197,8 @@ def top(
     mean   the mean over the chosen heads; all else as for `inspect`
     """
     chosen = selected(layers, heads)
-    return _found(
-        "top",
-        text,
-        opened(text, model, loading),
-        chosen,
-        lambda rows, call: [TopKeys(k, rows=rows, mean_heads=mean)],
-        token=token,
-    )
+    together = None if mean else RowKeys(k, all_heads=True)
+    return _found("top", text, opened(text, model, loading), chosen, RowKeys(k, mean), together, token=token)
 
 
 def matrix(
@@ -206,9 +220,14 @@ def matrix(
             "choose with layers=, heads= or token=, or add mean=True",
         )  # fmt: skip
 
+    kinds = TextKinds()
+
+    def standing_out(rows: Rows, call: Call) -> list[Reducer]:
+        return [kinds.reducer(call), PooledMatrix(_LARGEST, _LARGEST)]
+
     return _found(
         "matrix", text, source, chosen, lambda rows, call: [FullMatrix(scores=True, rows=rows, mean_heads=mean)],
-        token=token, check=check,
+        standing_out if token is None and not mean else None, token=token, check=check,
     )  # fmt: skip
 
 
@@ -228,30 +247,38 @@ def record(
     return record_source(opened(text, model, loading), text, selection=selected(layers, heads))
 
 
+def _prompt(source: Source, text: str | None) -> Prompt:
+    return source.read(["" if text is None else text])[0]
+
+
 def _found(
     command: str, text: str | None, source: Source, selection: Selection,
-    reducers: Callable[[Rows, Call], Sequence[Reducer]], *, token: str | int | None = None,
+    reducers: Callable[[Rows, Call], Sequence[Reducer]],
+    unchosen: Callable[[Rows, Call], Sequence[Reducer]] | None = None, *, token: str | int | None = None,
     check: Callable[[Prompt, Rows], None] = lambda prompt, rows: None,
 ) -> Findings:  # fmt: skip
     """The parts that reducers make of a text.
 
     reducers  made for some rows of a call, None for all
+    unchosen  the same of what is drawn of a model where neither layers nor heads were chosen; None: what reducers make
     token     the queries; looked for before the model runs
     check     raises LimitError, before the model runs, where so many rows of the text take too much
     """
-    prompt = source.read(["" if text is None else text])[0]
+    prompt = _prompt(source, text)
     pick = None if token is None else str(token)
     check(prompt, picked_rows(pick, prompt)[0])
-    summaries: list[Summary] = []
+    draws_others = unchosen is not None and selection == ALL and source.about["type"] != "table"
+    summaries, drawn = list[Summary](), list[Summary]()
 
     def visit(call: Call) -> None:
         rows = rows_of_stream(pick, call.queries, prompt.text)
         if rows == []:  # another stream has it
             return
-        summary = reduce(call, *reducers(rows, call))
-        summaries.append(with_one_head(summary) if command == "inspect" else summary)
+        own, others = reducers(rows, call), unchosen(rows, call) if draws_others and unchosen is not None else ()
+        summary = reduce(call, *own, *others)
+        summaries.append(replace(summary, parts=summary.parts[: len(own)]))
+        drawn.append(with_one_head(replace(summary, parts=summary.parts[len(own) :])))
 
     source.each([prompt], selection, visit)
-    found = with_one_matrix(summaries) if command == "inspect" else tuple(summaries)
-    report = Report(command, source.about, (prompt,), found, prompt.warnings)
-    return Findings(with_word_reads(report) if command == "inspect" else report)
+    report = Report(command, source.about, (prompt,), tuple(summaries), prompt.warnings)
+    return Findings(report, replace(report, summaries=with_one_matrix(drawn)) if draws_others else report)

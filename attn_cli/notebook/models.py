@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, TypeAlias, TypeGuard, cast
+from warnings import catch_warnings, filterwarnings
 
 from attn_cli.errors import InputError
 from attn_cli.model.source import Source
@@ -54,7 +55,9 @@ def opened(text: object, model: Model, opening: Opening, *, predicts: bool = Fal
             )
         if predicts:
             loading.setdefault("predicts", True)
-        return open_source(model, **cast(Loading, loading))
+        with catch_warnings():
+            filterwarnings("ignore", message="IProgress not found")  # of tqdm, whose bars aren't shown
+            return open_source(model, **cast(Loading, loading))
     if isinstance(model, Recording):
         return import_module("attn_cli.sources.recordings").RecordedSource(model, "the recording")
     if isinstance(model, tuple) or _is_module(model):

@@ -25,11 +25,11 @@ from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawn_answer import draw_answer
 from attn_cli.views.screens import render
 from attn_cli.views.webpage.build import page_html
-from attn_cli.views.writers.page import PAGE, inline_html
+from attn_cli.views.writers.page import PAGE, UNBROKEN, inline_html
 
 PAGE_SIZE = 1_000_000  # bytes of a page, which the .ipynb keeps
 WIDTH = 150.0  # millimetres of a figure
-_LINES = 60  # of a screen, which the .ipynb keeps too
+_LINES = 80  # of a screen, which the .ipynb keeps too
 _MORE = "layers= and heads= choose; the object's rows and arrays are whole"
 _SCREEN = Screen(width=80)
 _FRAME = (
@@ -59,7 +59,7 @@ def _answer(answer: Answer) -> Bundle:
     for renderable in draw_answer(Report(answer.name, about, (), answer=answer), _SCREEN).parts:
         print_part(renderable, console, _SCREEN)
     text = _cut(printed_text(console, _SCREEN).lstrip("\n"))
-    return {"text/plain": text, "text/html": f"<pre>{escape(text)}</pre>"}
+    return {"text/plain": text, "text/html": f'<pre style="{UNBROKEN}">{escape(text)}</pre>'}
 
 
 def _cut(text: str) -> str:

@@ -1,6 +1,7 @@
 """html, svg, png, pdf: reports as one self-contained page or image, without a script, network or font to fetch."""
 
 import re
+from dataclasses import replace
 
 from rich.console import Console
 from rich.segment import Segment, Segments
@@ -22,9 +23,11 @@ from attn_cli.views.webpage.build import StaticScreen
 from attn_cli.views.writers.cells_svg import LIGHT, svg_of
 
 PAGE = Screen(width=120, depth="truecolor", light=True)
+_INLINE = replace(PAGE, width=96)  # what the column of a notebook has room for
 _LARGEST_OF_FIGURE = (512, 512)  # cells, beyond which it is pooled
-_LETTERS = (
-    "font-family: ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace; line-height: 1.16; overflow: auto"
+UNBROKEN = (  # of a <pre> in another page, such as a notebook's, whose own style would break long lines
+    "font-family: ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace; line-height: 1.16; "
+    "white-space: pre; word-break: normal; overflow: auto"
 )
 _PRE = """\
 pre {{ font-family: ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; font-size: 13px; line-height: 1.16; }}
@@ -76,14 +79,14 @@ def to_html(reports: list[Report]) -> bytes:
 
 
 def inline_html(report: Report, most: int, more: str) -> str:
-    """The first `most` lines of a report's screen, 120 columns wide, as one HTML block to put into another page.
+    """The first `most` lines of a report's screen, 96 columns wide, as one HTML block to put into another page.
 
     more  how to see the lines that are left out, said after their number
     """
-    console, lines, left = console_for(PAGE, record=True), list[list[Segment]](), 0
-    for renderable in renderables(report, PAGE):
+    console, lines, left = console_for(_INLINE, record=True), list[list[Segment]](), 0
+    for renderable in renderables(report, _INLINE):
         if len(lines) > most:
-            left += height_of(renderable, PAGE)
+            left += height_of(renderable, _INLINE)
         else:
             lines += console.render_lines(renderable, pad=False)
     left += max(len(lines) - most, 0)
@@ -91,7 +94,7 @@ def inline_html(report: Report, most: int, more: str) -> str:
         console.print(Segments([*line, Segment.line()]), end="")
     if left:
         console.print(f"… {left:,} lines more: {more}", style="bold", markup=False, highlight=False)
-    code = f'<pre style="color: {{foreground}}; background: {{background}}; {_LETTERS}">{{code}}</pre>'
+    code = f'<pre style="color: {{foreground}}; background: {{background}}; {UNBROKEN}">{{code}}</pre>'
     html = console.export_html(theme=LIGHT, code_format=code, inline_styles=True)
     return _OF_DECORATION.sub("", html).encode("utf-8", "backslashreplace").decode()
 

@@ -12,20 +12,18 @@ from attn_cli.cli.kit.run.read_text import ReadText
 from attn_cli.cli.kit.run.texts_visit import TextResult, TextsVisit
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.progress import Progress
-from attn_cli.errors import InputError, LoadError
-from attn_cli.model.source import Predicting, Source
+from attn_cli.errors import InputError
+from attn_cli.model.source import Source
 from attn_cli.recording import Recording
 from attn_cli.sources.batches import batches_by_length
 from attn_cli.sources.kept_source import KeptSource
 from attn_cli.sources.memory import free_memory
 from attn_cli.summaries.report import Report
-from attn_cli.text import decimal_bytes
+from attn_cli.summaries.told.told_run import can_tell, told_run
 from attn_cli.views.view import View
 
 if TYPE_CHECKING:
     from attn_cli.model.intervention import Experiment
-
-_KEPT = 0.5  # of the free memory, for the keys and values that an experiment keeps
 
 
 @dataclass(frozen=True)
@@ -109,24 +107,17 @@ class TextAnswers:
         model can't be run so.
         """
         result, *others = results
-        if others or not self._has_story(result):
+        if others or not (self._has_story(result) and can_tell(self.source)):
             return None
-        assert isinstance(self.source, Predicting)
-        prompt = result.text.prompt
-        kept, free = self.source.experiment_bytes(len(prompt.tokens)), free_memory()
-        if free is not None and kept > free * _KEPT:
-            words = f"what comes next is not told: the keys and values of {len(prompt.tokens):,} tokens"
-            print_notes([f"{words} take {decimal_bytes(kept)}"], quiet=self.options.quiet)
-            return None
-        try:
-            return self.source.experiment(prompt, result.deciding, look=Look(self.options.selection, visit))
-        except (LoadError, MemoryError):
-            return None
+        look = Look(self.options.selection, visit)
+        run = told_run(self.source, result.text.prompt, result.deciding, look, free_memory())
+        print_notes(run.notes, quiet=self.options.quiet)
+        return run.experiment
 
     def _has_story(self, result: TextResult) -> bool:
         """True if the story of one row is to be told, of a model that writes."""
         one = self.plan.tells and not self.options.lines and len(result.text.rows or (0,)) == 1
-        return one and isinstance(self.source, Predicting) and self.source.has_lm_head
+        return one and can_tell(self.source)
 
     def _told(self, result: TextResult) -> dict[str, Any] | None:
         """What a kept run holds beside its attention, a story or which heads copy; None where neither is told."""

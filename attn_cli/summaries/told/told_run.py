@@ -1,0 +1,49 @@
+"""The run of a text of which a story is told: looked at once, with its keys and values kept to run rows again."""
+
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard
+
+from attn_cli.call import Look
+from attn_cli.errors import LoadError
+from attn_cli.model.source import Predicting, Source
+from attn_cli.prompt import Prompt
+from attn_cli.text import decimal_bytes
+
+if TYPE_CHECKING:
+    from attn_cli.model.intervention import Experiment
+
+_KEPT = 0.5  # of the free memory, for the keys and values that an experiment keeps
+
+
+class ToldRun(NamedTuple):
+    """A run and what is to be said of it.
+
+    experiment  the baseline run, of which `tell` makes a story; None where keys and values would take half of the free
+                memory or more, and where the model can't be run so
+    notes       why, where memory is the reason; else ()
+    """
+
+    experiment: "Experiment | None"
+    notes: tuple[str, ...] = ()
+
+
+def can_tell(source: Source) -> TypeGuard[Predicting]:
+    """True for a source whose model writes: one with an LM head. Stories are told of no other."""
+    return isinstance(source, Predicting) and source.has_lm_head
+
+
+def told_run(source: Predicting, prompt: Prompt, rows: tuple[int, ...], look: Look, free: int | None) -> ToldRun:
+    """Run a prompt for a story of its `rows`, each attention call of the run shown to `look`.
+
+    free  the free memory in bytes; None where that isn't known
+
+    Where the experiment is None, or has `visited` False, the calls are to be looked at in a run of their own; some may
+    have been shown by then.
+    """
+    kept = source.experiment_bytes(len(prompt.tokens))
+    if free is not None and kept > free * _KEPT:
+        words = f"what comes next is not told: the keys and values of {len(prompt.tokens):,} tokens"
+        return ToldRun(None, (f"{words} take {decimal_bytes(kept)}",))
+    try:
+        return ToldRun(source.experiment(prompt, rows, look=look))
+    except (LoadError, MemoryError):
+        return ToldRun(None)
