@@ -45,7 +45,11 @@ class Ingredients:
 class AttentionCall(Call):
     """A call of which queries, keys and values are known: q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`; g divides h.
 
-    planner  decides how many heads and rows are computed at a time
+    rule         how scores become weights: scale, mask, bias ...
+    place        which attention it is
+    output       is filled as weights are computed; None where nobody wants it
+    ingredients  what q, k and v were computed from, as far as it is known
+    planner      decides how many heads and rows are computed at a time
     """
 
     q: Array = field()  # without the defaults of every call

@@ -16,6 +16,7 @@ from attn_cli.prompt import Token
 class WeightsCall(Call):
     """An attention call made of weights `[h, n, m]`, without values (e = 0).
 
+    place, queries, keys  as of any `Call`; `rule` as far as it is known
     scores  the input of their softmax `[h, n, m]`, -inf where masked; None if unknown
     """
 

@@ -44,7 +44,7 @@ class SinkKey:
 def text_sinks(parts: Sequence[tuple[Summary, HeadKinds]]) -> list[SinkKey]:
     """The keys that are sinks (over 0.3 of the weight of rows that see them) of a tenth or more of a stream's heads.
 
-    Those of most heads first.
+    The sinks of most heads come first.
     """
     sinks: list[SinkKey] = []
     for stream in dict.fromkeys(summary.place.stream for summary, _ in parts):

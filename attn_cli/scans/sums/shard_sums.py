@@ -91,7 +91,7 @@ class BatchScan(NamedTuple):
     def add(self, texts: list[TokenizedText]) -> list[TokenizedText]:
         """Run a batch and add its numbers to the sums; returns the texts that were added.
 
-        Those of which numbers are not finite are noted among the records that could not be scanned.
+        Texts whose numbers are not finite are noted among the records that could not be scanned.
         """
         while texts:
             encoded = [text.encoded for text in texts]

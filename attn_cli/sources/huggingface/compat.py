@@ -100,9 +100,9 @@ FLEX_OPERATOR: Any = getattr(torch.ops.higher_order, "flex_attention", None)
 
 
 def flex_outputs(output: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """What torch's operator returns to a caller who wants `output` alone: also empty log-sum-exps.
+    """What torch's operator returns to a caller who wants `output` alone: it, empty log-sum-exps, and empty maxima.
 
-    And empty maxima since torch 2.9.
+    The maxima are there since torch 2.9.
     """
     others = 2 if hasattr(flex_attention, "AuxOutput") else 1
     return (output, *(output.new_empty(0) for _ in range(others)))

@@ -48,7 +48,7 @@ class Projected:
 
 
 class ProjectionMatrices(NamedTuple):
-    """The four projections, None for the identity, and the names of the random ones."""
+    """The four projections `wq`, `wk`, `wv` and `wo`, None for the identity; `drawn` names the random ones."""
 
     wq: np.ndarray | None
     wk: np.ndarray | None

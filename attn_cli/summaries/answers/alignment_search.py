@@ -47,7 +47,7 @@ class SearchedHead:
     def goes_on(self) -> bool:
         """True if its mean frame goes on with the rows: correlation 0.9 or more, over 0.25 of the audio or more.
 
-        And if the frames of one row spread over no more than 0.2 of the audio.
+        The frames of one row must also spread over no more than 0.2 of the audio.
         """
         return self.motion.correlation >= _FOLLOWS and self.motion.travel >= _GOES and self.spread <= _SHARP
 

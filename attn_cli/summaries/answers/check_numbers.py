@@ -23,7 +23,11 @@ class Checked(NamedTuple):
 
 
 class ErrorSize(NamedTuple):
-    """The errors of an array over the size of each number (see `CheckedNumbers.sizes`): the largest, and their RMS."""
+    """The errors of an array over the size of each number (see `CheckedNumbers.sizes`).
+
+    worst    the largest
+    typical  their root mean square
+    """
 
     worst: float
     typical: float

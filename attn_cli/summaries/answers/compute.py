@@ -114,7 +114,7 @@ class Computation(Answer):
     def arrays(self) -> dict[str, np.ndarray]:
         """`scores`, `weights`, `value_share`, `output_share` `[*batch, h, n, m]` and `output` `[*batch, h, n, e]`.
 
-        Those that were collected; `q`, `k`, `v` too if attn made them. Without `head_axis` there is no h.
+        Only what was collected is there; `q`, `k`, `v` too if attn made them. Without `head_axis` there is no h.
         """
         arrays = {}
         for name in ("scores", "weights", "value_share", "output_share", "output"):

@@ -42,7 +42,7 @@ class SpokenWord(NamedTuple):
 
 
 class AlignedHead(NamedTuple):
-    """A cross-attention head, and how the mean frame of its weights moves from row to row of the text."""
+    """A cross-attention head, and its `motion`: how the mean frame of its weights moves from row to row of the text."""
 
     place: HeadPlace
     motion: Motion

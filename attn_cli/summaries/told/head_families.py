@@ -64,9 +64,9 @@ def families(summaries: Sequence[Summary]) -> list[CountedKind]:
 
 
 def work_in_words(summary: Summary, at: int) -> str:
-    """What one head of a call attends to on this text, as a phrase; "" where it fits no kind, or sinks alone.
+    """What one head of a call attends to on this text, as a phrase; "" where it fits no kind, or rests on sinks alone.
 
-    Those are heads that rest on the first token.
+    A head that rests on sinks alone is one of the kind `first`.
     """
     part = summary.part(HeadKinds)
     number = -1 if part is None else int(part.judged.kind[at])

@@ -29,7 +29,7 @@ _RANK = 30  # columns of "rank 1 of 9 by content alone"
 def draw(why: Why, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
     """For every head a heading; for every key its score as a sum of content, position and bias, with bars.
 
-    Then the pairs of columns that add most.
+    Below them the pairs of columns that add most.
     """
     yield ""
     for head, number in enumerate(summary.place.heads):

@@ -29,7 +29,7 @@ _NARROW = 60  # columns below which a table has no bars
 def draw(answer: Writers, report: Report, screen: Screen) -> Iterator[Text | str]:
     """For every head a heading; for every key its score and what wrote its query and key: heads, MLPs, the embedding.
 
-    Then by how much their sum misses the model's own score, which proves it.
+    For every key also by how much their sum misses the model's own score, which proves it.
     """
     before = None
     for cell in answer.cells:

@@ -16,7 +16,7 @@ from attn_cli.views.drawing.screen import Screen
 
 @dataclass(frozen=True)
 class UnbrokenLine:
-    """A command line, which a terminal that is too narrow goes on with on its next row, so that it is copied whole."""
+    """A command line `text`, which a narrow terminal goes on with on its next row, so that it is copied whole."""
 
     text: str
     style: Style

@@ -50,7 +50,7 @@ _Place = tuple[RecordedLayer, int]  # a layer and the index of one of its heads
 
 @dataclass(frozen=True)
 class StaticScreen:
-    """The screen that a reader without a script gets: HTML, and the rules of its classes."""
+    """The screen that a reader without a script gets: `html`, and in `css` the rules of its classes."""
 
     html: str
     css: str

@@ -30,7 +30,7 @@ Note = Callable[[str], object]
 
 
 class Setting(NamedTuple):
-    """The default of an option, and the variable or file that it comes from."""
+    """The `value` that a setting gives an option as its default, and its `origin`: a variable, or the file."""
 
     value: str | bool
     origin: str

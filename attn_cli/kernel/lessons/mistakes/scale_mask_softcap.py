@@ -29,7 +29,7 @@ class _Change(NamedTuple):
 def rule_mistakes(problem: Problem) -> Iterator[Mistake]:
     """The mistakes with scale, mask and softcap that this rule allows, one or two at once.
 
-    Then a softcap that nobody asked for, and bias, sink or softmax left out.
+    After these a softcap that nobody asked for, and bias, sink or softmax left out.
     """
     rule = problem.rule
     for scale, mask, cap in product(_scales(problem), _masks(problem), _softcaps(rule)):

@@ -10,7 +10,12 @@ from attn_cli.text import listed
 
 
 class ModelCache(NamedTuple):
-    """The cache's folder, the bytes of every cached model by its name, and how many entries can't be read."""
+    """The cache of the hub on this machine.
+
+    folder  where it is
+    models  the bytes of every cached model by its name
+    broken  how many entries can't be read
+    """
 
     folder: str
     models: dict[str, int]

@@ -25,9 +25,9 @@ _WITHOUT_ENCODER = (AutoModelForImageTextToText, AutoModelForCausalLM)
 
 
 def model_class(config: PreTrainedConfig) -> Any:
-    """`AutoModel`, which loads the layers without a head, or the class that the checkpoint was saved from.
+    """The class to load: `AutoModel`, without a head, or the class that the checkpoint was saved from.
 
-    The latter for a type that `AutoModel` doesn't know, or knows as the class of one of its parts, as MusicGen's
+    The saved class for a type that `AutoModel` doesn't know, or knows as the class of one of its parts, as MusicGen's
     decoder, and for the decoder alone of a type whose stack has an encoder too, such as a BartForCausalLM: `AutoModel`
     would add an encoder with random weights.
     """

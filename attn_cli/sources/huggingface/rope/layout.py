@@ -15,7 +15,7 @@ from attn_cli.kernel.definition.positions import Turning
 class Angles(NamedTuple):
     """cos and sin of one angle per key position and pair of columns, `[m, pairs]`.
 
-    Both times a factor, where the model has one (as YaRN).
+    Each is multiplied by the model's factor on both, if it has one (as YaRN).
     """
 
     cos: np.ndarray
@@ -60,11 +60,7 @@ class Pairs(NamedTuple):
     interleaved: bool
 
     def words(self, d: int) -> str:
-        """The columns `[0, d)` of q and k that rotary positions turn together, in words.
-
-        >>> Pairs((4, 5), (6, 7), False).words(8)
-        'halves of columns 4-7'
-        """
+        """The columns `[0, d)` of q and k that rotary positions turn together, in words, such as "halves"."""
         layout, low, high = "interleaved" if self.interleaved else "halves", min(self.first), max(self.second)
         return layout if high - low + 1 == d else f"{layout} of columns {low}-{high}"
 

@@ -20,8 +20,8 @@ Rounded = Callable[[torch.Tensor], torch.Tensor]
 def rounding_to(precision: str, draw: int = 0) -> Rounded:
     """The function that rounds activations to bfloat16 or float16: to the nearest, in draws above 0 by chance.
 
-    For any other precision it adds noise, as summing in another order does in float32: 2**-22 of a row's root mean
-    square. So also for 4-bit weights, beside whose rounding that of activations is nothing.
+    For any other precision, 4-bit weights among them, it adds noise, as summing in another order does in float32:
+    2**-22 of a row's root mean square.
     """
     generator = torch.Generator().manual_seed(draw)
     if precision in _STEPS:

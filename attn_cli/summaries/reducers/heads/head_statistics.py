@@ -85,7 +85,8 @@ class Heads(Part):
     def arrays(self) -> dict[str, np.ndarray]:
         """The mean of each head statistic over rows `[h]`, by its name: in bits, tokens or weights from 0 to 1.
 
-        Then the counts `masked_rows` `[h]` and, where keys are hidden or rescaled, `visible_weight` `[h]`.
+        Beside them the counts `masked_rows` `[h]` and, where keys are hidden or weights divided by the others' sum,
+        `visible_weight` `[h]`, the mean weight on keys that are not left out.
         """
         rest = {} if self.rest is None else {"visible_weight": self.rest}
         return {**self.statistics, "masked_rows": self.masked_rows, **rest}

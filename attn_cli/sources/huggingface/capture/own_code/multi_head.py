@@ -17,7 +17,7 @@ _OTHER = ("bias_k", "bias_v", "static_k", "static_v")  # arguments that put furt
 def is_plain(call: Mapping[str, Any]) -> bool:
     """True for arguments of a call whose keys are those of its tokens, and that returns its output alone.
 
-    Not for a width that torch will refuse.
+    False, too, for a width that torch will refuse.
     """
     if call["query"].shape[-1] != call["embed_dim_to_check"]:
         return False
