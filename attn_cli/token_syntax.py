@@ -46,9 +46,10 @@ def picked_tokens(pick: str, tokens: Sequence[Token], text: str) -> tuple[list[i
 
 
 def picked_rows(pick: str | None, prompt: Prompt) -> tuple[list[int] | None, tuple[str, ...]]:
-    """The picked rows of a text (None for all), and notes; no rows where only another stream has the picked tokens.
+    """The rows of a text that `pick` names, and notes; None for all where it is None.
 
-    Raises InputError where no stream has it, unless the input's tokens have no names at all.
+    No rows where only another stream has the picked tokens. Raises InputError where no stream has them, unless the
+    input's tokens have no names at all.
     """
     if pick is None:
         return None, ()

@@ -153,7 +153,10 @@ STEPS = frozenset(
 
 
 def why_dead(key: str, character: str | None, pane: str) -> str:
-    """The message for a key that does nothing in this pane: the panes where it does, or that there are none."""
+    """The message for a key that does nothing in this pane: where it does something, or that no command has it.
+
+    character  what the key types; None for none
+    """
     name = character if character and character.isprintable() else key
     other = next((each for each in COMMANDS if {character, key} & set(each.keys)), None)
     if other is None:

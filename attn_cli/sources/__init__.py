@@ -191,7 +191,10 @@ def is_model(name: str) -> bool:
 
 
 def open_table_source(model: str = DEFAULT_MODEL, projections: str | None = None) -> "TableSource":
-    """The table behind a `--model` value, as a source; InputError for a value that means a model."""
+    """The table behind a `--model` value, as a source; InputError for a value that means a model.
+
+    projections  a file with W_Q, W_K and perhaps W_V; None for the table's own q, k and v
+    """
     from attn_cli.sources.tables import open_table
     from attn_cli.sources.tables.source import TableSource
 

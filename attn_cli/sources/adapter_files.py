@@ -11,7 +11,10 @@ ADAPTER_FILE = "adapter_config.json"
 
 
 def adapter_folder(name: str, revision: str | None) -> Path | None:
-    """The folder called `name`, or of the id in the hub's cache, that holds an adapter and no model, or None."""
+    """The folder `name`, or that of an id at `revision` (None: main) in the hub's cache, if it holds an adapter.
+
+    None where it isn't there, holds no adapter, or holds a model, too.
+    """
     try:
         path = Path(name).expanduser()
         folder = path if path.exists() else snapshot(name, revision)

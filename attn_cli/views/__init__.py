@@ -18,7 +18,8 @@ def open_view(
 ) -> Iterator[View]:
     """The view of `format` (or of the suffix of `output`), writing to `output` or to standard output.
 
-    The file appears when the `with` block ends without an error; otherwise nothing is written.
+    The file appears when the `with` block ends without an error; otherwise nothing is written. A file that is there is
+    replaced only with `force`; OutputError without.
     """
     output_format = format_for(format, output)
     with Sink(output, binary=output_format.binary, force=force) as sink:

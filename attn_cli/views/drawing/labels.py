@@ -112,9 +112,10 @@ def place_prefix(summary: Summary, report: Report) -> str:
 
 
 def pair_label(token: Token | None, other: Token | None, screen: Screen) -> str:
-    """A place in two texts: `3 John` where both say the same, `9 John/Mary`, and + or - before one that is alone.
+    """A place in two texts: `3 John` where both say the same, `9 John/Mary` where not.
 
-    The number is that of the first text, or of the second if it has none in the first.
+    `-9 John` is in the first alone, its other token None, `+9 Mary` in the second alone. The number is that of the
+    first text, or of the second if it has none in the first.
     """
     number = token.index if token is not None else other.index if other is not None else 0
     sign = "" if token is not None and other is not None else "-" if other is None else "+"

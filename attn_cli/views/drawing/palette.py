@@ -111,9 +111,10 @@ def _within(level: float) -> float:
 
 
 def shade(level: float, ramp: Ramp, *, ascii_only: bool) -> str:
-    """One character as dark as a level from 0 to 1, for screens without colours; "·" or "x" for NaN, a masked one.
+    """One character as dark as a level from 0 to 1, for screens without colours; "·" for NaN, which is masked.
 
-    On a diverging scale negative values have marks of their own.
+    With `ascii_only` the characters are ASCII's, "x" for NaN. On a diverging scale negative values have marks of their
+    own.
     """
     if level != level:
         return "x" if ascii_only else "·"

@@ -30,6 +30,7 @@ def answer(
 
     read      reads and checks a text, given its number from 0
     answers   makes the reports of a window, texts that are run together, given how many texts came before
+    quiet     print no notes
     has_room  whether one more text belongs into the window; by default every text is a window of its own
 
     With `lines` a text that `read` refuses is named on stderr, the others go on, and the worst exit code is returned.
@@ -55,7 +56,10 @@ def answer(
 def answer_each(
     texts: Iterator[str | InputError], view: View, report_of: Callable[[int, str], Report], *, lines: bool, quiet: bool
 ) -> ExitCode:
-    """Answer every text by itself: what the report of one raises is an error of that text, and the others go on."""
+    """Answer every text by itself; what `report_of` raises, given its number and text, is an error of that text.
+
+    With `lines` it is named on stderr, and the others go on; without it is raised.
+    """
     return answer(
         texts, view, report_of, lambda reports, _: ((report, None) for report in reports), lines=lines, quiet=quiet
     )

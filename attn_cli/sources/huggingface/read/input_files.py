@@ -160,7 +160,8 @@ def file_prompt(
 ) -> ArrayPrompt:
     """The prompt of one example in the arrays of an inputs file; without a text if the model reads none.
 
-    file  the arrays' file, for the message
+    tokenizer  gives the text of the ids; None for no text
+    file       the arrays' file, for the message
 
     Raises InputError for several examples, since the padding of each is unknown, for ids that are no whole numbers or
     of one axis, and for masks of another shape than the ids.

@@ -81,7 +81,10 @@ def _scaled_input(block: nn.Module, factor: float, layers: Layers) -> AbstractCo
 
 
 def mistakes_of_logits(model: PreTrainedModel, whole: PreTrainedModel | None, sites: Sites) -> Iterator[ModuleMistake]:
-    """Mistakes behind the last layer: of the final norm, of the LM head's weights, of the logits' softcap and scale."""
+    """Mistakes behind the last layer: of the final norm, of the LM head's weights, of the logits' softcap and scale.
+
+    whole  the model with its LM head; None without one, and then of the final norm alone
+    """
     if sites.final_norm is not None:
         norm = norm_of(sites.final_norm)
         for wrong in () if norm is None else norm_mistakes(norm, "the final norm"):
