@@ -14,9 +14,12 @@ from attn_cli.call import Call
 from attn_cli.kernel.cpu import walk as cpu
 from attn_cli.kernel.stats.wanted import ColumnSums, RowStats, TopK, Wanted
 from attn_cli.packed_call import PackedCall, PackedVisit
+from attn_cli.selection import ALL
 from attn_cli.sources.huggingface.anatomy.configuration import number_of, text_configuration
+from attn_cli.sources.huggingface.capture.ledger import Ledger
+from attn_cli.sources.huggingface.capture.observed import ObservedAttention
 from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
-from attn_cli.sources.huggingface.capture.session import Capture
+from attn_cli.sources.huggingface.capture.session import Capture, unlabelled
 from attn_cli.sources.huggingface.compat import is_newer_than_tested
 from attn_cli.sources.huggingface.one_row import supports_packing
 from attn_cli.sources.huggingface.read.batching import padded as padded_batch
@@ -140,7 +143,7 @@ def run(
     model: PreTrainedModel, beside: RowOfTexts | None, texts: RowOfTexts, wanted: Wanted
 ) -> tuple[Numbers, torch.Tensor]:
     """What is noted of the rows of texts, and the model's first output."""
-    visit = Numbers(wanted)
-    with Capture(model, visit, row_of_texts=beside), torch.no_grad():
+    visit, ledger = Numbers(wanted), Ledger(model, ALL, unlabelled(model))
+    with Capture(model, ObservedAttention(ledger, visit, row_of_texts=beside)), torch.no_grad():
         output: torch.Tensor = model(**(texts.padded if beside is None else texts.arguments))[0]
     return visit, output

@@ -12,6 +12,7 @@ from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.anatomy.configuration import is_pair, number_of, text_configuration
 from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS
 from attn_cli.sources.huggingface.capture.ledger import Ledger
+from attn_cli.sources.huggingface.capture.observed import ObservedAttention
 from attn_cli.sources.huggingface.capture.row_of_texts import NotInOneRowError, RowOfTexts
 from attn_cli.sources.huggingface.capture.session import Capture, unlabelled
 from attn_cli.sources.huggingface.read.batching import padded, unpadded_only
@@ -65,6 +66,7 @@ def _texts(model: PreTrainedModel) -> list[np.ndarray]:
 
 def _hidden(model: PreTrainedModel, arguments: Mapping[str, Any], texts: RowOfTexts | None) -> torch.Tensor:
     """The model's first output; attention is computed by attn, and shown to nobody."""
-    with Capture(model, lambda call: None, Ledger(model, Selection(layers=()), unlabelled(model)), row_of_texts=texts):
+    ledger = Ledger(model, Selection(layers=()), unlabelled(model))
+    with Capture(model, ObservedAttention(ledger, lambda call: None, row_of_texts=texts)):
         output: torch.Tensor = model(**arguments)[0]
     return output

@@ -29,6 +29,7 @@ from attn_cli.sources.huggingface.capture.batch_visitor import Visit
 from attn_cli.sources.huggingface.capture.eager_check import layer_unlike_eager
 from attn_cli.sources.huggingface.capture.gathered_calls import each_gathered
 from attn_cli.sources.huggingface.capture.ledger import Ledger
+from attn_cli.sources.huggingface.capture.observed import ObservedAttention
 from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
 from attn_cli.sources.huggingface.capture.session import Capture, unlabelled
 from attn_cli.sources.huggingface.compat import (
@@ -182,7 +183,7 @@ class ModelPasses:
                              "attn heads, top and matrix work under torchrun")  # fmt: skip
 
     def _run(self, visit: Visit, arguments: Mapping[str, Any], ledger: Ledger, **how: Any) -> None:
-        """Run a captured pass; LoadError where a selected layer is missing. `how`: options of `Capture`.
+        """Run a captured pass; LoadError where a selected layer is missing. `how`: options of `ObservedAttention`.
 
         Its output is thrown away: of a model with its head, which takes a row of the vocabulary for each token, one
         token is asked for.
@@ -190,7 +191,7 @@ class ModelPasses:
         model = self.loaded.model
         if "logits_to_keep" in signature(model.forward).parameters:
             arguments = {"logits_to_keep": 1} | dict(arguments)
-        with Capture(model, visit, ledger, **how), torch.no_grad():
+        with Capture(model, ObservedAttention(ledger, visit, **how)), torch.no_grad():
             model(**arguments)
         if failure := why_missing(model, ledger, ledger.selection, self.about["model"]):
             raise failure

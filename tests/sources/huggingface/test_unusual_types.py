@@ -16,6 +16,7 @@ from attn_cli.prompt import Token
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.ledger import Ledger
+from attn_cli.sources.huggingface.capture.observed import ObservedAttention
 from attn_cli.sources.huggingface.capture.session import Capture, capture, unlabelled
 from attn_cli.sources.huggingface.failures import why_missing
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel, load
@@ -154,7 +155,7 @@ class Stack(PreTrainedModel):
 def reason(*ways: str, layers: tuple[int, ...] | None = None) -> str:
     """The message of `attn` on a stack of such attentions, "" if all is well."""
     model, selection = Stack(*ways), Selection(layers=layers)
-    with Capture(model, _ignored, Ledger(model, selection, unlabelled(model))) as ledger:
+    with Capture(model, ObservedAttention(Ledger(model, selection, unlabelled(model)), _ignored)) as ledger:
         model(torch.randn(1, 5, 8))
     error = why_missing(model, ledger, selection, "it")
     assert error is None or isinstance(error, LoadError)

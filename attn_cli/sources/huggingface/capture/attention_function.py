@@ -8,8 +8,9 @@ import torch
 from torch import nn
 
 from attn_cli.errors import InputError, LoadError
-from attn_cli.sources.huggingface.capture.attend import Attend, LayerRule, Products
+from attn_cli.sources.huggingface.capture.attend import Attend
 from attn_cli.sources.huggingface.capture.layer_output import output_of_layer
+from attn_cli.sources.huggingface.capture.layer_rule import LayerRule, Products
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 from attn_cli.sources.huggingface.capture.registry import RegistryCall
 from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts

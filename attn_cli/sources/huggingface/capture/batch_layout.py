@@ -9,8 +9,8 @@ from attn_cli.call import Place
 from attn_cli.kernel.definition.mask import Intervals, Mask
 from attn_cli.prompt import Token
 from attn_cli.sources.huggingface.anatomy.streams import TEXT_STREAMS
-from attn_cli.sources.huggingface.capture.attend import LayerRule
 from attn_cli.sources.huggingface.capture.batch_labels import UnpaddedText
+from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 from attn_cli.sources.huggingface.capture.packed_rows import PackedRows
 from attn_cli.sources.huggingface.capture.text_rule import mask_of_text

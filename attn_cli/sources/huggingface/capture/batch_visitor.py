@@ -9,12 +9,12 @@ import torch
 from attn_cli.attention_call import Ingredients
 from attn_cli.call import Call, Place
 from attn_cli.packed_call import PackedCall, PackedVisit
-from attn_cli.sources.huggingface.capture.attend import LayerRule
 from attn_cli.sources.huggingface.capture.batch_labels import UnpaddedText
 from attn_cli.sources.huggingface.capture.batch_layout import BatchLayout, BatchLayouts
 from attn_cli.sources.huggingface.capture.block_inputs import BlockInputs
 from attn_cli.sources.huggingface.capture.head_shard import HeadShard
 from attn_cli.sources.huggingface.capture.layer_batch import LayerBatch
+from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 from attn_cli.sources.huggingface.capture.ledger import Ledger, LedgerEntry
 from attn_cli.sources.huggingface.capture.own_code.seen_weights import check_rows, rule_of

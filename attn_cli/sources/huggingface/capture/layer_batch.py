@@ -8,10 +8,10 @@ import torch
 from attn_cli.attention_call import AttentionCall, Ingredients
 from attn_cli.call import Output, Place
 from attn_cli.packed_call import PackedCall
-from attn_cli.sources.huggingface.capture.attend import LayerRule
 from attn_cli.sources.huggingface.capture.batch_labels import UnpaddedText
 from attn_cli.sources.huggingface.capture.batch_layout import BatchLayout
 from attn_cli.sources.huggingface.capture.layer_output import output_of_rows
+from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
 from attn_cli.sources.huggingface.capture.text_rule import rule_of_text, rule_with_mask
 

@@ -6,7 +6,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from attn_cli.kernel.bands.bands import bands
 from attn_cli.kernel.bands.plan import plan_of
 from attn_cli.kernel.stats.compiled import output_alone
-from attn_cli.sources.huggingface.capture.attend import LayerRule
+from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 from attn_cli.sources.huggingface.capture.text_rule import rule_of_text
 

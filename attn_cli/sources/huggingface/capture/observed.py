@@ -7,33 +7,53 @@ from torch import nn
 
 from attn_cli.call import Place
 from attn_cli.sources.huggingface.anatomy.head_counts import groups_of
-from attn_cli.sources.huggingface.capture.attend import LayerRule, Products
-from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
+from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor, Visit
 from attn_cli.sources.huggingface.capture.layer_output import output_of_layer, output_of_weights, with_sink_per_query
+from attn_cli.sources.huggingface.capture.layer_rule import LayerRule, Products
 from attn_cli.sources.huggingface.capture.ledger import Ledger, LedgerEntry, SelectionDone
 from attn_cli.sources.huggingface.capture.own_code.seen_weights import mask_lowest
 from attn_cli.sources.huggingface.capture.own_code.softmax_layouts import as_matrices
+from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
+from attn_cli.sources.huggingface.rope.reader import RotationReader
 
 Tap = Callable[[nn.Module, Place, torch.Tensor], torch.Tensor]
 """Gets an attention module, its place and output `[b, n, h, e]`; returns the output that the model goes on with."""
 
 
 class ObservedAttention:
-    """Shows selected attention calls to a visitor; every layer's output goes through the function `tap`, if any."""
+    """Shows the attention calls of a pass to a visitor, and changes none, unless by `tap`.
 
-    def __init__(self, ledger: Ledger, visitor: BatchVisitor, tap: Tap | None = None) -> None:
-        self.ledger, self.visitor, self.tap = ledger, visitor, tap
+    ledger        what is selected, the labels of the tokens, W_O, and whether the pass ends after the selected calls,
+                  by which the model gives no output
+    visit         gets each `AttentionCall` of the selected layers, text by text, or all texts packed if a
+                  `PackedVisit`; None where nobody looks
+    rotations     calls can say how rotary positions turned their queries and keys
+    tap           a function through which every layer's output goes
+    row_of_texts  the texts of the pass, where they are in one row of tokens
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        visit: Visit | None,
+        *,
+        rotations: bool = False,
+        tap: Tap | None = None,
+        row_of_texts: RowOfTexts | None = None,
+    ) -> None:
+        self.ledger, self.tap = ledger, tap
+        self.visitor: BatchVisitor | None = None
+        if visit is not None:
+            reader = RotationReader() if rotations else None
+            self.visitor = BatchVisitor(visit, ledger, rotations=reader, row_of_texts=row_of_texts)
 
     def of_products(self, module: nn.Module, way: str, qkv: Products, rule: LayerRule) -> torch.Tensor | None:
         """The output `[b, h, n, e]` where showing the call computed it, or `tap` takes it; else None: the caller does.
 
         Raises SelectionDone where the pass ends here.
         """
-        recorded, output = self.ledger.record(module, way), None
-        if rule.sink_per_query is not None:
-            output = self._with_sink_per_query(recorded, qkv, rule)
-        elif recorded.is_selected:
-            output = self.visitor.visit_products(recorded, *qkv, rule)
+        recorded = self.ledger.record(module, way)
+        output = self._shown(recorded, qkv, rule)
         if recorded.is_last:
             raise SelectionDone
         if self.tap is None:
@@ -42,13 +62,19 @@ class ObservedAttention:
         by_token = output.to(qkv[0].dtype).transpose(1, 2).contiguous()  # [b, n, h, e]
         return self.tap(module, recorded.place, by_token).transpose(1, 2)
 
-    def _with_sink_per_query(self, recorded: LedgerEntry, qkv: Products, rule: LayerRule) -> torch.Tensor:
-        """The output of a call with a sink for every query, whose weights are held whole."""
+    def _shown(self, recorded: LedgerEntry, qkv: Products, rule: LayerRule) -> torch.Tensor | None:
+        """Show a selected call to the visitor; its output where that computed it.
+
+        The weights of a call with a sink for every query are held whole.
+        """
+        if self.visitor is None or not recorded.is_selected:
+            return None
+        if rule.sink_per_query is None:
+            return self.visitor.visit_products(recorded, *qkv, rule)
         query, _, value = qkv
         weights, scores = with_sink_per_query(rule, *qkv)
         shared = query.shape[1] // value.shape[1]  # query heads that read one value head
-        if recorded.is_selected:
-            self.visitor.visit_weights(recorded, [head // shared for head in range(query.shape[1])], weights, scores)
+        self.visitor.visit_weights(recorded, [head // shared for head in range(query.shape[1])], weights, scores)
         return output_of_weights(weights, value)
 
     @torch.no_grad()
@@ -61,7 +87,15 @@ class ObservedAttention:
         Raises LoadError for rows that can't be attention, SelectionDone where the pass ends here.
         """
         recorded = self.ledger.record(module, way)
-        if not recorded.is_selected:
+        self._show_weights(recorded, module, weights, scores)
+        if recorded.is_selected and recorded.is_last:
+            raise SelectionDone
+
+    def _show_weights(
+        self, recorded: LedgerEntry, module: nn.Module, weights: torch.Tensor, scores: torch.Tensor | None
+    ) -> None:
+        """Show the weights of a selected layer to the visitor, as for `of_softmax`."""
+        if self.visitor is None or not recorded.is_selected:
             return
         b, n = self.ledger.labels.size, self.ledger.labels.length
         weights = as_matrices(weights.detach().float(), module, b, n, 0.0)  # [b, h, n, m]
@@ -70,5 +104,3 @@ class ObservedAttention:
             scores = as_matrices(scores.detach().float().clamp(min=lowest), module, b, n, lowest)
             weights, scores = mask_lowest(weights, scores)
         self.visitor.visit_weights(recorded, groups_of(module, weights.shape[1]), weights, scores)
-        if recorded.is_last:
-            raise SelectionDone

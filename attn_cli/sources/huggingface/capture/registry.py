@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedConfig, PreTrainedModel
 
-from attn_cli.sources.huggingface.capture.attend import Products
+from attn_cli.sources.huggingface.capture.layer_rule import Products
 from attn_cli.sources.huggingface.capture.lazy_mask import lazy_mask
 from attn_cli.sources.huggingface.compat import attention_name, entries_of, set_attention_name
 

@@ -21,49 +21,33 @@ from attn_cli.sources.huggingface.anatomy.hooks import hooked
 from attn_cli.sources.huggingface.capture.attend import Attend
 from attn_cli.sources.huggingface.capture.attention_function import AttentionFunction
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
-from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor, Visit
+from attn_cli.sources.huggingface.capture.batch_visitor import Visit
 from attn_cli.sources.huggingface.capture.ledger import Ledger, SelectionDone, nothing_seen
-from attn_cli.sources.huggingface.capture.observed import ObservedAttention, Tap
+from attn_cli.sources.huggingface.capture.observed import ObservedAttention
 from attn_cli.sources.huggingface.capture.own_code.function_mode import watching
 from attn_cli.sources.huggingface.capture.registry import in_registry
-from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
-from attn_cli.sources.huggingface.rope.reader import RotationReader
 
 
 class Capture(AbstractContextManager[Ledger]):
-    """The attention of every forward pass of a torch module, shown to a visitor while the pass runs.
+    """The attention of every forward pass of a torch module, given to an `Attend` while the pass runs.
 
-        with Capture(model, visit) as ledger:
+        with Capture(model, ObservedAttention(ledger, visit)):
             model(**inputs)
 
-    model        its outputs stay what they were to within rounding; its configuration is put back at the end
-    visit        gets each `AttentionCall` of the selected layers, text by text, or all texts packed if a `PackedVisit`
-    ledger       what is selected, the labels of the tokens, W_O, and whether the pass ends after the selected calls, by
-                 which the model gives no output; all layers, numbered tokens and whole passes by default
-    rotations    calls can say how rotary positions turned their queries and keys
-    tap          a function through which every layer's output goes
-    row_of_texts the texts of the pass, where they are in one row of tokens
+    model   its outputs stay what they were to within rounding, unless `attend` changes them; its configuration is put
+            back at the end
+    attend  gets every attention call, by the registry and from the model's own code, and shows them to its visitor
+    stack   the module in `model` that reads the texts, where that isn't `model` itself
+
+    Compiled code runs as it is written meanwhile: it shows nothing to hooks and modes.
 
     Entered, it gives the ledger: which layers attended and how often, and which could not be captured. Attention
     outside the registry is captured by a function mode; `Place.way` says how each call was. The registry of
     transformers is one for the whole process: don't run other models in other threads meanwhile.
     """
 
-    def __init__(
-        self,
-        model: nn.Module,
-        visit: Visit,
-        ledger: Ledger | None = None,
-        *,
-        rotations: bool = False,
-        tap: Tap | None = None,
-        row_of_texts: RowOfTexts | None = None,
-    ) -> None:
-        self.model, self.tap = model, tap
-        self.ledger = ledger or Ledger(model, ALL, unlabelled(model))
-        self.visitor = BatchVisitor(
-            visit, self.ledger, rotations=RotationReader() if rotations else None, row_of_texts=row_of_texts
-        )
+    def __init__(self, model: nn.Module, attend: Attend, *, stack: nn.Module | None = None) -> None:
+        self.model, self.attend, self.stack = model, attend, model if stack is None else stack
         self._exits = ExitStack()
         self._ran: set[nn.Module] = set()
 
@@ -73,40 +57,33 @@ class Capture(AbstractContextManager[Ledger]):
             for context in self._contexts():
                 stack.enter_context(context)
             self._exits = stack.pop_all()
-        return self.ledger
+        return self.attend.ledger
 
     def _contexts(self) -> Iterator[AbstractContextManager[Any]]:
         """All that holds while it is open."""
-        model, ledger, visitor = self.model, self.ledger, self.visitor
-        if visitor.row_of_texts is None:
-            yield hooked(model.register_forward_pre_hook(ledger.labels.read_arguments, with_kwargs=True))
+        ledger, visitor = self.attend.ledger, self.attend.visitor
+        row = None if visitor is None else visitor.row_of_texts
+        if row is None:
+            yield hooked(self.stack.register_forward_pre_hook(ledger.labels.read_arguments, with_kwargs=True))
         else:
-            ledger.labels.read_arguments(model, (), visitor.row_of_texts.padded)
-        yield visitor.blocks.watching(ledger.places.attention_blocks)
-        if visitor.rotations is not None:
-            yield visitor.rotations.watching(ledger.places.attention)
-        in_registry = ledger.places.in_registry
-        yield hooked(*(module.register_forward_pre_hook(lambda x, _: self._ran.add(x)) for module in in_registry))
-        yield attending(model, ObservedAttention(ledger, visitor, self.tap), visitor.row_of_texts)
+            ledger.labels.read_arguments(self.stack, (), row.padded)
+        if visitor is not None:
+            yield visitor.blocks.watching(ledger.places.attention_blocks)
+            if visitor.rotations is not None:
+                yield visitor.rotations.watching(ledger.places.attention)
+            seen = ledger.places.in_registry
+            yield hooked(*(module.register_forward_pre_hook(lambda x, _: self._ran.add(x)) for module in seen))
+        yield torch.compiler.set_stance("force_eager")
+        yield in_registry(self.model, AttentionFunction(self.attend, row).compute)
+        yield watching(self.attend)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> bool:
         """Put everything back; the end of a pass after its selection is no error."""
         is_over = error is None or isinstance(error, SelectionDone)
         self._exits.__exit__(None, None, None)
         if is_over:
-            self.ledger.record_silent(self._ran)
+            self.attend.ledger.record_silent(self._ran)
         return is_over and error is not None
-
-
-@contextmanager
-def attending(model: nn.Module, attend: Attend, row_of_texts: RowOfTexts | None = None) -> Iterator[None]:
-    """Context manager: `attend` gets every attention call of `model`, by the registry and from its own code.
-
-    Compiled code runs as it is written meanwhile: it shows nothing to hooks and modes.
-    """
-    function = AttentionFunction(attend, row_of_texts)
-    with torch.compiler.set_stance("force_eager"), in_registry(model, function.compute), watching(attend):
-        yield
 
 
 @contextmanager
@@ -141,7 +118,7 @@ def capture(
     ledger, passes = Ledger(model, selection, labels), []
     with (
         hooked(model.register_forward_hook(lambda *_: passes.append(True))),
-        Capture(model, visit, ledger, rotations=rotations),
+        Capture(model, ObservedAttention(ledger, visit, rotations=rotations)),
     ):
         yield ledger
     if passes and not ledger.calls:

@@ -8,7 +8,7 @@ from attn_cli.arrays import Array
 from attn_cli.kernel.definition.mask import Mask
 from attn_cli.kernel.definition.masks import Given, Open, Submask
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.sources.huggingface.capture.attend import LayerRule
+from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 
 

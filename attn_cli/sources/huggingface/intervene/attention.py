@@ -9,11 +9,12 @@ from torch import nn
 from attn_cli.errors import LoadError
 from attn_cli.kernel.definition.mask import Mask
 from attn_cli.sources.huggingface.anatomy.head_counts import groups_of, heads_of
-from attn_cli.sources.huggingface.capture.attend import LayerRule, Products
-from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
+from attn_cli.sources.huggingface.capture.batch_visitor import Visit
 from attn_cli.sources.huggingface.capture.layer_output import output_of_layer
+from attn_cli.sources.huggingface.capture.layer_rule import LayerRule, Products
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 from attn_cli.sources.huggingface.capture.ledger import Ledger, LedgerEntry
+from attn_cli.sources.huggingface.capture.observed import ObservedAttention
 from attn_cli.sources.huggingface.capture.own_code.softmax_layouts import as_matrices
 from attn_cli.sources.huggingface.capture.text_rule import rule_of_text
 from attn_cli.sources.huggingface.intervene.baseline_run import BaselineRun, CachedAttention
@@ -32,13 +33,13 @@ MANY_ROWS = 48  # from which on the rows of one variant keep a matrix product bu
 _WHOLE = 2**19  # cells of a variant; more are quicker in bands, which leave out what no row sees
 
 
-class InterveningAttention:
+class InterveningAttention(ObservedAttention):
     """Computes the attention of every layer, in the baseline or in the runs of a batch of S interventions.
 
     baseline  the calls of the baseline: it collects them, runs with interventions read from them
     calls     numbers the calls of this run
     batch     the interventions of this run; None for the baseline
-    visitor   of the calls of the baseline that the ledger selects; None if not requested
+    visit     gets the calls of the baseline that the ledger selects; None where nobody looks
     """
 
     def __init__(
@@ -47,9 +48,10 @@ class InterveningAttention:
         baseline: BaselineRun,
         calls: BlockCalls,
         batch: InterventionBatch | None = None,
-        visitor: BatchVisitor | None = None,
+        visit: Visit | None = None,
     ) -> None:
-        self.ledger, self.baseline, self.calls, self.batch, self.visitor = ledger, baseline, calls, batch, visitor
+        super().__init__(ledger, visit)
+        self.baseline, self.calls, self.batch = baseline, calls, batch
 
     def of_products(self, module: nn.Module, way: str, qkv: Products, rule: LayerRule) -> torch.Tensor:
         """The output `[S, h, n, e]` of a layer.
@@ -62,7 +64,7 @@ class InterveningAttention:
             raise unreachable(place.layer, place.name)  # heads and texts share an axis
         number = self.calls.next_attention()
         if self.batch is None:
-            output = self._visited(recorded, qkv, rule) if recorded.is_selected else None
+            output = self._shown(recorded, qkv, rule)
             latent = int(getattr(module, "kv_lora_rank", None) or 0)
             return self._baseline_output(number, recorded, qkv, rule, output, latent)
         # by its number, since the ledger counts no calls in blocks that were skipped
@@ -129,15 +131,6 @@ class InterveningAttention:
         self.baseline.add_output(number, output)
         return output
 
-    def _visited(self, recorded: LedgerEntry, qkv: Products, rule: LayerRule) -> torch.Tensor | None:
-        """Show a call of the baseline to the visitor; its output if that was computed meanwhile."""
-        if self.visitor is None:
-            return None
-        if rule.sink_per_query is not None:
-            self.baseline.visited = False
-            return None
-        return self.visitor.visit_products(recorded, *qkv, rule)
-
     @torch.no_grad()
     def of_softmax(self, module: nn.Module, way: str, weights: torch.Tensor, scores: torch.Tensor | None) -> None:
         """Change the weights in place, in the layout of the module that made them: an ablated head has weights of 0.
@@ -156,7 +149,7 @@ class InterveningAttention:
             baseline.add(number, place, recorded.blocks, groups_of(module, h))
             baseline.add_output(number, None)
             baseline.no_cache_reason = "attention in the model's own code"
-            baseline.visited = False
+            self._show_weights(recorded, module, weights, scores)
             return
         layer, stream = baseline.where(number)
         if any(x.replaced for x in batch.interventions):

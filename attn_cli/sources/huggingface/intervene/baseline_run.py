@@ -9,7 +9,7 @@ from attn_cli.call import Place
 from attn_cli.errors import LoadError
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.model.intervention import LOOKS_AHEAD, AttentionLayer
-from attn_cli.sources.huggingface.capture.attend import LayerRule
+from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 from attn_cli.sources.huggingface.capture.text_rule import rule_of_text
 from attn_cli.sources.huggingface.intervene.block_calls import CallNumber
@@ -41,13 +41,11 @@ class BaselineRun:
 
     first        the first row that any later run computes anew; 0 for all, then no keys and values are kept
     wants_means  whether the mean outputs of heads are kept
-    visited      whether a visitor was shown every call that it wanted to see
     no_cache_reason  why the rows before `first` can't be kept; "" where they can
     """
 
     def __init__(self, first: int, *, wants_means: bool) -> None:
         self.first, self.wants_means = first, wants_means
-        self.visited = True
         self.no_cache_reason = ""
         self.places: dict[CallNumber, Place] = {}
         self.layers: dict[tuple[int, str], AttentionLayer] = {}

@@ -8,7 +8,7 @@ from torch.utils.checkpoint import checkpoint
 
 from attn_cli.model.intervention import AttentionLayer, Intervention
 from attn_cli.model.kv_cache import CacheChange
-from attn_cli.sources.huggingface.capture.attend import Products
+from attn_cli.sources.huggingface.capture.layer_rule import Products
 from attn_cli.sources.huggingface.intervene.baseline_run import CachedAttention
 from attn_cli.sources.huggingface.intervene.batch import InterventionBatch
 

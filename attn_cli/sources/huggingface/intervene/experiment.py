@@ -100,7 +100,7 @@ class ModelExperiment:
         output = self._runner.baseline(0 if every else chooses, prompt, look)
         self._answers = BaselineAnswers(self._runner, self._asked, output, with_loss=every)
         self.target: Target | None = self._answers.target
-        self.visited = look is not None and self._runner.calls.visited
+        self.visited = self._runner.visited
         self.layers: tuple[AttentionLayer, ...] = tuple(self._runner.calls.layers.values())
         self._no_cache_reason = self._known_obstacle()
         self._cache_holds: bool | None = None  # whether the last rows alone reproduce the baseline, once tried

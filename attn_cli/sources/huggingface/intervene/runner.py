@@ -8,7 +8,6 @@ from inspect import signature
 from typing import Any
 
 import torch
-from torch import nn
 from transformers import Cache
 
 from attn_cli.call import Look
@@ -18,14 +17,12 @@ from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.anatomy.configuration import is_pair
 from attn_cli.sources.huggingface.anatomy.forward_arguments import first_tokens
-from attn_cli.sources.huggingface.anatomy.hooks import hooked
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.anatomy.parameters import device_of_module
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
-from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
 from attn_cli.sources.huggingface.capture.ledger import Ledger
-from attn_cli.sources.huggingface.capture.session import attending
+from attn_cli.sources.huggingface.capture.session import Capture
 from attn_cli.sources.huggingface.compat import cache_name
 from attn_cli.sources.huggingface.failures import why_missing
 from attn_cli.sources.huggingface.intervene.attention import InterveningAttention
@@ -39,9 +36,10 @@ from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 class Runner:
     """Runs a model over one text, without interventions (the baseline) and with them.
 
-    rows   how many rows the stack has that answers: the decoder, or the only one
-    first  the first row that is needed, from 0: interventions hold and answers are read from there on
-    calls  the baseline's attention calls
+    rows     how many rows the stack has that answers: the decoder, or the only one
+    first    the first row that is needed, from 0: interventions hold and answers are read from there on
+    calls    the baseline's attention calls
+    visited  whether a visitor was shown every call of the baseline that it wanted to see
     """
 
     def __init__(
@@ -62,6 +60,7 @@ class Runner:
         self._blocks = outermost_blocks(
             self.stack, [place for module in attention_modules(self.stack) for place in self._places.of(module)]
         )
+        self.visited = False
         self._outputs: list[Any] = []
 
     @property
@@ -103,8 +102,9 @@ class Runner:
         numbered, arguments = BlockCalls(), dict(self.arguments)
         if answers and "logits_to_keep" in self._parameters:
             arguments["logits_to_keep"] = self.rows - answers
-        with self._attention(numbered, None, look, prompt), numbered.of(self._blocks):
+        with self._attention(numbered, None, look, prompt) as ledger, numbered.of(self._blocks):
             output = self.model(**arguments)
+        self.visited = look is not None and why_missing(self.stack, ledger, ledger.selection, "") is None
         self._outputs = numbered.outputs
         self.calls.finish()
         return output
@@ -156,7 +156,7 @@ class Runner:
         batch: InterventionBatch | None,
         look: Look | None = None,
         prompt: Prompt | None = None,
-    ) -> Iterator[None]:
+    ) -> Iterator[Ledger]:
         """Context manager: the model's attention is computed by attn, as in a capture; all is put back at the end.
 
         look, prompt  a visitor of its attention calls, and the prompt whose tokens label them
@@ -165,28 +165,12 @@ class Runner:
         texts, others = (None, None) if prompt is None else ([prompt.tokens], [prompt.others])
         labels = BatchLabels(texts, others, encoder_decoder=encoder_decoder)
         ledger = Ledger(self.stack, Selection() if look is None else look.selection, labels, self._places)
-        visitor = None if look is None else BatchVisitor(look.visit, ledger)
-        attention = InterveningAttention(ledger, self.calls, numbered, batch, visitor)
-        reader = self.stack.register_forward_pre_hook(labels.read_arguments, with_kwargs=True)
+        attention = InterveningAttention(ledger, self.calls, numbered, batch, None if look is None else look.visit)
         with (
-            hooked(reader),
-            attending(self.model, attention),
+            Capture(self.model, attention, stack=self.stack),
             torch.set_grad_enabled(isinstance(batch, DifferentiatedRows)),
         ):
-            if visitor is None:
-                yield
-            else:
-                yield from self._watched(visitor)
-
-    def _watched(self, visitor: BatchVisitor) -> Iterator[None]:
-        """A baseline whose attention calls are visited, with what a capture knows beside them."""
-        ledger, ran = visitor.ledger, set[nn.Module]()
-        seen = (module.register_forward_pre_hook(lambda x, _: ran.add(x)) for module in ledger.places.in_registry)
-        with visitor.blocks.watching(ledger.places.attention_blocks), hooked(*seen):
-            yield
-        ledger.record_silent(ran)
-        if why_missing(self.stack, ledger, ledger.selection, "") is not None:
-            self.calls.visited = False
+            yield ledger
 
     def skippable(self, batch: InterventionBatch) -> int:
         """How many calls of blocks come before the first one that an intervention of the batch changes."""

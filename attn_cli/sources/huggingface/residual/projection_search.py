@@ -14,13 +14,13 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from attn_cli.call import Call, Place
+from attn_cli.call import Place
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.anatomy.forward_arguments import first_float_input
 from attn_cli.sources.huggingface.anatomy.hooks import hooked
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.capture.ledger import Ledger
-from attn_cli.sources.huggingface.capture.observed import Tap
+from attn_cli.sources.huggingface.capture.observed import ObservedAttention, Tap
 from attn_cli.sources.huggingface.capture.session import Capture, unlabelled
 from attn_cli.sources.huggingface.residual.output_projection import OutputProjection, Projections
 
@@ -80,12 +80,8 @@ class _Search:
         look: Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], None],
     ) -> None:
         """Run the model: every attention output `[b, n, h, e]` passes through `tap`, every matrix is looked at."""
-
-        def ignore(call: Call) -> None:
-            """The weights aren't needed."""
-
         ledger = Ledger(self.model, Selection(), unlabelled(self.model), self.places)
-        with Capture(self.model, ignore, ledger, tap=tap), self._hooks(look), torch.no_grad():
+        with Capture(self.model, ObservedAttention(ledger, None, tap=tap)), self._hooks(look), torch.no_grad():
             self.model(**arguments)
 
     def _hooks(self, look: Callable[..., None]) -> AbstractContextManager[None]:

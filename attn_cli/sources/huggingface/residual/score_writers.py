@@ -1,7 +1,6 @@
 """Queries and keys of an attention layer as sums over who wrote them: embeddings, heads, feed-forward, biases."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,11 +17,10 @@ from attn_cli.model.intervention import HeadPlace
 from attn_cli.model.score_writers import BIASES, RowChoice, Writer, WrittenHead, WrittenRow
 from attn_cli.sources.huggingface.anatomy.hooks import hooked
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace, ModulePlaces
-from attn_cli.sources.huggingface.capture.attend import LayerRule, Products
-from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
+from attn_cli.sources.huggingface.capture.layer_rule import LayerRule, Products
 from attn_cli.sources.huggingface.capture.ledger import Ledger, SelectionDone
 from attn_cli.sources.huggingface.capture.observed import ObservedAttention
-from attn_cli.sources.huggingface.capture.session import attending
+from attn_cli.sources.huggingface.capture.session import Capture
 from attn_cli.sources.huggingface.residual.held_pass import HeldPass
 from attn_cli.sources.huggingface.residual.output_projection import OutputProjection, Projections
 from attn_cli.sources.huggingface.residual.written_products import Leaf, Split
@@ -100,7 +98,7 @@ def _passes(
     for from_blocks in (False, True):
         graph = HeldPass(read.model, read.places, target, from_blocks=from_blocks)
         attention = _GraphAttention(ledger, target)
-        with hooked(*graph.hooks()), attending(read.model, attention), torch.enable_grad(), suppress(SelectionDone):
+        with hooked(*graph.hooks()), Capture(read.model, attention), torch.enable_grad():
             read.model(**arguments)
         if attention.call is None or attention.qkv is None:
             raise LoadError(f"layer {target.layer} ({target.path}) shows no q and k", _HINT)
@@ -112,7 +110,7 @@ class _GraphAttention(ObservedAttention):
     """Keeps the call of one attention module, with q and k as its pass computed them, and ends the pass there."""
 
     def __init__(self, ledger: Ledger, target: ModulePlace) -> None:
-        super().__init__(ledger, BatchVisitor(self._visit, ledger))
+        super().__init__(ledger, self._visit)
         self.target = target
         self.qkv: Products | None = None
         self.call: AttentionCall | None = None

@@ -14,8 +14,9 @@ from attn_cli.kernel.definition.positions import Turning
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.definition.softmax import softmax
 from attn_cli.kernel.stats.compiled import output_alone
-from attn_cli.sources.huggingface.capture.attend import LayerRule, Products
+from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
 from attn_cli.sources.huggingface.capture.layer_output import output_of_layer
+from attn_cli.sources.huggingface.capture.layer_rule import LayerRule, Products
 from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.text_rule import rule_of_text
 from attn_cli.sources.huggingface.rope.reader import RotationReader
@@ -76,6 +77,7 @@ class StationAttention:
         draw: int = 0,
     ) -> None:
         self.ledger, self.rotations, self.streams, self.seen = ledger, rotations, streams, seen
+        self.visitor: BatchVisitor | None = None
         self.rounding, self.wrong, self.draw = rounding, wrong, draw
         self.unseen = False
         self.products: LastProduct | None = None

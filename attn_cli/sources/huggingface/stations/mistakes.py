@@ -16,7 +16,7 @@ from attn_cli.kernel.lessons.mistakes.rotary import rotary_mistakes
 from attn_cli.kernel.lessons.mistakes.tiles import tile_mistakes
 from attn_cli.model.stations import PlantedMistake
 from attn_cli.sources.huggingface.anatomy.configuration import text_configuration
-from attn_cli.sources.huggingface.capture.attend import Products
+from attn_cli.sources.huggingface.capture.layer_rule import Products
 from attn_cli.sources.huggingface.stations.attention import Attended
 from attn_cli.sources.huggingface.stations.other_angles import other_angles
 

@@ -14,7 +14,7 @@ from attn_cli.kernel.lessons.mistakes.norms import Norm, norm_mistakes
 from attn_cli.model.stations import AFTER_LAYERS, PlantedMistake
 from attn_cli.sources.huggingface.anatomy.forward_arguments import first_float_input, with_first_float_input
 from attn_cli.sources.huggingface.anatomy.hooks import first_output, hooked
-from attn_cli.sources.huggingface.capture.attend import Products
+from attn_cli.sources.huggingface.capture.layer_rule import Products
 from attn_cli.sources.huggingface.residual.frozen_norm import freeze_norm
 from attn_cli.sources.huggingface.stations.attention import Attended
 from attn_cli.sources.huggingface.stations.changes import (

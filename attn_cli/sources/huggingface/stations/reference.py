@@ -19,9 +19,9 @@ from attn_cli.sources.huggingface.anatomy.forward_arguments import first_tokens
 from attn_cli.sources.huggingface.anatomy.hooks import hooked
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.anatomy.streams import TEXT_STREAMS
-from attn_cli.sources.huggingface.capture.attend import Products
+from attn_cli.sources.huggingface.capture.layer_rule import Products
 from attn_cli.sources.huggingface.capture.ledger import Ledger
-from attn_cli.sources.huggingface.capture.session import attending, unlabelled
+from attn_cli.sources.huggingface.capture.session import Capture, unlabelled
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.residual.projection_search import find_projections
 from attn_cli.sources.huggingface.rope.reader import RotationReader
@@ -203,13 +203,12 @@ class ModelReference:
                     wrong.append(attention(layers))
             ledger = Ledger(self.model, ALL, unlabelled(self.model), self.places)
             arguments = self.arguments(ids)
-            ledger.labels.read_arguments(self.model, (), arguments)
             attend = StationAttention(ledger, rotations, TEXT_STREAMS, coming.of_heads, rounding, wrong, draw)
             if not mistakes and precision is None:
                 attend.note = self._note
             if self._has_own_code:
                 attend.products = stack.enter_context(LastProduct())
-            stack.enter_context(attending(self.model, attend))
+            stack.enter_context(Capture(model, attend, stack=self.model))
             with torch.no_grad():
                 if wants_logits:
                     rows = torch.from_numpy(self.logit_rows(len(ids)))

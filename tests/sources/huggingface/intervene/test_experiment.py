@@ -8,14 +8,18 @@ import torch
 from torch.nn import functional
 from transformers.models.gpt2.modeling_gpt2 import GPT2Attention
 
+from attn_cli.call import Look
 from attn_cli.errors import LoadError
 from attn_cli.model.intervention import HeadPlace, Intervention
 from attn_cli.prompt import Prompt
+from attn_cli.selection import ALL
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.origin import OriginOptions, find
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.parts.answer import read_parts
 from attn_cli.summaries.parts.text_parts import parts_of
+from attn_cli.summaries.reduce import Summary, reduce
+from attn_cli.summaries.reducers.matrix import FullMatrix
 from tests.loaded import load_once
 from tests.sources.huggingface.intervene.oracle import Silenced, log2_p, prompt_of, speaking_source
 from tests.summaries.parts.test_answer import eager_weights, hidden_keys, masked_log2_p
@@ -94,6 +98,18 @@ def test_parts_of_a_real_text_are_sums_of_eager_weights_and_masked_keys(smollm: 
         hidden = masked_log2_p(smollm, prompt, after if everywhere else rows, hidden_keys(answer, part))
         assert effect == pytest.approx(float(hidden[best] - plain[best]), abs=1e-4), part.name
     assert answer.hidden.run_mode == "cache" and answer.order[0].number == 1
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt_oss", "gptj", "bloom"])  # by the registry, with sinks, from own code
+def test_who_looks_at_the_baseline_sees_what_a_pass_shows(kind: str) -> None:
+    source, prompt = speaking_source(kind), prompt_of()
+    seen, shown = list[Summary](), list[Summary]()
+    experiment = source.experiment(prompt, look=Look(ALL, lambda call: seen.append(reduce(call, FullMatrix()))))
+    source.each([prompt], ALL, lambda call: shown.append(reduce(call, FullMatrix())))
+    assert experiment.visited and experiment.target is not None
+    assert [(x.place, x.rule) for x in seen] == [(x.place, x.rule) for x in shown]
+    for ours, theirs in zip(seen, shown, strict=True):
+        np.testing.assert_allclose(ours.parts[0].arrays()["weights"], theirs.parts[0].arrays()["weights"], atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", OUTPUTS)

@@ -3,7 +3,7 @@
 import torch
 
 from attn_cli.kernel.definition.masks import Given
-from attn_cli.sources.huggingface.capture.attend import LayerRule
+from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.intervene.attention import _output
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from attn_cli.sources.huggingface.capture.attend import TextSize
+from attn_cli.sources.huggingface.capture.layer_rule import TextSize
 from attn_cli.sources.huggingface.capture.own_code.fused_call import FusedCall, Near, NotShownError, sizes_of, texts_of
 
 PACKAGES = ("flash_attn", "flash_attn.flash_attn_interface", "flash_attn_interface")

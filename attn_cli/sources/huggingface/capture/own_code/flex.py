@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from attn_cli.sources.huggingface.capture.attend import Attend, LayerRule
+from attn_cli.sources.huggingface.capture.attend import Attend
+from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.lazy_mask import lazy_mask
 from attn_cli.sources.huggingface.compat import flex_identity, flex_indexing, flex_without_mask
 

@@ -9,7 +9,8 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 
-from attn_cli.sources.huggingface.capture.attend import Attend, LayerRule, TextSize
+from attn_cli.sources.huggingface.capture.attend import Attend
+from attn_cli.sources.huggingface.capture.layer_rule import LayerRule, TextSize
 from attn_cli.sources.huggingface.capture.lazy_mask import lazy_mask
 from attn_cli.sources.huggingface.compat import (
     and_masks,

@@ -7,7 +7,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from attn_cli.sources.huggingface.capture.attend import Attend, LayerRule
+from attn_cli.sources.huggingface.capture.attend import Attend
+from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 from attn_cli.sources.huggingface.capture.own_code.sdpa import causal_mask
 

@@ -6,7 +6,8 @@ import torch
 from torch import nn
 
 from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
-from attn_cli.sources.huggingface.capture.attend import Attend, LayerRule
+from attn_cli.sources.huggingface.capture.attend import Attend
+from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask, lazy_mask
 from attn_cli.sources.huggingface.compat import causal_mask_function
 
