@@ -94,6 +94,11 @@ def knock(
 
     def report(source: Source, view: View, text: str, number: int | None) -> Report:
         assert isinstance(source, Predicting)
+        if vector is not None and source.has_lm_head:
+            raise InputError("--vector is for encoders: this model chooses next tokens", "leave out --vector")
+        if token is not None and not source.has_lm_head:
+            raise InputError("--token is for models that choose next tokens; of others all rows are changed",
+                             "leave out --token")  # fmt: skip
         prompt = source.read([text], options.pair)[0]
         rows: list[int] | None = None
         notes: tuple[str, ...] = ()
@@ -102,11 +107,6 @@ def knock(
         with StatusLine(quiet=options.quiet) as line:
             line.tick(f"reading {len(prompt.tokens):,} tokens, baseline run")
             experiment = source.experiment(prompt, rows, everywhere=everywhere, mean=mean)
-            if vector is not None and experiment.target is not None:
-                raise InputError("--vector is for encoders: this model chooses next tokens", "leave out --vector")
-            if token is not None and experiment.target is None:
-                raise InputError("--token is for models that choose next tokens; of others all rows are changed",
-                                 "leave out --token")  # fmt: skip
             experiment.vector = vector or "mean"
             layers = chosen_heads(experiment.layers, selection)
             passes = experiment.passes(interventions_of(layers))

@@ -7,6 +7,7 @@ import pytest
 
 from attn_cli.model.intervention import Intervention
 from attn_cli.sources import open_source
+from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.answers.knock import knock
 from tests.program import attn, refused
 from tests.real_models import MINILM
@@ -100,7 +101,8 @@ def test_wrong_use_is_one_line(llama: Path, options: tuple[str, ...], words: str
     refused(attn("knock", TEXT, "-m", llama, *options), 2, words)
 
 
-def test_positions_are_refused_where_every_row_is_changed() -> None:
+def test_positions_are_refused_where_every_row_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ModelSource, "experiment", lambda *_, **__: pytest.fail("the baseline ran"))
     run = attn("knock", "the river bank", "-m", MINILM, "-t", "bank")
     refused(run, 2, "--token is for models that choose next tokens")
 
