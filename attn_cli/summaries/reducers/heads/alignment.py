@@ -47,6 +47,12 @@ class Alignment:
         )  # fmt: skip
 
     @property
+    def without_keys(self) -> tuple[int, ...]:
+        """All that is said of a call but its tokens."""
+        return (self.n, self.m, self.offset, self.same_tokens, self.is_causal, self.has_sink, self.shows_scores,
+                self.hides)  # fmt: skip
+
+    @property
     def is_partial(self) -> bool:
         """True if the weights of a row may add up to less than 1."""
         return self.has_sink or self.hides

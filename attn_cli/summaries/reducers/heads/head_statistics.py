@@ -13,7 +13,9 @@ from attn_cli.fields import Rows as FieldRows
 from attn_cli.kernel.stats.packed import packed_keys
 from attn_cli.kernel.stats.wanted import Rows, RowStats, Wanted
 from attn_cli.packed_call import PackedCall
+from attn_cli.prompt import Token
 from attn_cli.summaries.call_fields import HEAD, KV_HEAD, LAYER
+from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.calls.value_norms import relative_value_norms
 from attn_cli.summaries.median import median
 from attn_cli.summaries.reduce import Part, Summary
@@ -169,11 +171,11 @@ class HeadStatistics:
 
     def wanted(self, call: Call) -> Wanted:
         """The sums over each row (entropy, distance ...), and the weight on each key that a statistic is about."""
-        return HeadMeans.of([Alignment.of(call)]).wanted(self.rows)
+        return _means_of(call).wanted(self.rows)
 
     def part(self, call: Call, stats: RowStats) -> Heads:
         """The statistics of every head of the call."""
-        heads = HeadMeans.of([Alignment.of(call)]).taken(stats, self.rows, rescale=self.rescale)[0]
+        heads = _means_of(call).taken(stats, self.rows, rescale=self.rescale)[0]
         return replace(heads, first_value=_first_value(call))
 
     def wanted_of_texts(self, packed: PackedCall) -> Wanted:
@@ -195,6 +197,20 @@ class HeadStatistics:
             return means, replace(wanted, key_sets=tuple(packed_keys(x, packed.texts, packed.n) for x in of_texts))
 
         return packed.keep((HeadMeans, packed.place.stream, packed.rule.sink is None), make)
+
+
+def _means_of(call: Call) -> HeadMeans:
+    """The means of a call by itself: the same for all layers in which its tokens are aligned alike."""
+    alignment, known = Alignment.of(call), _means_of_keys(call.keys)
+    if alignment.without_keys not in known:
+        known[alignment.without_keys] = HeadMeans.of([alignment])
+    return known[alignment.without_keys]
+
+
+@memoised
+def _means_of_keys(keys: Sequence[Token]) -> dict[tuple[int, ...], HeadMeans]:
+    """The means that are known of calls of these keys, by their alignments."""
+    return {}
 
 
 def _first_value(call: Call) -> float | None:
