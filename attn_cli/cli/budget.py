@@ -47,7 +47,7 @@ def budget(
     scored: Annotated[
         int | None,
         typer.Option("--scored", metavar="N", min=1,
-                     help="Score the last N tokens (default: an eighth of the text, at most 512)."),
+                     help="Score N tokens, and hold N more back to run the plan on (default: an eighth, at most 512)."),
     ] = None,
     target: Annotated[
         float | None,
@@ -82,7 +82,8 @@ def budget(
 
     The last tokens of the text are scored again and again, each time with something taken from the cache that they
     read: the keys behind a window for one key head after the other, or digits of a layer's keys or values. The price is
-    in bits a token. A plan takes many away at once; it is run whole.
+    in bits a token. A plan takes many away at once; it is run whole, also on the end of the text, which is held back
+    from prices and plan.
 
     \b
     Examples:

@@ -137,7 +137,8 @@ def budget(
     window    the last keys that a windowed key head keeps, beside the `first`; None for an eighth of the text
     top_keys  price the keys of the highest scores alone, so many for each query head
     kv        formats that round keys and values: "q8_0", "q8_0/q4_0", "f16" for none
-    scored    how many of the last tokens of each text are scored; None for an eighth
+    scored    how many of the last tokens of each text are scored, before as many that are held back to run a plan on;
+              None for an eighth
     target    bits a token that a plan may lose; memory the cache that it may keep instead, in percent; heads the share
               of key heads that get a window, "1/3" or "33%"
 

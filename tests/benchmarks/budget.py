@@ -11,7 +11,7 @@ from transformers import AutoTokenizer
 
 from attn_cli.model.source import Predicting
 from attn_cli.prompt import Prompt
-from attn_cli.summaries.budget.asked import Asked
+from attn_cli.summaries.budget.asked import Asked, target_of
 from attn_cli.summaries.budget.plan import BESIDE, WITHIN, CachePlanner
 from attn_cli.summaries.budget.pricing import Pricing, begin_pricing
 from tests.architectures.knock import speaking
@@ -61,7 +61,7 @@ def lines(*, quick: bool = False, keep: Path | None = None, sections: Sequence[s
     for section, make in tiny.items():
         if section in sections:
             own, ids, window = make()
-            asked = Asked(window=window, scored=min(96, len(ids) // 2))
+            asked = Asked(window=window, scored=min(96, len(ids) // 2), target=None)
             yield from _random_plans(section, _begun(speaking(own), prompt_of_ids(ids), asked, keep))
     if "memory" in sections:
         yield from _memory(quick=quick)
@@ -70,7 +70,7 @@ def lines(*, quick: bool = False, keep: Path | None = None, sections: Sequence[s
     source = _opened(str(SMOL))
     texts = {name: _cut(source, text, TOKENS // 2 if quick else TOKENS) for name, text in sample_texts().items()}
     if "plans" in sections:
-        yield from _random_plans("SmolLM2, guide", _begun(source, texts["guide"], Asked(), keep), near=True)
+        yield from _random_plans("SmolLM2, guide", _begun(source, texts["guide"], Asked(target=None), keep), near=True)
     for name in texts:
         if name in sections:
             yield _against_weight(_begun(source, texts[name], Asked(), keep), texts, name)
@@ -133,9 +133,8 @@ def _random_plans(name: str, pricing: Pricing, *, near: bool = False) -> Iterato
 
     of_sets = f"{PLANS} random plans of {n} units, none run before"
     yield f"{name}: {of_sets}: {_predicted(planner, of_size)}; {passes:.1f} passes"
-    target = pricing.asked.target
-    if near and target is not None:
-        taken = planner.plan(target).taken
+    if near:
+        taken = planner.plan(target_of()).taken
 
         def near_plan(draw: np.random.Generator) -> np.ndarray:
             own = taken.copy()
@@ -181,7 +180,10 @@ def _against_weight(pricing: Pricing, texts: dict[str, Prompt], name: str) -> st
     answer = pricing.answer([(other, text) for other, text in texts.items() if other != name])
     priced = answer.plan
     assert priced is not None and priced.by_weight is not None
-    unseen = "; ".join(f"{x.text.name} {x.bits:+.3f}, by weight {x.by_weight or 0.0:+.3f}" for x in priced.checked)
+    unseen = "; ".join(
+        f"{x.text.name or 'held back'} {x.bits:+.3f} ± {x.error:.3f}, by weight {x.by_weight or 0.0:+.3f}"
+        for x in (*priced.held, *priced.checked)
+    )
     return (
         f"SmolLM2, plan on {name}: cache {priced.plan.cache:.0%}, predicted {priced.plan.predicted:+.4f} "
         f"± {priced.plan.error:.4f}, run {priced.plan.bits:+.4f}, by weight {priced.by_weight.bits:+.4f} at "

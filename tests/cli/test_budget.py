@@ -34,18 +34,24 @@ def test_the_screen_begins_with_the_plan_and_maps_all_heads(llama: Path, width: 
     text = " ".join(run.text.split())
     dearest = max(result["units"], key=lambda unit: unit["bits"])
     named = f"{dearest['layer']}.{dearest['key_head']} loses most: {dearest['bits']:.3f} bits a token"
-    assert f"taken away one at a time, {named}" in text
+    assert f"with a window one at a time, {named}" in text
     plan = result["plan"]
-    way = "gained" if round(plan["bits"], 3) < 0 else "lost"
-    whole, bits = result["texts"][0]["bits"], plan["bits"]
-    losses = f"{whole + bits:.3f} for {whole:.3f}, {abs(bits):.3f} {way} (predicted {abs(plan['predicted']):.3f}"
-    assert f"bits a token when run: {losses}" in text and "on the tokens that the plan was made for" in text
+    (held,) = plan["held"]
+    assert plan["taken"] > 0 and (held["text"]["scored"], held["text"]["tokens"]) == (16, 121)
+    of_held = f"{abs(held['bits']):.3f} ± {held['error']:.3f} bits a token {_way(held['bits'])}"
+    of_own = f"{abs(plan['bits']):.3f} {_way(plan['bits'])} on the 16 tokens that the plan was made on"
+    said = f"a window for {plan['taken']} of 4 key heads: cache {plan['cache']:.0%}, "
+    assert f"{said}{of_held} on 16 tokens held back from the plan; {of_own}" in text
     assert not re.search(r"lost:? -0|-0\.\d+ (bits a token )?lost", text), "a gain that is called a loss"
     assert "took the work of " in text and "- a gain of 0.001 or more" in text
-    assert f"cache {plan['cache']:.0%}" in text and f"all keys for {4 - plan['taken']}" in text
-    assert "121 tokens, the last 16 scored" in text
-    assert "not checked on a text of another kind" in text
+    assert "105 tokens, the last 16 scored; 16 more held back" in text
+    assert "window: the last 16 keys of a key head" in text and "its first 4, which are often a sink" in text
+    assert "not run on a text of another kind" in text
     assert width < 200 or "--heads 1/3" in run.lines[-1]
+
+
+def _way(bits: float) -> str:
+    return "gained" if round(bits, 3) < 0 else "lost"
 
 
 def test_data_has_every_key_head(llama: Path, tmp_path: Path) -> None:
@@ -57,7 +63,7 @@ def test_data_has_every_key_head(llama: Path, tmp_path: Path) -> None:
     assert [(unit["layer"], unit["key_head"]) for unit in units] == [(0, 0), (0, 1), (1, 0), (1, 1)]
     assert (result["window"], result["first"], result["run_mode"]) == (8, 2, "cache")
     assert all(0 < unit["weight_behind"] < 1 and unit["spread"] is None for unit in units)
-    assert result["texts"][0]["tokens"] == LENGTH + 1
+    assert result["texts"][0]["tokens"] + result["plan"]["held"][0]["text"]["scored"] == LENGTH + 1
     table = attn("budget", TEXT, "-m", llama, *narrow, "-f", "csv").lines
     assert table[0] == "taken,layer,key_head,bits,spread,weight_behind,in_plan"
     assert [float(line.split(",")[3]) for line in table[1:]] == [unit["bits"] for unit in units]
@@ -109,7 +115,13 @@ def test_other_texts_and_files_for_engines(llama: Path, tmp_path: Path) -> None:
     assert "wrote engines.txt" in run.errors
     refused(attn("budget", TEXT, "-m", llama, "--engines", tmp_path / "plan"), 5, "is not empty")
     screen = " ".join(attn("budget", TEXT, "-m", llama, *more, "--no-pager").text.split())
-    assert "unseen: " in screen and "the plan on each text: " in screen and "3 texts, 363 tokens" in screen
+    assert "the plan on its own tokens of each text: " in screen
+    assert "3 texts, 315 tokens, 48 scored; 48 more held back" in screen
+    elsewhere = f"{abs(checked['bits']):.3f} ± {checked['error']:.3f} bits a token {_way(checked['bits'])} on "
+    assert f"%, {elsewhere}" in screen, "another text comes first"
+    held = [row["bits"] for row in result["plan"]["held"]]
+    of_held = f"{abs(np.mean(held)):.3f} ± "
+    assert re.search(f"other.txt; {of_held}[0-9.]+ {_way(np.mean(held))} on 48 tokens held back from the plan", screen)
 
 
 @pytest.mark.parametrize(("share", "taken"), [("1/4", 1), ("50%", 2), ("3/4", 3)])
@@ -127,7 +139,21 @@ def test_a_plan_takes_the_share_of_key_heads_that_loses_least(llama: Path, share
 def test_a_plan_for_heads_is_followed_by_its_files_for_engines(llama: Path) -> None:
     run = attn("budget", TEXT, "-m", llama, "--heads", "1/2", terminal=True, env={"COLUMNS": "200", "NO_COLOR": "1"})
     assert "--heads 1/2 --engines plan" in run.lines[-1]
-    assert "for 2 key heads, all keys for 2" in run.text
+    assert "a window for 2 of 4 key heads: " in run.text
+    data = attn("budget", TEXT, "-m", llama, "--heads", "1/2", "--json").json["result"]["units"]
+    windowed = [(unit["layer"], unit["key_head"]) for unit in data if unit["in_plan"]]
+    (listed,) = re.findall(r"with a window, layer: key heads · (.*)", run.text)
+    named = [own.split(": ") for own in listed.split("  ")[0].split(" · ")]
+    assert [(int(layer), int(head)) for layer, heads in named for head in heads.split()] == windowed
+
+
+def test_a_text_too_short_to_hold_some_of_it_back_says_so(llama: Path) -> None:
+    short = " ".join(TEXT.split()[:55])
+    screen = " ".join(attn("budget", short, "-m", llama, "--heads", "1/2").text.split())
+    assert "56 tokens, the last 16 scored" in screen
+    assert "too short to hold tokens back: give a longer text" in screen
+    assert "on the 16 tokens that the plan was made on" in screen and "held back from the plan" not in screen
+    assert attn("budget", short, "-m", llama, "--heads", "1/2", "--json").json["result"]["plan"]["held"] == []
 
 
 def test_layers_are_chosen(llama: Path) -> None:
@@ -143,9 +169,9 @@ def test_latent_vectors_are_layers_and_a_plan_may_take_nothing(tmp_path: Path) -
     screen = " ".join(attn("budget", short, "-m", tmp_path, "--window", "12").text.split())
     assert "nothing that was tried loses 0.01 bits a token or less: the plan keeps the whole cache" in screen
     assert "2 layers · 51 tokens" in screen and "each layer with its last 12 keys and 4 first" in screen
-    assert "by attention weight alone" not in screen
+    assert "attend least beyond them" not in screen
     wide = attn("budget", short, "-m", tmp_path, "--window", "12", "--target", "9")
-    assert "window 12 for 2 layers, all keys for 0: cache 31%" in " ".join(wide.text.split())
+    assert "a window for 2 of 2 layers: cache 31%" in " ".join(wide.text.split())
 
 
 @pytest.mark.parametrize(

@@ -182,7 +182,7 @@ def test_what_is_in_no_register_is_described_and_not_explained(change: Callable,
 @pytest.mark.parametrize(
     ("seen", "words"),
     [
-        (lambda i, j: (j < i) | (i + j == 0), "(j < i instead of j <= i); a row that it leaves no key sees what it sh"),
+        (lambda i, j: (j < i) | (i + j == 0), "a row that this leaves without any key is as it should be"),
         (lambda i, j: (j <= i) & ((j != 3) | (i < 8)), "rows 8-11 give nothing to key 3, and to the others in prop"),
         (lambda i, j: (j <= i) & (i - j != 2), "rows 2-11 give nothing to the key 2 before their own"),
     ],

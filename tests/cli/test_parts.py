@@ -56,7 +56,7 @@ def test_the_line_that_an_answer_came_from_comes_first() -> None:
     assert citation["text"].strip() == "Solomon." and [needed["part"] for needed in citation["needed"]] == [3]
     assert citation["needed"][0]["bits"] == parts["line 4"]["hidden_bits"] == pytest.approx(-11.56, abs=0.05)
     screen = attn("parts", PARROT, "-m", SMOL).text
-    assert '"Solomon." comes from line 4 ("The clerk keeps a parrot called Solomon.")' in " ".join(screen.split())
+    assert '"Solomon" comes from line 4 ("The clerk keeps a parrot called Solomon.")' in " ".join(screen.split())
 
 
 def test_a_given_answer_is_traced_in_place_of_the_model_s() -> None:

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from pathlib import Path
 
 import numpy as np
@@ -100,11 +101,36 @@ def test_a_screen_of_one_row_of_one_head_says_who_wrote_its_heaviest_key(llama: 
     line = ("top", "the cat sat on a photo", "-m", llama, "-H", "1.0", "-t", "-1", "--why")
     screen = attn(*line, terminal=True, env={"COLUMNS": "80", "NO_COLOR": "1"}).text
     (cell,) = attn(*line, "writers", "-k", "1", "--json").json["result"]["writers"]
-    assert f"{cell['product_contrast']:+.2f} over the mean key's in all" in " ".join(screen.split())
+    (total,) = re.findall(
+        r"each list adds up to the score over the mean key's, ([+-][0-9.]+)", " ".join(screen.split())
+    )
+    assert float(total) == pytest.approx(cell["product_contrast"], abs=0.011)
     for side in ("query", "key"):
         (told,) = (each for each in screen.splitlines() if each.startswith(f"    {side:<5} from  "))
         first = cell[f"{side}_writers"][0]
         assert told.startswith(f"    {side:<5} from  {first['writer']} {first['contrast']:+.2f}")
+        assert sum(map(float, re.findall(r"[+-][0-9.]+", told))) == pytest.approx(float(total), abs=1e-9)
+        (others,) = re.findall(r"([0-9]+) others?", told)
+        assert len(re.findall(r"[+-][0-9.]+", told)) - 1 + int(others) == len(cell[f"{side}_writers"])
+
+
+def test_what_a_cell_s_screen_shows_adds_up(llama: Path) -> None:
+    line = ("top", "the cat sat on a photo", "-m", llama, "-H", "1.0", "-t", "-1", "--why")
+    screen = attn(*line, terminal=True, env={"COLUMNS": "80", "NO_COLOR": "1"}).text
+    numbers = r"([+-]?[0-9.]+)"
+    told = (rf"score {numbers}, mean of \d+ keys {numbers}", rf"    content  {numbers}.*", rf"    position {numbers}.*",
+            rf"    pairs   ([^·\n]*)(?:· \d+ others? {numbers}, all {numbers})?")  # fmt: skip
+    cells = re.findall("\n".join(told), screen)
+    assert len(cells) == 5
+    for score, mean, content, position, pairs, others, whole in cells:
+        less = round(float(score) - float(mean), 2)
+        assert round(float(content) + float(position), 2) == less == float(whole or less)
+        if others:
+            assert round(sum(map(float, pairs.split()[1::2])) + float(others), 2) == less
+
+
+def test_writers_beside_a_cell_are_for_people_and_one_row(llama: Path) -> None:
+    line = ("top", "the cat sat on a photo", "-m", llama, "-H", "1.0", "-t", "-1", "--why")
     assert "who wrote" not in attn(*line).text  # a pipe has the cells alone
     several = attn(*line[:-2], "0,-1", "--why", terminal=True, env={"COLUMNS": "80"}).text
     assert "who wrote" not in several

@@ -51,6 +51,18 @@ MORE_SCREENS = {
 }
 
 
+def test_lessons_on_sizes_lead_on_and_end_in_the_guide() -> None:
+    """Scale, cache, cost, and the cost of fewer key heads: no screen is shown twice."""
+    words: list[str] | None = ["scale", "--samples", "50"]
+    seen = []
+    while words is not None and words[0] != "guide":
+        seen.append(words)
+        assert len(seen) < 6 and words not in seen[:-1]
+        words = next_of(*words)
+    assert [each[0] for each in seen] == ["scale", "compute", "cost", "cost"] and words == ["guide", "costs"]
+    assert seen[-1][-2:] == ["--kv-heads", "8"]
+
+
 @pytest.mark.parametrize("name", [*SCREENS, *MORE_SCREENS])
 def test_the_next_command_of_every_screen_works(name: str) -> None:
     arguments = (SCREENS | MORE_SCREENS)[name]

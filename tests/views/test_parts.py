@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from attn_cli.model.intervention import Outcome, Target
-from attn_cli.prompt import Prompt, Token
+from attn_cli.prompt import Generated, Prompt, Token
 from attn_cli.summaries.parts.answer import PartsRead
 from attn_cli.summaries.parts.hidden import HiddenParts
 from attn_cli.summaries.parts.reading import ReadPart, ReadSink, TextReading
@@ -33,13 +33,48 @@ def led_by_a_sink() -> PartsRead:
     return PartsRead("last part", prompt, reading, HiddenParts(outcomes, target, False, 0.0, "cache", ""), cut="lines")
 
 
-@pytest.mark.parametrize("width", [60, 80, 200])
-def test_a_leading_part_with_a_sink_fits_the_screen(width: int) -> None:
-    answer = led_by_a_sink()
+def many_lines() -> PartsRead:
+    """20 lines with a blank one after each, and an answer of two lines, of which the first came from the 15th line."""
+    words = [f"w{at:02}" for at in range(20)]
+    text = "".join(f"{word}\n\n" for word in words) + "w14 so\nThe"
+    tokens = tuple(Token(at, word, at, start, start + len(word), generated=at >= 20) for at, (word, start) in enumerate(
+        zip([*words, "w14", "so", "The"], [*range(0, 100, 5), 100, 104, 107], strict=True)))  # fmt: skip
+    prompt = Prompt(text, tokens, generated=Generated("w14 so\nThe", 3, False, 100))
+    sink = ReadSink(tokens[0], 1.0, 0.3)
+    parts = enumerate(parts_of(prompt, "lines"))
+    reads = tuple(ReadPart(at, part, 0.02 if at else 0.5, 0.02, 1.0, () if at else (sink,)) for at, part in parts)
+    bits = [-20.0 if at == 14 else -0.01 if at else 0.1 for at in range(20)]
+    outcomes = (*(Outcome(bits=own, token_bits=(own * 0.9, own * 0.05, own * 0.05)) for own in bits), None, None)
+    target = Target(tokens[20:], 0.25, (19, 20, 21), True, 2.0)
+    reading = TextReading((19, 20, 21), "self", reads, (sink,), 0.0, ())
+    return PartsRead("generated", prompt, reading, HiddenParts(outcomes, target, False, 0.0, "cache", ""), cut="lines")
+
+
+def drawn(answer: PartsRead, width: int) -> list[str]:
+    """The lines of the screen."""
     console = Console(file=io.StringIO(), width=1000)
     for line in draw(answer, Report("parts", {}, (answer.prompt,), (), (), answer), Screen(width)):
         console.print(line)
     assert isinstance(console.file, io.StringIO)
-    lines = console.file.getvalue().splitlines()
+    return console.file.getvalue().splitlines()
+
+
+def test_the_first_sentence_and_the_table_name_the_same_line_and_all_lines_are_counted() -> None:
+    lines = drawn(many_lines(), 100)
+    assert '"w14" comes from line 29 ("w14"): hidden, it makes the answer 1 million times (2^20.00)' in lines[1]
+    assert any(line.startswith("the answer's p 0.25 (log2 p -2.00)") for line in lines)
+    heading = next(at for at, line in enumerate(lines) if "share" in line and "hidden" in line)
+    assert lines[heading + 1].split()[:3] == ["14", "29", "w14"], "token, line, and its text"
+    (rest,) = (line for line in lines if "…" in line)
+    shown = [line.split()[1] for line in lines[heading + 1 : lines.index(rest)]]
+    assert len(shown) == 12 and "… 10 more parts" in rest
+    said = "    8 lines, 2 of the answer; line 1 has 0.500 of the share, with a sink"
+    assert lines[lines.index(rest) + 1] == said
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_a_leading_part_with_a_sink_fits_the_screen(width: int) -> None:
+    answer = led_by_a_sink()
+    lines = drawn(answer, width)
     (first,) = (line for line in lines if line.endswith("  sink"))
     assert "█  sink" in first and max(map(len, lines)) <= width

@@ -10,8 +10,6 @@ from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.why import Why, WrittenBy
 from attn_cli.summaries.report import Report
 
-_MOST = 4  # writers of a side
-
 
 def with_writers(report: Report, source: object) -> Report:
     """The report with what wrote the query and the key of its heaviest weight, where one row of one head is explained.
@@ -35,10 +33,7 @@ def with_writers(report: Report, source: object) -> Report:
     (written,) = cells.cells
     if written.pairs is None:
         return report
-    sides = [
-        tuple((writer.name, contrast) for writer, contrast in written.of_side(side)[:_MOST])
-        for side in ("query", "key")
-    ]
+    sides = [tuple((writer.name, contrast) for writer, contrast in written.of_side(side)) for side in ("query", "key")]
     told = replace(why, written=WrittenBy(cell, written.product, sides[0], sides[1]))
 
     def with_told(each: Summary) -> Summary:

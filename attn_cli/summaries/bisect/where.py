@@ -22,7 +22,7 @@ def where_wrong(errors: Errors, over: np.ndarray) -> str:
     relative = (errors.error / np.maximum(errors.size, 1e-30)).max(axis=1)[rows]
     quarter = len(rows) // 4
     if quarter and np.isfinite(relative).all() and relative[-quarter:].mean() > _GROWN * relative[:quarter].mean():
-        parts[0] += ", more the further"
+        parts[0] += ", and more at later positions"
     if not np.isfinite(errors.error).all():
         parts.append("NaN or Inf")
     if bad.shape[1] > 1:

@@ -78,16 +78,34 @@ class TextSizes:
         return cls(text.name, len(text.prompt.tokens), text.scored, text.bits)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CheckedPlan:
-    """What a plan loses on a text outside the sample, in bits a scored token.
+    """What a plan loses on tokens that it was not made on, in bits a scored token.
 
-    by_weight  the same of a plan of as small a cache that is made by attention weights alone; None where there is none
+    text       the text, of which the last tokens are scored
+    losses     bits that each of these tokens loses `[t]`
+    by_weight  the mean loss there of a plan of as small a cache that is made by attention weights alone; None where
+               there is none
     """
 
     text: TextSizes
-    bits: float
+    losses: np.ndarray
     by_weight: float | None
+
+    @property
+    def bits(self) -> float:
+        """The loss in bits a token."""
+        return float(self.losses.mean())
+
+    @property
+    def error(self) -> float:
+        """The standard error of that mean, in bits: how far other tokens of the same text may move it by chance."""
+        return standard_error(self.losses)
+
+
+def standard_error(losses: np.ndarray) -> float:
+    """The standard error of a mean over tokens `[t]`, each taken as drawn by itself; 0 of a single one."""
+    return float(np.std(losses, ddof=1) / np.sqrt(len(losses))) if len(losses) > 1 else 0.0
 
 
 @dataclass(frozen=True)
@@ -99,6 +117,7 @@ class PricedPlan:
     by_text    bits a token lost on each text of the sample
     by_weight  the plan of as small a cache that windows the key heads with the least weight behind the window, which is
                how plans are made by attention alone; None where no windows are planned
+    held       the plan on the end of each text of the sample that was held back; none where all are too short
     checked    the plan on other texts
     """
 
@@ -106,7 +125,13 @@ class PricedPlan:
     target: BudgetTarget
     by_text: tuple[float, ...]
     by_weight: CachePlan | None = None
+    held: tuple[CheckedPlan, ...] = ()
     checked: tuple[CheckedPlan, ...] = ()
+
+    @property
+    def held_losses(self) -> np.ndarray | None:
+        """Bits that each token lost that was held back, of all texts `[t]`; None where none was."""
+        return np.concatenate([own.losses for own in self.held]) if self.held else None
 
     @property
     def is_within(self) -> bool:
@@ -122,7 +147,7 @@ class Budget(Answer):
 
     Loss is the rise of -log2 p, in bits a scored token; the last tokens of each text are scored.
 
-    texts    those of the sample
+    texts    those of the sample, without what is held back of them
     layers, key_heads  that are cached, of the chosen layers
     bits     -log2 p a scored token with nothing taken away
     window   the keys that a windowed key head keeps

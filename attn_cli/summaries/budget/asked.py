@@ -18,7 +18,8 @@ class Asked:
 
     window   the last keys that a windowed head keeps; an eighth of the text, at most 256, where it is None
     first    the first keys that it keeps besides
-    scored   how many of the last tokens of each text are scored; where it is None an eighth, at most 512
+    scored   how many of the last tokens of each text are scored; where it is None an eighth, at most 512. Where there
+             is a plan, as many after them are held back (`split_text`)
     top      price the keys of the highest scores alone, so many; None for no
     keys, values  formats in which keys and values of each layer are rounded; "" for no
     windows  whether windows are priced
@@ -33,6 +34,11 @@ class Asked:
     values: str = ""
     windows: bool = True
     target: BudgetTarget | None = field(default_factory=lambda: BudgetTarget(DEFAULT_BITS, None))
+
+    @property
+    def plans(self) -> bool:
+        """True if a plan is made: there is a target, and something whose loss makes a cache smaller."""
+        return self.target is not None and bool(self.windows or self.keys or self.values)
 
     @classmethod
     def of(

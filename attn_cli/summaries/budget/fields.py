@@ -50,6 +50,7 @@ _ROUNDED = (
 _CHECKED = (
     Field("text", Object(_TEXT)),
     Field("bits", NUMBER, "bits a token lost with the plan"),
+    Field("error", POSITIVE, "standard error of that mean over scored tokens"),
     Field("by_weight", NUMBER, "with the plan by weight; null where there is none"),
 )
 _BY_WEIGHT = (
@@ -71,10 +72,12 @@ _PLAN = (
     Field("by_text", each(NUMBER), "bits a token lost on each text of the sample", lambda x: list(x.by_text)),
     Field("by_weight", Object(_BY_WEIGHT, nullable=True), "a plan of as small a cache that windows the key heads with "
           "the least weight behind the window; null without windows"),
+    Field("held", Rows(_CHECKED), "the plan on the end of each text of the sample, which is no part of the sample: its "
+          "last tokens, as many as `scored` there; empty where every text is too short"),
     Field("checked", Rows(_CHECKED), "the plan on texts that were no part of the sample"),
 )  # fmt: skip
 FIELDS = (
-    Field("texts", Rows(_TEXT), "the texts of the sample"),
+    Field("texts", Rows(_TEXT), "the texts of the sample, without what is held back of them"),
     Field("layers", COUNT, "layers that are cached, of those chosen"),
     Field("key_heads", COUNT, "key heads of these layers"),
     Field("bits", NUMBER, "bits a scored token of all texts, with nothing taken from the cache"),

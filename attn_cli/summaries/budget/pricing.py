@@ -20,8 +20,9 @@ from attn_cli.summaries.budget.answer import (
     TextSizes,
 )
 from attn_cli.summaries.budget.asked import Asked
-from attn_cli.summaries.budget.plan import PILOTS, ROUNDS, SLOPED, BudgetTarget, CachePlan, CachePlanner
-from attn_cli.summaries.budget.sample import SampleTexts
+from attn_cli.summaries.budget.held_back import SplitText, split_text
+from attn_cli.summaries.budget.plan import PILOTS, ROUNDS, SLOPED, BudgetTarget, CachePlanner
+from attn_cli.summaries.budget.sample import SampleTexts, changes_of
 from attn_cli.summaries.budget.scored_text import FEWEST, RUNS_OF_SLOPES, ScoredText, scored_text
 from attn_cli.summaries.budget.units import CachedHead, Unit, cached_heads, rounded, top_keys, windows
 from attn_cli.summaries.budget.windows import FarWeights, KeptKeys, default_window
@@ -39,6 +40,7 @@ class Pricing:
     sample  the texts
     heads   the key heads that share the cache; `units` the parts
     far     for each text the mean weights on the keys that windows would cut off
+    held    the ends of texts, by file, that are held back from prices and plans
     """
 
     source: Predicting
@@ -48,6 +50,7 @@ class Pricing:
     units: Sequence[Unit]
     window: KeptKeys
     far: Sequence[FarWeights]
+    held: Sequence[tuple[str, SplitText]] = ()
 
     @property
     def runs(self) -> int:
@@ -58,7 +61,7 @@ class Pricing:
     def answer(self, checks: Sequence[tuple[str, Prompt]] = (), step: Callable[[], None] = lambda: None) -> Budget:
         """Run the texts with each part of the cache taken away, then with a plan, as `Budget`.
 
-        checks  further texts, by file, on which the plan is run
+        checks  further texts, by file, on which the plan is run, as it is on what is held back
         step    called after each run of a text
         """
         sample, target = self.sample, self._target
@@ -81,7 +84,7 @@ class Pricing:
     @property
     def _target(self) -> BudgetTarget | None:
         """What a plan is made for; None where nothing of what is priced makes a cache smaller."""
-        return self.asked.target if any(unit.taken != "top" for unit in self.units) else None
+        return self.asked.target if self.asked.plans and any(unit.taken != "top" for unit in self.units) else None
 
     @property
     def _formats(self) -> list[str]:
@@ -122,17 +125,16 @@ class Pricing:
         if all(weight is not None for weight in weights):
             order = np.argsort(np.array(weights, dtype=float), kind="stable")
             by_weight = planner.run(planner.by_order(order, plan.cache))
-        checked = tuple(self._checked(name, prompt, planner, plan, by_weight) for name, prompt in checks)
-        return PricedPlan(plan, target, tuple(self.sample.by_text(plan.losses)), by_weight, checked)
 
-    def _checked(
-        self, name: str, prompt: Prompt, planner: CachePlanner, plan: CachePlan, by_weight: CachePlan | None
-    ) -> CheckedPlan:
-        """A plan on a text of its own."""
-        text = scored_text(self.source, prompt, self.asked.scored, name=name)
-        plans = [plan.taken] if by_weight is None else [plan.taken, by_weight.taken]
-        lost = SampleTexts([text]).losses([planner.chosen(taken) for taken in plans]).mean(1).tolist()
-        return CheckedPlan(TextSizes.of(text), lost[0], None if by_weight is None else lost[1])
+        def run(name: str, prompt: Prompt, scored: int | None) -> CheckedPlan:
+            text = scored_text(self.source, prompt, scored, name=name)
+            plans = [plan.taken] if by_weight is None else [plan.taken, by_weight.taken]
+            lost = text.losses([changes_of(planner.chosen(taken)) for taken in plans])
+            return CheckedPlan(TextSizes.of(text), lost[0], None if by_weight is None else float(lost[1].mean()))
+
+        held = tuple(run(name, split.whole, split.count) for name, split in self.held)
+        checked = tuple(run(name, prompt, self.asked.scored) for name, prompt in checks)
+        return PricedPlan(plan, target, tuple(self.sample.by_text(plan.losses)), by_weight, held, checked)
 
 
 def begin_pricing(
@@ -140,8 +142,12 @@ def begin_pricing(
 ) -> Pricing:
     """Run each text once, with nothing taken away; `texts` are prompts by their file, "" for none.
 
+    Where a plan is asked for, the end of each text that is long enough is held back: nothing is priced on it.
+
     Raises InputError for a model without a cache, for a text too short, and where nothing would be taken away.
     """
+    split = [(name, split_text(prompt, asked)) for name, prompt in texts]
+    texts, held = [(name, own.sample) for name, own in split], [(name, own) for name, own in split if own.count]
     least = min(len(prompt.tokens) for _, prompt in texts)
     window = KeptKeys(default_window(least) if asked.window is None else asked.window, asked.first)
     ran, far = _run(source, texts, asked.scored, window, selection)
@@ -164,7 +170,7 @@ def begin_pricing(
     if asked.scored is None and any(count < text.scored for count, text in zip(counts, ran, strict=True)):
         given = all(prompt.generated is None for _, prompt in texts)
         ran, far = _run(source, texts, min(counts), window, selection) if given else (ran, far)
-    return Pricing(source, asked, SampleTexts(ran), heads, units, window, far)
+    return Pricing(source, asked, SampleTexts(ran), heads, units, window, far, held)
 
 
 def _units(heads: Sequence[CachedHead], asked: Asked, window: KeptKeys) -> list[Unit]:

@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from attn_cli.model.intervention import Target
+from attn_cli.model.intervention import Outcome, Target
 from attn_cli.prompt import Prompt
 from attn_cli.sentences import piece_starts
 from attn_cli.summaries.parts.hidden import NEEDED_BITS, NEEDED_SHARE, HiddenParts, PieceBits
+
+_LEAST_SHARE = 0.1  # of what an answer's tokens lose together: one that loses less is not named
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,17 @@ def citation_of(hidden: HiddenParts, context: Sequence[int], text: str, targets:
     needed = sorted(((part, value) for part, value in bits.of_parts.items() if value <= -least), key=lambda x: x[1])
     without = bits.without_pair(hidden.pairs)
     return Citation(text, tuple(needed), () if without is None else bits.pair, bits.together, without)
+
+
+def tokens_needing(outcome: Outcome | None, tokens: int) -> slice:
+    """Of an answer's tokens those from the first to the last that lose a tenth or more of what they lose together.
+
+    All of them, so many as `tokens`, where nothing is known of each.
+    """
+    bits = () if outcome is None else outcome.token_bits
+    least = _LEAST_SHARE * sum(bits)
+    losing = [at for at, own in enumerate(bits) if own <= least < 0]
+    return slice(losing[0], losing[-1] + 1) if losing else slice(0, tokens)
 
 
 def citations(hidden: HiddenParts, context: Sequence[int], prompt: Prompt) -> list[Citation]:

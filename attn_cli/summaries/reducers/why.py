@@ -22,13 +22,13 @@ from attn_cli.summaries.reducers.explained_cell import CELL, EXPLAINED, CellRow,
 
 
 class WrittenBy(NamedTuple):
-    """What adds most to one score, over that of the mean visible key, on the query's and on the key's side.
+    """What each writer adds to one score, over that of the mean visible key, on the query's and on the key's side.
 
     Writers are what adds to the residual stream: the embedding, earlier heads and MLPs, biases.
 
     cell        the explained query and key
     contrast    the scaled product less the mean product; all writers of a side add up to it
-    query, key  (name of the writer, its part of the contrast, signed), those of each side that are largest in size
+    query, key  (name of the writer, its part of the contrast, signed) of all of each side, by size
     """
 
     cell: ExplainedCell
@@ -119,15 +119,15 @@ class Why(Part):
         """The caption that defines pairs, and says why content and position are missing."""
         if not self.cells:
             return ""
-        pairs = (
-            "columns: what each column of the dot product" if self.rotation is None else "pairs: what each rotary pair"
-        )
-        fastest = "" if self.rotation is None else "; 0 turns fastest"
-        pairs += f" adds to the score against that mean, and what these add up to{fastest}"
-        split = "\ncontent: the two words' score with rotary angles averaged; position: what this distance adds"
-        bars = "" if self.not_split else f": █ for it, ░ against it{split}"
+        what = "columns: the same as a sum over columns"
+        if self.rotation is not None:
+            what = "pairs: the same as a sum over the pairs of columns that rotary positions turn, 0 the fastest"
+        pairs = f"{what}; some count against the key, so that a few can come to more than all"
+        split = "\ncontent: the two words' score with rotary angles averaged; position: what this distance adds to it"
+        bars = "" if self.not_split else f"; █ for the key, ░ against it{split}"
         reason = f"\nnot split into content and position: {self.not_split}" if self.not_split else ""
-        return f"relative to the mean visible key{bars}\n{pairs}{reason}"
+        said = "numbers: score, before the softmax, less the mean over the keys that the query sees"
+        return f"{said}{bars}\n{pairs}{reason}"
 
 
 class ExplainedKeys:

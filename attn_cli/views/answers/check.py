@@ -129,7 +129,7 @@ def _lines(entries: list[tuple[Summary, Check]], report: Report) -> list[_Line]:
     for summary, part in entries:
         entry = place_prefix(summary, report).removesuffix(" · ").removeprefix("batch ")
         for head in part.heads:
-            name = head.what if head.head is None else f"{head.what} {head.head}"
+            name = head.what if head.head is None else f"{head.what} head {head.head}"
             lines.append(_Line(f"{entry} {name}".strip(), head))
     return lines
 

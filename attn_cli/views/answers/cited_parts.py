@@ -6,12 +6,14 @@ from textwrap import wrap
 from rich.text import Text
 
 from attn_cli.summaries.parts.answer import PartsRead
-from attn_cli.summaries.parts.citations import Citation
+from attn_cli.summaries.parts.citations import Citation, tokens_needing
 from attn_cli.text import counted, cut, visible
 from attn_cli.views.drawing.styles import BOLD, DIM
 
 _ANSWER, _PART = 48, 40  # characters of an answer, and of a part's text, in a sentence
-_LEAST_WORD, _BEFORE = 3, 12  # characters of a word of the answer that a part is shown by, and of what is before it
+_LEAST_WORD, _BEFORE = 3, 4  # characters of a word of the answer that a part is shown by, and of what is before it
+_LEAD = 18  # characters of the part's beginning, where what is shown is further on
+_POWER = 100  # bits from which on a factor is written as a power alone
 _OTHERS = 3  # parts that a sentence names beside the first
 _MUCH = 0.1  # share of non-sink attention from which a part that wasn't needed was read all the same
 
@@ -54,7 +56,7 @@ def cited_lines(answer: PartsRead, width: int) -> Iterator[Text]:
 
 
 def _verdict(answer: PartsRead, citation: Citation) -> str:
-    said = f'"{visible(cut(citation.text.strip(), _ANSWER))}"'
+    said = f'"{visible(cut(_needing(answer, citation), _ANSWER))}"'
     if citation.either:
         names = " and ".join(_named(answer, part) for part in citation.either)
         without = _times(citation.without or 0.0)
@@ -62,7 +64,7 @@ def _verdict(answer: PartsRead, citation: Citation) -> str:
     if citation.needed:
         (first, bits), *others = citation.needed
         verb = "needs" if answer.cut == "words" else "comes from"
-        sentence = f"{said} {verb} {_named(answer, first)}: hidden, it makes the answer {_times(bits)} less likely"
+        sentence = f"{said} {verb} {_named(answer, first)}: hidden, it makes the answer {_odds(bits)} less likely"
         more = [f"{_short(answer, part)} {_times(value)}" for part, value in others[:_OTHERS]]
         more += [counted(len(others) - _OTHERS, "more part")] if len(others) > _OTHERS else []
         return sentence + (f"; {', '.join(more)}" if more else "")
@@ -75,6 +77,17 @@ def _verdict(answer: PartsRead, citation: Citation) -> str:
         )
     together = _times(citation.bits)
     return f"{said} needs several parts together: all hidden, it is {together} less likely; one by one, at most 2 times"
+
+
+def _needing(answer: PartsRead, citation: Citation) -> str:
+    """The words of the answer that lose most with the only part hidden that it needs; else all of them."""
+    hidden, whole = answer.hidden, citation.text.strip()
+    if len(citation.needed) != 1 or hidden is None or hidden.target is None or not hidden.target.generated:
+        return whole
+    tokens = hidden.target.tokens
+    own = tokens[tokens_needing(hidden.outcomes[citation.needed[0][0]], len(tokens))]
+    start, end = own[0].start, own[-1].end
+    return whole if start is None or end is None else answer.prompt.text[start:end].strip() or whole
 
 
 def _marked(citation: Citation) -> str:
@@ -94,17 +107,22 @@ def _named(answer: PartsRead, number: int) -> str:
 
 
 def _excerpt(text: str, answer: PartsRead) -> str:
-    """The beginning of a part's text; where that lacks the answer's first word that the part has, the words around."""
+    """The beginning of a part's text, and the words around the answer's first word in it where that is further on."""
     words = answer.citation.text.split() if answer.citation else []
     found = next((at for word in words if len(word) >= _LEAST_WORD and (at := text.find(word)) >= 0), 0)
     if found + _LEAST_WORD <= _PART:
         return cut(text, _PART)
     begin = text.rfind(" ", 0, found - _BEFORE) + 1
-    return "..." * (begin > 0) + cut(text[begin:], _PART)
+    return f"{cut(text, _LEAD)} {cut(text[begin:], _PART - _LEAD)}"
 
 
 def _short(answer: PartsRead, number: int) -> str:
     return _named(answer, number) if answer.cut == "words" else visible(answer.read.parts[number].part.name)
+
+
+def _odds(bits: float) -> str:
+    """`4,700 times (2^12.2)`: the factor by which a change of log2 p makes something less likely, and that change."""
+    return _times(bits) if bits <= -_POWER else f"{_times(bits)} (2^{-bits:.2f})"
 
 
 def _times(bits: float) -> str:
@@ -113,7 +131,7 @@ def _times(bits: float) -> str:
     >>> _times(-12.2), _times(-1.5), _times(-21.5)
     ('4,700 times', '2.8 times', '3 million times')
     """
-    if bits <= -100:
+    if bits <= -_POWER:
         return f"2^{-bits:.0f} times"
     times = 2.0**-bits
     for unit, name in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):

@@ -1,9 +1,11 @@
 """Scores, weights and output of the user's own matrices as maps, entry by entry of their batch."""
 
 from collections.abc import Iterator
+from textwrap import wrap
 
 import numpy as np
 from rich.console import RenderableType
+from rich.text import Text
 
 from attn_cli.summaries.answers.compute import Computation
 from attn_cli.summaries.reduce import Summary
@@ -11,8 +13,11 @@ from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
 from attn_cli.views.answers import drawer
 from attn_cli.views.answers.matrices import matrix_maps
+from attn_cli.views.answers.strongest_keys import strongest_keys
+from attn_cli.views.drawing.labels import place_prefix
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.side_by_side import arranged, in_one_row
+from attn_cli.views.drawing.styles import BOLD, DIM
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import more_of_matrices
 
@@ -34,6 +39,9 @@ def _entry(summary: Summary, report: Report, screen: Screen) -> Iterator[Rendera
     Scores that are all 0, as those of fixed weights are, are not drawn.
     """
     matrices = [part for part in summary.parts if isinstance(part, Matrix)]
+    if said := "".join(strongest_keys(matrix, summary) for matrix in matrices):
+        yield ""
+        yield Text("\n".join(wrap(place_prefix(summary, report) + said, screen.width)), BOLD)
     maps = [each for matrix in matrices for each in matrix_maps(matrix, summary, report, screen)]
     scores = [each for each in maps if each.kind == "scores" and each.values[np.isfinite(each.values)].any()]
     weights = [each for each in maps if each.kind != "scores"]
@@ -44,3 +52,5 @@ def _entry(summary: Summary, report: Report, screen: Screen) -> Iterator[Rendera
             yield from drawer(part.name)(part, summary, report, screen)
     if not beside:
         yield from arranged(scores, screen)
+    if scores and (scale := summary.rule["scale"]) is not None:
+        yield Text("\n".join(wrap(f"scores: q·k times the scale, {scale:.4g}, before the softmax", screen.width)), DIM)

@@ -12,6 +12,8 @@ from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
 from attn_cli.views.invocation import Invocation
 
+_SIZES = {"model", "n", "heads", "dim", "width", "layers", "window", "batch", "causal", "dtype"}
+_GROUP = 4  # query heads that may share a key head
 _WIDTH = 73  # columns of the wide table
 _WIDE = ("KV cache alternatives", "cache", "whole text", "next token")
 _NARROW = ("keys", "cache", "text", "next")
@@ -115,5 +117,9 @@ def _next_token(cost: Cost, screen: Screen) -> Iterator[Text]:
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: why scores are scaled."""
-    return ["scale"]
+    """The next command: where each query head has a key head, the same with a quarter; else the page of the guide."""
+    assert isinstance(report.answer, Cost)
+    layer = report.answer.layer
+    if layer.rank or layer.kv_heads < layer.heads or layer.heads < _GROUP or invocation.has("kv_heads"):
+        return ["guide", "costs"]
+    return ["cost", *invocation.words(_SIZES), "--kv-heads", str(layer.heads // _GROUP)]

@@ -1,5 +1,6 @@
 """The parts of a text as lines, those that the answer needed most first, with bars."""
 
+from collections import Counter
 from collections.abc import Iterator
 from math import log2
 from textwrap import wrap
@@ -26,6 +27,8 @@ from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import on_same_input
 
 _MOST = 12  # parts on a screen; the rest is counted
+_LARGE = 0.1  # the share of a part that is named among those without a line
+_NUMBERED = ("lines", "paragraphs", "sentences")  # whose parts are found by their numbers
 _LONGEST = 400  # characters of a part that a line could show
 _SINKS = 4  # named in the legend
 _ROWS = {"last part": ", the last part", "generated": ", which chose it", "picked": "", "all": ", all"}
@@ -45,7 +48,7 @@ def draw(answer: PartsRead, report: Report, screen: Screen) -> Iterator[Renderab
     shown = order if len(order) <= _MOST + 1 else order[:_MOST]
     yield from (table.line(read) for read in shown)
     if len(shown) < len(order):
-        yield Text(table.rest(order[len(shown) :]), DIM)
+        yield from (Text(line, DIM) for line in table.rest(order[len(shown) :]))
     yield from (
         Text(line, DIM) for line in wrap(_legend(answer, marks_question=bool(table.asks and table.bar)), screen.width)
     )
@@ -90,7 +93,9 @@ def _target(hidden: HiddenParts | None) -> list[str]:
         return ["the mean vector"]
     if hidden.target.generated:
         probability = hidden.target.probability
-        return [f"the answer's log2 p {log2(probability):.2f}" if probability else "the answer's log2 p below -1,000"]
+        if not probability:
+            return ["the answer's log2 p below -1,000"]
+        return [f"the answer's p {probability:.2g} (log2 p {log2(probability):.2f})"]
     return [f"likeliest next: {_word(hidden.target)} {hidden.target.probability:.3f}"]
 
 
@@ -104,19 +109,19 @@ def _legend(answer: PartsRead, *, marks_question: bool) -> str:
     read, hidden = answer.read, answer.hidden
     sinks = [f"{token_label(sink.token)} {sink.share:.3f}" for sink in read.sinks[:_SINKS]]
     sinks += [f"learned {read.learned_share:.3f}"] if read.learned_share else []
-    words = [
-        "share: attention from these rows, sinks with it" + (" to keys that are not hidden" if answer.rescaled else "")
-    ]
-    words += ["vs uniform: 1 = as uniform attention" + (f", excluding sinks {', '.join(sinks)}" if sinks else "")]
+    whole = "attention from these rows to keys that are not hidden" if answer.rescaled else "attention from these rows"
+    words = [f"share: of all {whole}, sinks counted"]
+    without = f", sinks left out: {', '.join(sinks)}" if sinks else ""
+    words += [f"vs uniform: the share over that under uniform attention{without}"]
     if hidden is None:
         return " · ".join(words)
     if hidden.target is None:
         words.append("hidden: cosine distance with the part masked and left out of the mean")
     else:
         rows = "all later rows" if hidden.everywhere else "these rows"
-        words.append(f"hidden: change of log2 p({_word(hidden.target)}) with the part masked for {rows}")
+        words.append(f"hidden: change of log2 p({_word(hidden.target)}) in bits with the part masked for {rows}")
     if marks_question:
-        words.append("question: what is asked, no origin of the answer")
+        words.append("question: parts that ask, which are not named as the answer's origin")
     if answer.key_logits is not None:
         words.append("logit: what heads write from the part to the answer's; later layers can undo it")
     return " · ".join(words)
@@ -126,15 +131,18 @@ class _Table:
     """The columns of a screen, and lines that fit them."""
 
     def __init__(self, answer: PartsRead, screen: Screen) -> None:
-        self.answer, self.wide = answer, screen.width >= _NARROW
+        self.answer, self.width, self.wide = answer, screen.width, screen.width >= _NARROW
         self.asks = question_of(answer.prompt, [read.part for read in answer.read.parts]) if answer.context else ()
         self.effects = None if answer.hidden is None else answer.hidden.effects
         self.is_bits = answer.hidden is not None and answer.hidden.target is not None
         self.whole = (answer.read.left or 1.0) if answer.rescaled else 1.0
         self.places = max(len(_place(read)) for read in answer.read.parts)
+        self.noun = answer.cut.removesuffix("s") if self.wide and answer.cut in _NUMBERED else ""
+        self.noun = "" if answer.names_shown else self.noun
+        self.number = len(self.noun) + 2 if self.noun else 0
         self.logits = answer.key_logits is not None
         numbers = 7 + (12 if self.wide else 0) + (0 if self.effects is None else 9) + 9 * self.logits
-        room = screen.width - 4 - self.places - numbers
+        room = screen.width - 4 - self.places - self.number - numbers
         self.bar = min(20, room // 4) if self.wide else 0
         self.most = max(-effect for effect in answer.effects)
         shown = answer.order[: _MOST + 1]
@@ -147,13 +155,14 @@ class _Table:
         """The names of the columns."""
         size = f"{'vs uniform':>12}" if self.wide else ""
         hidden = "" if self.effects is None else f"{'hidden':>9}"
-        return f"{'':{4 + self.places + self.label}}{'share':>7}{size}{hidden}" + (
-            f"{'logit':>9}" if self.logits else ""
-        )
+        lead = f"{'':{4 + self.places}}" + (f"{self.noun}  " if self.noun else "") + f"{'':{self.label}}"
+        return f"{lead}{'share':>7}{size}{hidden}" + (f"{'logit':>9}" if self.logits else "")
 
     def line(self, read: ReadPart) -> Text:
         """A part: its tokens, the beginning of its text, its numbers."""
         line = Text(f"  {_place(read):>{self.places}}  ")
+        if self.noun:
+            line.append(f"{self._number(read):>{len(self.noun)}}  ")
         line.append(fit(self._label(read), self.label)).append(f"{read.share / self.whole:>7.3f}")
         if self.wide:
             line.append(f"{'' if read.vs_uniform is None else format(read.vs_uniform, '.2f'):>12}")
@@ -166,19 +175,34 @@ class _Table:
             line.append(f"{self.answer.logit_of(read):>+9.2f}")
         return line.append(self._marks(read)) if self.bar else line
 
-    def rest(self, reads: list[ReadPart]) -> str:
-        """The parts that have no line of their own: their number, their share together, and their effects."""
-        label = fit(f"… {counted(len(reads), 'more part')}", self.places + 2 + self.label)
-        share = f"{sum(read.share for read in reads) / self.whole:>7.3f}"
-        if self.effects is None:
-            return f"  {label}{share}"
-        effects = [self.effects[read.number] for read in reads]
-        span = (
-            f"{min(effects):+.2f} to {max(effects):+.2f}"
-            if self.is_bits
-            else f"{-max(effects):.4f} to {-min(effects):.4f}"
-        )
-        return f"  {label}{share}{'':{12 if self.wide else 0}}  {span}"
+    def rest(self, reads: list[ReadPart]) -> Iterator[str]:
+        """The parts that have no line of their own: how many, their share together, and their effects.
+
+        Then what they are, where they are not all alike, and that which has much of the share.
+        """
+        label = fit(f"… {counted(len(reads), 'more part')}", self.places + 2 + self.number + self.label)
+        line = f"  {label}{sum(read.share for read in reads) / self.whole:>7.3f}"
+        if self.effects is not None:
+            effects = [self.effects[read.number] for read in reads]
+            low, high = (min(effects), max(effects)) if self.is_bits else (-max(effects), -min(effects))
+            span = f"{low:+.2f} to {high:+.2f}" if self.is_bits else f"{low:.4f} to {high:.4f}"
+            line += f"{'':{12 if self.wide else 0}}  {span}"
+        yield line
+        kinds, largest = Counter(read.part.kind for read in reads), max(reads, key=lambda read: read.share)
+        noun = self.answer.cut.removesuffix("s") if self.answer.cut in CUTS else "part"
+        words = [counted(kinds["given"], noun)] if kinds["given"] else []
+        words += [f"{kinds['generated']:,} of the answer"] if kinds["generated"] else []
+        words += [counted(kinds["other"], "other")] if kinds["other"] else []
+        said = [", ".join(words)] if len(kinds) > 1 else []
+        if largest.share >= _LARGE and len(reads) > 1:
+            sinks = ", with a sink" if largest.sinks else ""
+            said.append(f"{largest.part.name} has {largest.share / self.whole:.3f} of the share{sinks}")
+        if said:
+            yield fit(f"    {'; '.join(said)}", self.width).rstrip()
+
+    def _number(self, read: ReadPart) -> str:
+        """The number that the part's name has; "" for one that is none of the text's."""
+        return read.part.name.rpartition(" ")[2] if read.part.kind == "given" else ""
 
     def _marks(self, read: ReadPart) -> str:
         """The end of a part's line: a bar, and a mark if it is the answer, asks, or holds a sink."""

@@ -11,7 +11,7 @@ from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.explained_cell import ExplainedCell
 from attn_cli.summaries.reducers.why import Why, WrittenBy
 from attn_cli.summaries.report import Report
-from attn_cli.text import visible
+from attn_cli.text import counted, visible
 from attn_cli.views.drawing.bars import signed_bar
 from attn_cli.views.drawing.cells import fit, packed
 from attn_cli.views.drawing.labels import head_name, stream_suffix, text_with_mark, token_label
@@ -23,6 +23,8 @@ from attn_cli.views.same_input import more_of_matrices, on_same_input
 _NAME = 9  # columns of "position"
 _BAR = 20
 _MOSTLY = 2.0  # times the other part
+_WRITERS = 4  # of a side
+_ROUNDED = 0.02  # of sums whose terms are rounded to two digits
 _RANK = 30  # columns of "rank 1 of 9 by content alone"
 
 
@@ -51,18 +53,26 @@ def draw(why: Why, summary: Summary, report: Report, screen: Screen) -> Iterator
 def _written(written: WrittenBy, summary: Summary, screen: Screen) -> Iterator[Text]:
     """`who wrote the query and the key of 18 to -> 3 John: ...`, then a line for each side, as many as it holds."""
     cell = written.cell
+    total = _as_printed(written.contrast, cell)
     names = {"query": summary.queries[cell.query], "key": summary.keys[cell.key]}
     said = [f"who wrote {token_label(names['query'])}'s query and {token_label(names['key'])}'s key",
-            f"what each adds to the score, {written.contrast:+.2f} over the mean key's in all"]  # fmt: skip
+            f"each list adds up to the score over the mean key's, {total:+.2f}"]  # fmt: skip
     yield from (Text(line, BOLD) for line in packed(said, screen.width, ": "))
     for side, writers in (("query", written.query), ("key", written.key)):
-        line = f"    {side:<5} from"
-        for name, contrast in writers:
-            piece = f"  {name} {contrast:+.2f}"
-            if cell_len(line + piece) > screen.width:
-                break
-            line += piece
-        yield Text(line)
+        yield Text(_writers(side, writers, total, screen.width))
+
+
+def _writers(side: str, writers: Sequence[tuple[str, float]], total: float, width: int) -> str:
+    """`query from  head 20.0 +0.70  head 18.2 +0.58  270 others +3.18`: as many as the width holds, and the rest."""
+    line, left = f"    {side:<5} from", total
+    ending = ""
+    for at, (name, contrast) in enumerate(writers[:_WRITERS], 1):
+        piece, after = f"  {name} {contrast:+.2f}", left - round(contrast, 2)
+        rest = f"  {counted(len(writers) - at, 'other')} {_signed(after)}" if at < len(writers) else ""
+        if ending and cell_len(line + piece + rest) > width:
+            break
+        line, left, ending = line + piece, after, rest
+    return line + ending
 
 
 def _sentence(cell: ExplainedCell, summary: Summary) -> str:
@@ -71,12 +81,14 @@ def _sentence(cell: ExplainedCell, summary: Summary) -> str:
         return ""
     key = summary.keys[cell.key]
     said = f"{token_label(summary.queries[cell.query])} attends to {token_label(key)} {_weight(cell.weight)} "
-    parts = {f"what {visible(text_with_mark(key)).strip()} is (content {cell.content:+.2f})": cell.content,
-             f"where it is (position {cell.position:+.2f})": cell.position}  # fmt: skip
+    content, position = _shown(cell)
+    parts = {f"what {visible(text_with_mark(key)).strip()} is (content {_signed(content)})": content,
+             f"where it is (position {_signed(position)})": position}  # fmt: skip
     (first, high), (second, low) = sorted(parts.items(), key=lambda part: -part[1])
     if high <= 0:
         return f"{said}though both count against it: {first}, {second}"
-    return f"{said}{_mostly(first, high, second, low)}, both as scores over the mean key's"
+    over = f"what each adds to the score, over the mean of {cell.visible:,} keys"
+    return f"{said}{_mostly(first, high, second, low)}: {over}"
 
 
 def _over_next(cells: Sequence[ExplainedCell], summary: Summary) -> str:
@@ -87,11 +99,10 @@ def _over_next(cells: Sequence[ExplainedCell], summary: Summary) -> str:
     second = next((cell for cell in others if cell.query == first.query), None)
     if second is None or None in (first.content, first.position, second.content, second.position):
         return ""
-    assert first.content is not None and second.content is not None
-    assert first.position is not None and second.position is not None
-    content, position = first.content - second.content, first.position - second.position
+    content, position = (mine - its for mine, its in zip(_shown(first), _shown(second), strict=True))
     key = token_label(summary.keys[second.key])
-    parts = {f"what it is (content {content:+.2f})": content, f"where it is (position {position:+.2f})": position}
+    parts = {f"what it is (content {_signed(content)})": content,
+             f"where it is (position {_signed(position)})": position}  # fmt: skip
     (high, most), (low, least) = sorted(parts.items(), key=lambda part: -part[1])
     return f"ahead of {key}, the next in weight, {_mostly(high, most, low, least)}"
 
@@ -144,9 +155,8 @@ def _cell(cell: ExplainedCell, why: Why, summary: Summary, screen: Screen, longe
 
 def _parts(cell: ExplainedCell, screen: Screen, longest: float) -> Iterator[Text]:
     """Lines for content, position, bias, softcap and sink, as far as the cell has them; bars are full at `longest`."""
-    for value, name in ((cell.content, "content"), (cell.position, "position")):
-        if value is None:
-            continue
+    split = () if None in (cell.content, cell.position) else zip(_shown(cell), ("content", "position"), strict=True)
+    for value, name in split:
         words = f"rank {cell.content_rank:,} of {cell.visible:,}" if name == "content" else ""
         room = screen.width - 4 - _NAME - 9 - _RANK
         if room >= 4:
@@ -163,23 +173,41 @@ def _parts(cell: ExplainedCell, screen: Screen, longest: float) -> Iterator[Text
 
 
 def _line(name: str, value: float, words: str) -> Text:
-    return Text(f"    {name:<{_NAME}}{value:<+7.2f}{words}".rstrip())
+    return Text(f"    {name:<{_NAME}}{_signed(value):<7}{words}".rstrip())
+
+
+def _shown(cell: ExplainedCell) -> tuple[float, float]:
+    """Content and position to two digits, so that they add up to the score less the mean as these are printed."""
+    content, position = cell.content or 0.0, round(cell.position or 0.0, 2)
+    return round(_as_printed(content + position, cell) - position, 2), position
+
+
+def _as_printed(total: float, cell: ExplainedCell) -> float:
+    """A sum, as the printed score less the printed mean where it is that but for rounding; two digits."""
+    printed = round(round(cell.score, 2) - round(cell.mean_score, 2), 2)
+    return printed if abs(total - printed) < _ROUNDED else round(total, 2)
+
+
+def _signed(value: float) -> str:
+    return f"{round(value, 2) + 0.0:+.2f}"
 
 
 def _pairs(cell: ExplainedCell, why: Why, screen: Screen) -> Text:
-    """The pairs with the largest contrasts, as many as a line holds, and how much of all contrasts they are."""
+    """The pairs with the largest contrasts, as many as a line holds, and what the others add."""
     turned = int((why.columns.second >= 0).sum())
-    line = f"    {'pairs' if turned else 'columns':<{_NAME - 1}}"
-    total, shown = f"of {float(cell.contrasts.sum()):+.2f}", 0.0
-    ending = ""
+    line, shown = f"    {'pairs' if turned else 'columns':<{_NAME - 1}}", 0
+    left, ending = _as_printed(float(cell.contrasts.sum()), cell), ""
+    whole = f", all {_signed(left)}"
     for at in np.argsort(-np.abs(cell.contrasts), kind="stable")[:6].tolist():
         name = f"{at}" if at < turned or not turned else f"c{why.columns.first[at]}"
         contrast = float(cell.contrasts[at])
-        piece = f" {name} {contrast:+.2f} "
-        longer = f"· {shown + contrast:+.2f} {total}"
-        if ending and cell_len(line + piece + longer) > screen.width:
+        piece, after, others = f" {name} {contrast:+.2f} ", left - round(contrast, 2), len(cell.contrasts) - shown - 1
+        longer = f"· {counted(others, 'other')} {_signed(after)}{whole}" if others else ""
+        if not shown and cell_len(line + piece + longer) > screen.width:
+            longer = longer.removesuffix(whole)
+        if shown and cell_len(line + piece + longer) > screen.width:
             break
-        line, shown, ending = line + piece, shown + contrast, longer
+        line, shown, left, ending = line + piece, shown + 1, after, longer
     return Text(fit(line + ending, screen.width).rstrip())
 
 

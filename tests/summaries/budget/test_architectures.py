@@ -14,7 +14,7 @@ from tests.architectures.knock import speaking
 from tests.architectures.tiny import tiny_model
 from tests.summaries.budget.planted import prompt_of_ids
 
-TOKENS, KEPT = 72, 10
+TOKENS, HELD, KEPT = 72, 16, 10
 ASKED = Asked(window=KEPT - 2, first=2, target=BudgetTarget(None, 0.0))
 
 
@@ -28,7 +28,7 @@ ASKED = Asked(window=KEPT - 2, first=2, target=BudgetTarget(None, 0.0))
     ],
 )
 def test_what_is_cached_is_priced(kind: str, seen: dict[int, int], mode: str) -> None:
-    ids = np.random.default_rng(0).integers(3, 50, TOKENS).tolist()
+    ids = np.random.default_rng(0).integers(3, 50, TOKENS + HELD).tolist()
     pricing = begin_pricing(speaking(tiny_model(kind, "tiny")), [("", prompt_of_ids(ids))], ASKED)
     assert {head.place.layer: head.keys for head in pricing.heads} == seen
     assert all(head.whole_layer == (kind == "deepseek_v3") for head in pricing.heads)

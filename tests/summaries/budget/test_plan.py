@@ -20,7 +20,8 @@ from tests.architectures.knock import speaking
 from tests.summaries.budget.oracle import bits_lost, small_llama
 from tests.summaries.budget.planted import COPIES, HEADS, planted_model, prompt_of_ids, repeated_words
 
-LLAMA_TOKENS = 200
+LLAMA_TOKENS, HELD = 200, 25
+IDS = np.random.default_rng(0).integers(0, 61, LLAMA_TOKENS).tolist()
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +37,10 @@ def planted() -> Budget:
 
 @pytest.fixture(scope="module")
 def pricing() -> Pricing:
-    ids = np.random.default_rng(0).integers(0, 61, LLAMA_TOKENS).tolist()
+    return begun(IDS)
+
+
+def begun(ids: list[int]) -> Pricing:
     return begin_pricing(speaking(small_llama(layers=3)), [("", prompt_of_ids(ids))], Asked(window=24))
 
 
@@ -47,7 +51,7 @@ def test_a_planted_model_is_sorted_without_a_mistake(planted: Budget) -> None:
     assert plan is not None
     assert plan.plan.taken.tolist() == [head != COPIES for head in range(HEADS)]
     assert plan.is_within and plan.plan.holds
-    assert plan.plan.cache == pytest.approx((640 + 10 * 20) / (11 * 640))
+    assert plan.plan.cache == pytest.approx((616 + 10 * 20) / (11 * 616))  # 24 tokens are held back
 
 
 def test_three_texts_show_their_spread_and_a_fourth_is_beside_them(planted: Budget) -> None:
@@ -58,15 +62,29 @@ def test_three_texts_show_their_spread_and_a_fourth_is_beside_them(planted: Budg
     assert checked.bits == pytest.approx(0, abs=1e-4) == checked.by_weight
 
 
-def test_a_plan_s_run_is_the_plain_run_with_dense_masks(pricing: Pricing) -> None:
-    model, ids = small_llama(layers=3), [token.id or 0 for token in pricing.sample.texts[0].prompt.tokens]
+def test_a_plan_s_runs_are_the_plain_run_with_dense_masks(pricing: Pricing) -> None:
+    model = small_llama(layers=3)
     answer = pricing.answer()
     assert answer.plan is not None
-    taken = [priced.unit for priced, own in answer.planned if own]
-    assert taken
-    first = LLAMA_TOKENS - pricing.sample.scored - 1
-    assert answer.plan.plan.bits == pytest.approx(bits_lost(model, ids, first, changes_of(taken).cache), abs=2e-5)
+    changes = changes_of([priced.unit for priced, own in answer.planned if own]).cache
+    assert changes
+    (held,) = answer.plan.held
+    assert (held.text.tokens, held.text.scored) == (LLAMA_TOKENS, HELD)
+    sample = IDS[: LLAMA_TOKENS - HELD]
+    own = bits_lost(model, sample, len(sample) - pricing.sample.scored - 1, changes)
+    assert answer.plan.plan.bits == pytest.approx(own, abs=2e-5)
+    assert held.bits == pytest.approx(bits_lost(model, IDS, LLAMA_TOKENS - HELD - 1, changes), abs=2e-5)
+    assert held.bits != pytest.approx(own, abs=1e-3)
     assert answer.plan.is_within == (answer.plan.plan.bits <= 0.01)
+
+
+def test_what_is_held_back_changes_no_price_and_no_plan(pricing: Pricing) -> None:
+    other = [*IDS[:-HELD], *reversed(IDS[-HELD:])]
+    first, second = pricing.answer(), begun(other).answer()
+    assert [unit.bits for unit in first.units] == [unit.bits for unit in second.units]
+    assert first.plan is not None and second.plan is not None
+    assert first.plan.plan.taken.tolist() == second.plan.plan.taken.tolist()
+    assert first.plan.held[0].bits != second.plan.held[0].bits
 
 
 def test_a_target_of_memory(pricing: Pricing) -> None:

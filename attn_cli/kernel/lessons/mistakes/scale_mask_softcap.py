@@ -73,7 +73,7 @@ def _without_keys(problem: Problem, change: _Change) -> Iterator[Mistake]:
     yield attended(f"{change.name}-finite", words, q, problem.k, problem.v, replace(rule, mask=opened))
     if right is not None:
         kept = Intervals(np.where(dead, right.first, seen.first), np.where(dead, right.last, seen.last))
-        words = f"{change.words}; a row that it leaves no key sees what it should"
+        words = f"{change.words}; a row that this leaves without any key is as it should be"
         yield problem.attended(f"{change.name}-kept", words, replace(rule, mask=kept))
 
 

@@ -1,0 +1,49 @@
+"""The end of a text that is held back: no price and no plan is made on it, so that a plan can be run there."""
+
+from dataclasses import dataclass, replace
+
+from attn_cli.prompt import Prompt
+from attn_cli.summaries.budget.asked import Asked
+from attn_cli.summaries.budget.scored_text import FEWEST, LEAST_TOKENS, scored_count
+from attn_cli.summaries.budget.windows import KeptKeys, default_window
+
+_TIMES = 2  # a text is so many times as long as what is held back of it, without that
+
+
+@dataclass(frozen=True)
+class SplitText:
+    """A text in two.
+
+    sample  the tokens on which prices and plans are made
+    whole   all tokens, of which the last `count` are held back
+    """
+
+    sample: Prompt
+    whole: Prompt
+    count: int
+
+
+def split_text(prompt: Prompt, asked: Asked) -> SplitText:
+    """A prompt, and its last tokens held back: as many as would be scored; none without a plan, or of a short text.
+
+    Of what a model wrote, which alone is scored, the last half is held back.
+    """
+    n, written = len(prompt.tokens), sum(token.generated for token in prompt.tokens)
+    if prompt.generated is not None:
+        count = written // 2
+        is_long = count >= FEWEST
+    else:
+        count = scored_count(n) if asked.scored is None else asked.scored
+        window = default_window(n - count) if asked.window is None else asked.window
+        is_long = n - count >= max(LEAST_TOKENS, _TIMES * count) and n - count > KeptKeys(window, asked.first).count
+    if not is_long or not asked.plans:
+        return SplitText(prompt, prompt, 0)
+    at = n - count
+    sample = replace(
+        prompt, tokens=prompt.tokens[:at], template=tuple(place for place in prompt.template if place < at)
+    )
+    if prompt.generated is None:
+        return SplitText(sample, prompt, count)
+    sample = replace(sample, generated=replace(prompt.generated, tokens=written - count))
+    whole = replace(prompt, tokens=tuple(replace(x, generated=x.index >= at) for x in prompt.tokens))
+    return SplitText(sample, whole, count)
