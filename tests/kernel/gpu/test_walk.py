@@ -25,7 +25,8 @@ from attn_cli.kernel.definition.mask import Mask
 from attn_cli.kernel.definition.masks import Causal, Given, Intersection, Window
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.gpu import walk
-from attn_cli.kernel.gpu.walk import KernelTile, row_stats, tile_of
+from attn_cli.kernel.gpu.kernel_call import KernelTile, tile_of
+from attn_cli.kernel.gpu.walk import row_stats
 from attn_cli.kernel.stats import compiled
 from attn_cli.kernel.stats.one_walk import OneWalk, WalkStats
 from attn_cli.kernel.stats.wanted import Pool
