@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import isfinite
 
 import numpy as np
 from rich.cells import cell_len
@@ -13,6 +12,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from attn_cli.text import visible
+from attn_cli.views.drawing.cell_text import ZEROS_MARKED, CellText
 from attn_cli.views.drawing.cells import fit, joined, packed
 from attn_cli.views.drawing.palette import (
     ASCII_SHADES,
@@ -23,12 +23,10 @@ from attn_cli.views.drawing.palette import (
     color_at,
     foreground,
     ramp_for,
-    shade,
 )
 from attn_cli.views.drawing.screen import TALLEST, Screen, label_columns
 from attn_cli.views.drawing.styles import BOLD, DIM
 
-_ZEROS_MARKED = ("weights", "change")  # kinds of which a 0 is a mark, so that the other numbers stand out
 _FEW_KEYS = 4  # with so few keys, one with half of the weight is no sink
 _LEAST_WEIGHT = 0.05  # on any key but the sink, for a map
 _FEW_PATCHES = 8  # an image with at most this many columns may have numbers in its cells
@@ -148,6 +146,11 @@ class HeatMap:
             return 3, "hundredths"
         return (2 if m * 2 <= columns else 1), ""
 
+    @cached_property
+    def _text(self) -> CellText:
+        width, number = self._cell
+        return CellText(self.kind, width, number, self._ramp, self.screen, self.image)
+
     @property
     def _halves(self) -> bool:
         """True if two rows share a line: many rows, and cells two columns wide don't fit."""
@@ -223,7 +226,7 @@ class HeatMap:
         for row, label in enumerate(self._labels):
             levels = self._levels[row].tolist()
             line = [
-                Segment(self._text(value, level), style(level, self._ramp, depth))
+                Segment(self._text.of(value, level), style(level, self._ramp, depth))
                 for value, level in zip(self.values[row].tolist(), levels, strict=True)
             ]
             if self._sink is not None and self._has_ramp:
@@ -235,49 +238,8 @@ class HeatMap:
         """A cell of the sink's column: its number without colour, else hatched."""
         if value == float("-inf"):
             return Segment(" " * self._cell[0])
-        text = self._text(value, 0.0) if self._cell[1] else ("%" if self.screen.ascii_only else "▒") * self._cell[0]
+        text = self._text.of(value, 0.0) if self._cell[1] else ("%" if self.screen.ascii_only else "▒") * self._cell[0]
         return Segment(text, DIM)
-
-    def _text(self, value: float, level: float) -> str:
-        width, number = self._cell
-        if value == float("-inf") and self.kind == "weights":
-            return " " * width
-        if (value == float("-inf") and self._has_masked) or (number and value == 0 and self.kind in _ZEROS_MARKED):
-            return self._mark.rjust(width)
-        if not isfinite(value):
-            return ("?" if width < 4 else f"{value}").rjust(width)
-        if number == "hundredths":
-            return ("1." if round(value * 100) >= 100 else str(round(value * 100))).rjust(width)
-        if number:
-            return f"{value:{number}}".rjust(width)
-        if self.screen.depth in ("16", "none"):
-            return self._shade(level) * width
-        return " " * width
-
-    def _shade(self, level: float) -> str:
-        """The shade of a level; of weights the lowest is a mark, for a blank is a masked cell."""
-        drawn = shade(level, self._ramp, ascii_only=self.screen.ascii_only)
-        return self._lowest if drawn == " " and self._marks_lowest else drawn
-
-    @property
-    def _marks_lowest(self) -> bool:
-        return self.kind == "weights" and not self.image  # no patch of an image is masked
-
-    @property
-    def _lowest(self) -> str:
-        return "-" if self.screen.ascii_only else "·"  # in ASCII, a dot is a shade
-
-    @property
-    def _has_masked(self) -> bool:
-        """True if -inf stands for a masked cell: it does in all but outputs."""
-        return self.kind != "output"
-
-    @property
-    def _mark(self) -> str:
-        """The mark of a masked cell, and of a weight of exactly 0."""
-        if self.screen.ascii_only:
-            return "." if self._cell[1] else "x"  # in ASCII, a dot is already a shade
-        return "·"
 
     def _halved(self) -> list[list[Segment]]:
         """Two matrix rows to a line: the upper half block's foreground and background are one cell each."""
@@ -317,13 +279,13 @@ class HeatMap:
         if self._cell[1] == "hundredths":
             is_full = (np.round(self._finite * 100) >= 100).any()
             notes.append("cells in hundredths" + (", 1. for 100" if is_full else ""))
-        masked = np.isneginf(self.values) & self._has_masked
+        masked = np.isneginf(self.values) & self._text.has_masked
         if masked.any():
-            notes.append(f"{'blank' if self._halves or self.kind == 'weights' else self._mark} = masked")
+            notes.append(f"{'blank' if self._halves or self.kind == 'weights' else self._text.mark} = masked")
         if (~np.isfinite(self.values) & ~masked).any() and self._cell[0] < 4:
             notes.append(f"{'blank' if self._halves else '?'} = NaN or Inf")
-        if self.kind in _ZEROS_MARKED and self._cell[1] and (self.values == 0).any():
-            notes.append(f"{self._mark} = 0")
+        if self.kind in ZEROS_MARKED and self._cell[1] and (self.values == 0).any():
+            notes.append(f"{self._text.mark} = 0")
         used = sum(cell_len(part.text) for part in bar)
         first = [*bar]
         while notes and bar and used + 2 + len(notes[0]) <= self.screen.width:
@@ -341,7 +303,7 @@ class HeatMap:
             return [Segment("  ", background(level, self._ramp, depth)) for level in middles]
         if not self._ramp.diverging:
             shades = (ASCII_SHADES if self.screen.ascii_only else SHADES)[1:]
-            shades = (self._lowest if self._marks_lowest else " ") + shades
+            shades = self._text.lowest + shades
             return [Segment(mark, foreground(level, self._ramp, depth))
                     for mark, level in zip(shades, middles, strict=True)]  # fmt: skip
         marks = NEGATIVE_SHADES[:0:-1] + (ASCII_SHADES if self.screen.ascii_only else SHADES)
