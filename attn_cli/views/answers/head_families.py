@@ -59,22 +59,25 @@ def draw(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
         of_stream = [summary for summary in summaries if summary.place.stream == stream]
         if len(streams) > 1:
             yield Text(stream, BOLD)
-        if any_judged(of_stream):
-            yield from family_lines(of_stream, screen)
+        found = families(of_stream) if any_judged(of_stream) else []
+        if found:
+            yield from family_lines(of_stream, found, screen)
         else:
             few = f"too few tokens to name heads by what they do: a kind takes {LEAST_ROWS} rows"
             yield packed_text([few], screen)
-        yield from _sinks(of_stream, screen)
+        yield from _sinks(of_stream, found, screen)
 
 
-def family_lines(summaries: Sequence[Summary], screen: Screen, copying: Copying | None = None) -> Iterator[Text]:
+def family_lines(
+    summaries: Sequence[Summary], found: Sequence[CountedKind], screen: Screen, copying: Copying | None = None
+) -> Iterator[Text]:
     """A line for each kind of head (induction, previous token ...) with its heads, and those of few rows.
 
     Of the latter too few rows have a key that would define a kind.
 
+    found    the heads of each kind, as `families` counts them
     copying  whether those that find content copy: of a family in which any does, each has a line
     """
-    found = families(summaries)
     for family in found:
         shares = {} if family.kind is None else shares_of(summaries, family.kind)
         names = [name for name, _ in family.heads]
@@ -193,9 +196,9 @@ def _named(
     yield line
 
 
-def number_captions(summaries: Sequence[Summary]) -> list[str]:
+def number_captions(summaries: Sequence[Summary], found: Sequence[CountedKind]) -> list[str]:
     """The meaning of the numbers behind heads, the least for each kind, and the rows that a kind takes."""
-    kinds = [family.kind for family in families(summaries) if family.kind is not None]
+    kinds = [family.kind for family in found if family.kind is not None]
     parts = with_part(summaries, HeadKinds)
     judged = [part.judged for _, part in parts]
     least = f"rows that see {LEAST_KEYS} keys or more"
@@ -210,8 +213,8 @@ def number_captions(summaries: Sequence[Summary]) -> list[str]:
                for kind in kinds if kind.rank == CONTENT}  # fmt: skip
     captions += [", ".join(f"{words} on {counted(rows, 'row')}" for words, rows in content.items())] if content else []
     whole = "non-sink attention" if judged and judged[0].by_share else "its weight"
-    found = [kind for kind in kinds if kind.rank == CONTENT]
-    asked = max((least_of_few(kind, mean_baseline(parts, kind)) for kind in found), default=LEAST_OF_FEW)
+    of_content = [kind for kind in kinds if kind.rank == CONTENT]
+    asked = max((least_of_few(kind, mean_baseline(parts, kind)) for kind in of_content), default=LEAST_OF_FEW)
     of_few = f"{INDUCTION.words} and {DUPLICATE.words} on {FEW_ROWS}, if these get {asked:.2g} of {whole}"
     rows = f"{LEAST_ROWS} such rows or more" if is_numbered else f"{LEAST_ROWS} {least}"
     return [*captions, f"a kind is told on {rows}, {of_few}"]
@@ -257,7 +260,7 @@ def _of_few_rows(summaries: Sequence[Summary], found: Sequence[CountedKind], scr
         yield Text("no head finds content: none looks at what followed a token before, or at the same token")
 
 
-def _sinks(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
+def _sinks(summaries: Sequence[Summary], found: Sequence[CountedKind], screen: Screen) -> Iterator[Text]:
     """`41% of all attention rests on 0 When, a sink of 162 heads`, a line a sink; then what makes one."""
     heads = sum(len(summary.place.heads) for summary in summaries)
     sinks = text_sinks(with_part(summaries, HeadKinds))
@@ -266,5 +269,5 @@ def _sinks(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
     if sinks:
         least = f"{MOST_OF_A_KEY:g} and over {TIMES_UNIFORM} times uniform"
         captions.append(f"sink of a head: its mean weight{rows} is over {least}")
-    captions += number_captions(summaries) if any_judged(summaries) else []
+    captions += number_captions(summaries, found) if found else []
     yield from (Text(line, DIM) for line in wrap(" · ".join(captions), screen.width))

@@ -15,7 +15,7 @@ from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import standing_out
 from attn_cli.summaries.told.copying import Copying
-from attn_cli.summaries.told.head_families import families
+from attn_cli.summaries.told.head_families import CountedKind, families
 from attn_cli.text import counted
 from attn_cli.views.answers.copying import captions as copying_captions
 from attn_cli.views.answers.copying import in_words as copies_in_words
@@ -64,22 +64,23 @@ def _alignment_lines(heads: Sequence[SearchedHead], screen: Screen) -> Iterator[
 
 def _families(summaries: Sequence[Summary], screen: Screen, copying: Copying | None) -> Iterator[Text]:
     """The head that finds content most surely and whether it copies, then every family with its heads."""
-    if said := _sentence(summaries, copying):
+    found = families(summaries)
+    if said := _sentence(summaries, found, copying):
         yield Text("\n".join(packed([said], screen.width)), BOLD)
-    yield from family_lines(summaries, screen, copying)
+    yield from family_lines(summaries, found, screen, copying)
     of_text = any(part.judged.by_share for _, part in with_part(summaries, HeadKinds))
     told = copying_captions(copying, of_text=of_text) if said else []
-    if captions := [*number_captions(summaries), *told]:
+    if captions := [*number_captions(summaries, found), *told]:
         yield packed_text(captions, screen, DIM)
     yield Text()
     yield Text("map: a row a layer, a column a head", BOLD)
 
 
-def _sentence(summaries: Sequence[Summary], copying: Copying | None) -> str:
+def _sentence(summaries: Sequence[Summary], counted_kinds: Sequence[CountedKind], copying: Copying | None) -> str:
     """How many heads look at what followed a token before, and at the same token, and how many of them copy; the
     strongest, beside uniform.
     """
-    found = [family for family in families(summaries) if family.kind is not None and family.kind.rank == CONTENT]
+    found = [family for family in counted_kinds if family.kind is not None and family.kind.rank == CONTENT]
     heads = sum(len(summary.place.heads) for summary in summaries)
     if not found:
         return ""  # the families say it
