@@ -20,7 +20,7 @@ _KEYS = 12  # of a head that are kept
 class DecidingRows(Part):
     """What each head attends to in the r rows that choose the answer, as means over these rows.
 
-    rows      the query positions
+    rows      the query positions: those that choose the answer, or the ones that were picked
     keys      the k keys with the largest mean weight, heaviest first `[h, k]`
     weights   the mean weight on each of these keys `[h, k]`
     lengths   that weight times the norm of the key's value `[h, k]`; the weights again where values aren't known
