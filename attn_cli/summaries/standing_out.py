@@ -123,6 +123,11 @@ def standing_out(summaries: Sequence[Summary]) -> list[StandOut]:
     return sorted(found, key=lambda out: out.order)
 
 
+def on_few_rows(summaries: Sequence[Summary]) -> dict[tuple[int, int], StandOut]:
+    """The heads that may be of a kind, on rows too few to name them by it; by the index of their call and in it."""
+    return {(out.call, out.at): out for out in standing_out(summaries) if not out.is_judged}
+
+
 def _stands_out(
     part: HeadKinds, call: int, at: int, summary: Summary, number: int | None, is_judged: bool
 ) -> StandOut | None:

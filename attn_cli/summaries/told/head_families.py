@@ -11,6 +11,7 @@ from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.kinds.head_kinds import BACK, FIRST, KINDS, Kind
 from attn_cli.summaries.reducers.kinds.kind_sums import NOT_JUDGED, NOTHING
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
+from attn_cli.summaries.standing_out import on_few_rows
 
 _LEAST_READ = 0.1  # of a row on a key that the head is said to read there
 
@@ -44,11 +45,14 @@ def families(summaries: Sequence[Summary]) -> list[CountedKind]:
     """
     kinds: dict[str, CountedKind] = {}
     rest: list[tuple[str, float]] = []
-    for summary in summaries:
+    few = on_few_rows(summaries)
+    for call, summary in enumerate(summaries):
         part = summary.part(HeadKinds)
         if part is None:
             continue
         for at, (head, number) in enumerate(zip(summary.place.heads, part.judged.kind.tolist(), strict=True)):
+            if (call, at) in few:
+                continue
             name = f"{summary.place.layer}.{head}"
             if number in (NOTHING, NOT_JUDGED):
                 rest.append((name, 0.0))

@@ -21,7 +21,20 @@ LEAST_BITS = 0.1  # of an effect that is told
 SHORT = 200  # tokens of a text that is told by its words; a longer one is told by its sentences or lines
 _WORDS, _HEADS, _FEWEST = 8, 24, 6  # tried at most; of both together at least so many
 _MOST_ROWS = 64  # of a last part that reads; of a longer one the last row reads alone
-_LEAST_WEIGHT = 0.1  # of a head on a word that it is said to read
+LEAST_WEIGHT = 0.1  # of a head on a word that it is said to read
+
+
+@dataclass(frozen=True)
+class WordReader:
+    """The head that reads a word most in the rows that decide, and what the answer loses without it.
+
+    weight  the mean weight on the word's tokens together
+    effect  change of the answer's log2 p, in bits, with the head's output set to 0; 0 for what may be rounding
+    """
+
+    place: HeadPlace
+    weight: float
+    effect: float
 
 
 @dataclass(frozen=True)
@@ -29,12 +42,15 @@ class StoryWord:
     """A word of the text, or a part of a long text, and the effect of masking its tokens on the answer.
 
     effect  change of the answer's log2 p, in bits; 0 for what can't be told from rounding
+    reader  of a word, the head that reads it most: by weight times estimated effect, or weight times value norm where
+            effects aren't estimated; None where no head gives it 0.1 of its weight
     """
 
     name: str
     text: str
     tokens: tuple[Token, ...]
     effect: float
+    reader: WordReader | None = None
 
 
 @dataclass(frozen=True)
@@ -110,7 +126,15 @@ _WORD = (
     Field("text", TEXT),
     Field("indices", each(COUNT), value=lambda word: [token.index for token in word.tokens]),
     Field("bits", FINITE, "change of log2 p of the answer with it masked in these rows; 0: rounding", "effect"),
-)
+    Field("reader", Object((
+        Field("layer", COUNT, value="place.layer"),
+        Field("head", COUNT, value="place.head"),
+        Field("stream", TEXT, value="place.stream"),
+        Field("weight", FINITE, "on the word, mean over these rows"),
+        Field("bits", FINITE, "change of log2 p of the answer with its output set to 0 in these rows", "effect"),
+    )), "the head that reads the word most; missing where none gives it 0.1, and of parts of long texts",
+          optional=True),
+)  # fmt: skip
 _HEAD = (
     Field("layer", COUNT, value="place.layer"),
     Field("head", COUNT, value="place.head"),
@@ -170,7 +194,11 @@ def tell(experiment: Experiment, prompt: Prompt, summaries: Sequence[Summary]) -
     candidates = _words_tried(parts, seen, sinks, rows[-1], budget)
     masked = {at for _, tokens in candidates for at in tokens}
     estimates = experiment.estimated_effects() if candidates else {}
-    heads = _heads_tried(seen, sinks, masked, estimates, budget - len(candidates))
+    heads = _heads_tried(seen, sinks, masked, estimates)
+    readers = [_reader(tokens, seen, estimates) if cut == "words" else None for _, tokens in candidates]
+    of_words = {reader[0] for reader in readers if reader is not None}
+    count = min(_HEADS, budget - len(candidates))
+    heads = heads[:count] + [head for head in heads[count:] if head[0] in of_words]
     trials = [Intervention(hidden=tokens) for _, tokens in candidates]
     choosing = tuple(sorted(set(target.rows)))
     trials += [Intervention(ablated=(place,), rows=choosing) for place, _ in heads]
@@ -180,13 +208,13 @@ def tell(experiment: Experiment, prompt: Prompt, summaries: Sequence[Summary]) -
         return Story(target, likeliest, rows, cut, obstacle=reason)
     floor = experiment.noise_floor
     effects = [0.0 if floor.is_rounding(outcome.effect) else outcome.effect for outcome in outcomes]
+    of_heads = {place: effect for (place, _), effect in zip(heads, effects[len(candidates) :], strict=True)}
     words = [
-        StoryWord(part.name, part.text(prompt.text).strip(), tuple(prompt.tokens[at] for at in part.tokens), effect)
-        for (part, _), effect in zip(candidates, effects, strict=False)
-    ]
-    bringing = [
-        StoryHead(place, reads, effect) for (place, reads), effect in zip(heads, effects[len(words) :], strict=True)
-    ]
+        StoryWord(part.name, part.text(prompt.text).strip(), tuple(prompt.tokens[at] for at in part.tokens), effect,
+                  None if reader is None or reader[0] not in of_heads else WordReader(*reader, of_heads[reader[0]]))
+        for (part, _), effect, reader in zip(candidates, effects, readers, strict=False)
+    ]  # fmt: skip
+    bringing = [StoryHead(place, reads, of_heads[place]) for place, reads in heads]
     return Story(
         target, likeliest, rows, cut, tuple(sorted(words, key=lambda word: word.effect)),
         tuple(sorted(bringing, key=lambda head: head.effect)), floor.effect,
@@ -225,11 +253,10 @@ def _heads_tried(
     sinks: set[int],
     masked: set[int],
     estimates: Mapping[HeadPlace, float],
-    count: int,
 ) -> list[tuple[HeadPlace, tuple[Token, float]]]:
-    """The heads to ablate, each with the token that it reads most past sinks, and the weight on it.
+    """The heads that may be ablated, each with the token past sinks that has its largest weight, and that weight.
 
-    Those of the largest estimated effects; without estimates those that read most of the words that are masked.
+    Those of the largest estimated effects first; without estimates those that read most of the words that are masked.
     """
     heads: list[tuple[float, HeadPlace, tuple[Token, float]]] = []
     for summary, part in seen:
@@ -237,10 +264,29 @@ def _heads_tried(
             place = HeadPlace(summary.place.layer, head, summary.place.stream)
             kept = zip(part.lengths[at].tolist(), part.keys[at].tolist(), part.weights[at].tolist(), strict=True)
             read = [own for own in kept if (own[1] not in sinks if estimates else own[1] in masked)]
-            length, key, weight = max(read, default=(0.0, 0, 0.0))
-            if weight >= _LEAST_WEIGHT:
+            length, key, weight = max(read, key=lambda own: own[2], default=(0.0, 0, 0.0))
+            if weight >= LEAST_WEIGHT:
                 heads.append(
                     (abs(estimates.get(place, 0.0)) if estimates else length, place, (summary.keys[key], weight))
                 )
     heads.sort(key=lambda head: -head[0])
-    return [(place, reads) for _, place, reads in heads[: min(_HEADS, count)]]
+    return [(place, reads) for _, place, reads in heads]
+
+
+def _reader(
+    tokens: tuple[int, ...], seen: Sequence[tuple[Summary, DecidingRows]], estimates: Mapping[HeadPlace, float]
+) -> tuple[HeadPlace, float] | None:
+    """The head that reads a word most in the rows that decide, and its mean weight on the word's tokens together.
+
+    It is that which an estimate says the answer loses most without, times the weight; without estimates, or where none
+    loses, that of the largest weight times value norm. None where no head gives the word 0.1.
+    """
+    found: list[tuple[float, float, HeadPlace, float]] = []
+    for summary, part in seen:
+        own = np.isin(part.keys, tokens)  # [h, k]
+        weights, lengths = (part.weights * own).sum(axis=1), (part.lengths * own).sum(axis=1)
+        for at in np.flatnonzero(weights >= LEAST_WEIGHT).tolist():
+            place = HeadPlace(summary.place.layer, summary.place.heads[at], summary.place.stream)
+            weight = float(weights[at])
+            found.append((max(0.0, -estimates.get(place, 0.0)) * weight, float(lengths[at]), place, weight))
+    return max(found)[2:] if found else None

@@ -18,6 +18,8 @@ from attn_cli.summaries.reducers.kinds.head_kinds import (
     FIRST,
     INDUCTION,
     KINDS,
+    MARKS,
+    PLACE,
     UNIFORM,
     WINDOW,
     Kind,
@@ -26,17 +28,19 @@ from attn_cli.summaries.reducers.kinds.kind_sums import (
     FEW_ROWS,
     LEAST_OF_FEW,
     LEAST_ROWS,
+    LEAST_WEIGHT,
+    LEAST_WINDOW,
     TIMES_BASELINE,
     WINDOW_TIMES_BASELINE,
     least_for_name,
 )
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.sinks import MOST_OF_A_KEY, TIMES_UNIFORM
-from attn_cli.summaries.standing_out import ChosenHead, standing_out
+from attn_cli.summaries.standing_out import ChosenHead, on_few_rows
 from attn_cli.summaries.text_sinks import text_sinks
 from attn_cli.summaries.told.copying import Copying
 from attn_cli.summaries.told.head_families import CountedKind, families, readings
-from attn_cli.text import counted
+from attn_cli.text import counted, listed
 from attn_cli.views.answers.copying import lines as copying_lines
 from attn_cli.views.answers.kinds import any_judged, mean_baseline, rows_of_sinks, sink_lines
 from attn_cli.views.drawing.cells import packed, packed_text
@@ -47,7 +51,6 @@ from attn_cli.views.drawing.styles import BOLD, DIM
 _MOST_RESTING = 2  # heads that rest on the first token and are named
 _HUNDREDTH = 0.01
 _CUT = 4  # columns of the mark of a list that goes on
-_MOST_FEW = 2  # kinds of too few rows that are told
 
 
 def draw(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
@@ -102,8 +105,7 @@ def head_lines(chosen: ChosenHead, summary: Summary, screen: Screen) -> Iterator
         uniform = f"{out.baseline:.{2 if out.baseline >= _HUNDREDTH else 3}f}"
         finds = out.kind is not None and out.kind.rank == CONTENT
         of_content = " of those that find content" if finds else ""
-        few = "" if out.is_judged else f" (a kind takes {FEW_ROWS if finds and out.rows < FEW_ROWS else LEAST_ROWS})"
-        said = f"{name} (the clearest{of_content}) · {sentence(out)}{few}; uniform attention would give {uniform}"
+        said = f"{name} (the clearest{of_content}) · {sentence(out)}; uniform attention would give {uniform}"
     yield Text("\n".join(packed([said], screen.width)), BOLD)
     found = [f"{token_label(x.query)} gives {token_label(x.key)} {x.weight:.2f}" for x in readings(summary, chosen.at)]
     if found:
@@ -197,62 +199,69 @@ def _named(
 
 
 def number_captions(summaries: Sequence[Summary], found: Sequence[CountedKind]) -> list[str]:
-    """The meaning of the numbers behind heads, the least for each kind, and the rows that a kind takes."""
-    kinds = [family.kind for family in found if family.kind is not None]
+    """The meaning of the numbers behind heads, from which number on a kind is named, and the rows that it takes."""
     parts = with_part(summaries, HeadKinds)
-    judged = [part.judged for _, part in parts]
-    least = f"rows that see {LEAST_KEYS} keys or more"
+    kinds = [family.kind for family in found if family.kind is not None]
+    kinds += [out.kind for out in on_few_rows(summaries).values() if out.kind is not None and out.kind not in kinds]
+    by_share = bool(parts) and parts[0][1].judged.by_share
+    rows = f"mean of the rows that see {LEAST_KEYS} keys or more and have such a key"
     captions = []
-    if is_numbered := any(kind is not UNIFORM for kind in kinds):
-        captions.append(f"number after a head: mean weight on what its kind looks at, over {least}")
-        if judged[0].by_share and not set(kinds) <= {FIRST, DELIMITER, UNIFORM}:
-            captions.append("behind /: the same as a share of non-sink attention, by which heads are named")
+    if any(kind is not UNIFORM for kind in kinds):
+        captions.append(f"number behind a head: its weight on what its kind looks at, {rows}")
+        if by_share and not set(kinds) <= {FIRST, DELIMITER, UNIFORM}:
+            captions.append("behind /: that weight as a share of what the head doesn't give to sinks")
     captions += ["of uniform: entropy as a share of the largest"] if UNIFORM in kinds else []
-    captions += _least(kinds, parts)
-    content = {kind.words: max(int(each.rows[KINDS.index(kind)]) for each in judged)
-               for kind in kinds if kind.rank == CONTENT}  # fmt: skip
-    captions += [", ".join(f"{words} on {counted(rows, 'row')}" for words, rows in content.items())] if content else []
-    whole = "non-sink attention" if judged and judged[0].by_share else "its weight"
-    of_content = [kind for kind in kinds if kind.rank == CONTENT]
-    asked = max((least_of_few(kind, mean_baseline(parts, kind)) for kind in of_content), default=LEAST_OF_FEW)
-    of_few = f"{INDUCTION.words} and {DUPLICATE.words} on {FEW_ROWS}, if these get {asked:.2g} of {whole}"
-    rows = f"{LEAST_ROWS} such rows or more" if is_numbered else f"{LEAST_ROWS} {least}"
-    return [*captions, f"a kind is told on {rows}, {of_few}"]
+    captions += _least(kinds, parts, by_share=by_share)
+    number = "share" if by_share else "weight"
+    asked = max((least_of_few(kind, mean_baseline(parts, kind)) for kind in kinds if kind.rank == CONTENT),
+                default=LEAST_OF_FEW)  # fmt: skip
+    of_few = f"{INDUCTION.words} and {DUPLICATE.words} of {FEW_ROWS} with a {number} of {asked:.2g}"
+    seen = "" if any(kind is not UNIFORM for kind in kinds) else f" that see {LEAST_KEYS} keys or more"
+    return [*captions, f"a kind is the mean of {LEAST_ROWS} rows or more{seen}, {of_few}"]
 
 
-def _least(kinds: Sequence[Kind], parts: Sequence[tuple[Summary, HeadKinds]]) -> list[str]:
-    """`least for a kind: previous, self 0.54 of non-sink attention, first 0.54 of its weight (5 times uniform ...)`."""
-    named: dict[tuple[int | None, str], list[str]] = {}
-    for kind in kinds:
+def _least(kinds: Sequence[Kind], parts: Sequence[tuple[Summary, HeadKinds]], *, by_share: bool) -> list[str]:
+    """`named from a share of 0.69 induction, 0.52 previous and self (in most rows), from a weight of 0.52 first`."""
+    named: dict[str, dict[str, list[str]]] = {}
+    for kind in (kind for kind in KINDS if kind in kinds):
         baseline = mean_baseline(parts, kind) if kind is not UNIFORM else np.nan
-        by_share = parts[0][1].judged.by_share and kind not in (FIRST, DELIMITER)
-        whole = "the largest" if kind is UNIFORM else "non-sink attention" if by_share else "its weight"
-        times = None if kind is UNIFORM else WINDOW_TIMES_BASELINE if kind is WINDOW else TIMES_BASELINE
-        least = f"{float(least_for_name(kind, baseline, np.nan)):.2f} of {whole}"
+        number = "entropy" if kind is UNIFORM else "share" if by_share and kind not in (FIRST, DELIMITER) else "weight"
+        least = f"{float(least_for_name(kind, baseline, np.nan)):.2f}"
         words = "2 to 8 back" if kind in BACK else kind.words
-        own = named.setdefault((times, least), [])
+        own = named.setdefault(number, {}).setdefault(least, [])
         own += [words] if words not in own else []
-    told = []
-    for times in dict.fromkeys(times for times, _ in named):
-        pieces = [f"{', '.join(words)} {least}" for (own, least), words in named.items() if own == times]
-        content = any(kind.rank == CONTENT for kind in kinds)
-        rows = f", {'those by place ' * content}in most rows" if times == TIMES_BASELINE else ""
-        told.append(", ".join(pieces) + (f" ({times} times uniform attention{rows})" if times else ""))
-    return [f"least for a kind: {', '.join(told)}"] if told else []
+    told = [f"from {'an' if number == 'entropy' else 'a'} {number} of "
+            + ", ".join(f"{least} {listed(words)}" for least, words in of_number.items())
+            for number, of_number in named.items()]  # fmt: skip
+    if not told:
+        return []
+    if set(kinds) == {UNIFORM}:
+        return [f"a head is named {', '.join(told)}"]
+    times = [f"{TIMES_BASELINE} times uniform attention, or {LEAST_WEIGHT:g}"]
+    times += [f"of {WINDOW.words} {WINDOW_TIMES_BASELINE} times, or {LEAST_WINDOW:g}"] if WINDOW in kinds else []
+    placed = [kind for kind in kinds if kind.rank in (PLACE, MARKS)] if by_share else []
+    names = dict.fromkeys("2 to 8 back" if kind in BACK else kind.words for kind in placed)
+    most = f"; of {listed(names)} in most single rows, too" if placed else ""
+    return [f"a head is named {', '.join(told)} ({', '.join(times)}{most})"]
 
 
 def _of_few_rows(summaries: Sequence[Summary], found: Sequence[CountedKind], screen: Screen) -> Iterator[Text]:
-    """Heads that would be of a kind that finds content, were there rows enough to judge it."""
-    few = [out for out in standing_out(summaries) if not out.is_judged]
-    told = [kind for kind in KINDS if kind.rank == CONTENT and any(out.kind is kind for out in few)]
-    for kind in told[:_MOST_FEW]:
+    """Heads that would be of a kind, were there rows enough to judge it, in the order of kinds."""
+    few = list(on_few_rows(summaries).values())
+    told = [kind for kind in KINDS if any(out.kind is kind for out in few)]
+    for kind in told:
         heads = [out for out in few if out.kind is kind]
         yield from _named(
             len(heads),
-            f"may {of_several(does(kind), 2)} ({kind.words}), on {counted(heads[0].rows, 'row')} alone",
+            f"may {of_several(does(kind), 2)} ({kind.words}), on {counted(heads[0].rows, 'row')}",
             _numbered([(x.name, x.weight) for x in heads], shares_of(summaries, kind)),
             screen,
+            more=1,
         )
+    if told:
+        tokens = counted(len(summaries[0].queries), "token")
+        said = f"may: {tokens} have too few such rows to be sure, a kind takes {LEAST_ROWS}"
+        yield Text("\n".join(packed([said], screen.width)))
     if any(token.row is not None for token in summaries[0].queries):  # patches, of which none repeats another
         return
     contents = {family.kind for family in found} | set(told)
@@ -267,7 +276,7 @@ def _sinks(summaries: Sequence[Summary], found: Sequence[CountedKind], screen: S
     yield from sink_lines(sinks, heads, screen)
     rows, captions = rows_of_sinks(summaries[0]), []
     if sinks:
-        least = f"{MOST_OF_A_KEY:g} and over {TIMES_UNIFORM} times uniform"
-        captions.append(f"sink of a head: its mean weight{rows} is over {least}")
+        least = f"{MOST_OF_A_KEY:g} of its weight, and over {TIMES_UNIFORM} times uniform attention"
+        captions.append(f"sink of a head: a key that gets over {least} (mean{rows})")
     captions += number_captions(summaries, found) if found else []
     yield from (Text(line, DIM) for line in wrap(" · ".join(captions), screen.width))

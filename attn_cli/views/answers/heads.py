@@ -9,7 +9,6 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from attn_cli.summaries.median import median
 from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reduce import Summary, with_part
 from attn_cli.summaries.reducers.heads.head_statistics import Heads
@@ -17,10 +16,9 @@ from attn_cli.summaries.reducers.heads.statistic import Statistic
 from attn_cli.summaries.reducers.heads.statistics import FIRST_WEIGHT, STATISTICS
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.sinks import SHORT_VALUE
 from attn_cli.summaries.text_sinks import text_sinks
 from attn_cli.text import counted
-from attn_cli.views.answers.kinds import any_judged, rows_of_sinks, short_value, too_few
+from attn_cli.views.answers.kinds import any_judged, rows_of_sinks, sink_words, too_few
 from attn_cli.views.drawing.cells import packed, packed_text
 from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.palette import Ramp, background
@@ -123,42 +121,22 @@ def _finding(ordered: Sequence[HeadRow], summaries: Sequence[Summary], ranking: 
                 f"{half} of {len(every)} heads give {place}{name} half of their weight or more (mean over all rows), "
             )
             said += f"{who} {weights[resting].min():.2f} or more"
-            return said + (_of_first(summaries) + _of_all_attention(summaries) if is_first else "")
+            return _of_first(summaries, len(every), said) if is_first else said
     return ""
 
 
-def _of_first(summaries: Sequence[Summary]) -> str:
-    """`: a sink, whose value is short (0.25 of ...), so they read little there`, where that is so."""
-    parts = [part for _, part in with_part(summaries, Heads)]
-    values = [part.first_value for part in parts if part.first_value is not None]
-    length = float(median(np.array(values))) if values else 1.0
-    if length >= SHORT_VALUE:
-        return ": they read little else"
-    return (
-        f": a sink, whose {short_value(length)}, so a weight on it carries {length:.2f} of what it does on others, and "
-        "they read little"
-    )
+def _of_first(summaries: Sequence[Summary], heads: int, said: str) -> str:
+    """`41% of all attention rests on 0 When, a sink of 162 heads, ...; 14% rests on 6 the, ...`: all over the rows by
+    which sinks are told, as on every other screen.
 
-
-def _of_all_attention(summaries: Sequence[Summary]) -> str:
-    """`; 41% of all attention of 270 heads rests on it, 14% on 6 the, which is read (value 1.01 of ...): 55% on sinks`.
-
-    Nothing where the first key is no sink.
-
-    The mean of the column is another number: of all rows, the first of which see few keys.
+    said  what the column itself tells, where the first key is no sink
     """
     found = sorted(text_sinks(with_part(summaries, HeadKinds)), key=lambda sink: sink.key)
     if not found or found[0].key:
-        return ""
-    heads = counted(len(head_rows(summaries)), "head")
-    said = f"; {found[0].weight:.0%} of all attention of {heads} rests on it"
-    for sink in found[1:]:
-        read = "read little" if sink.value is not None and sink.value < SHORT_VALUE else "read as others are"
-        value = "" if sink.value is None else f", which is {read} (value {sink.value:.2f} of the median)"
-        said += f", {sink.weight:.0%} on {token_label(sink.token)}{value}"
-    total = f": {sum(sink.weight for sink in found):.0%} on sinks" if len(found) > 1 else ""
+        return f"{said}: they read little else"
     rows = rows_of_sinks(summaries[0])
-    return f"{said}{total} (mean{rows}{', the column over all rows' if rows else ''})"
+    over = f" (mean{rows}; the column below: over all rows)" if rows else ""
+    return "; ".join(sink_words(found, heads)) + over
 
 
 def _ranking_title(rows: Sequence[HeadRow], ranking: Ranking) -> str:

@@ -13,6 +13,7 @@ from attn_cli.summaries.reducers.kinds.kind_sums import FEW_ROWS, LEAST_OF_FEW, 
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.sinks import FEW_KEYS, SHORT_VALUE
+from attn_cli.summaries.standing_out import on_few_rows
 from attn_cli.summaries.text_sinks import SinkKey
 from attn_cli.text import counted
 from attn_cli.views.answers.kind_grid import GridRow, cell_style, grid, has_letters, kind_letter, marks_in_words
@@ -62,12 +63,19 @@ def draw_kinds(
         yield from grid(rows, screen)
 
 
+def _kinds_of(summary: Summary, part: HeadKinds) -> list[int]:
+    """For each head of a call its kind by index; not judged, where rows are too few for a kind that it may be of."""
+    few = {at for _, at in on_few_rows([summary])}
+    return [NOT_JUDGED if at in few else kind for at, kind in enumerate(part.judged.kind.tolist())]
+
+
 def _row(summary: Summary, part: HeadKinds, of_stream: Sequence[tuple[Summary, HeadKinds]]) -> GridRow:
     place, judged = summary.place, part.judged
     several = sum(other.place.layer == place.layer for other, _ in of_stream) > 1
     label = f"{place.layer}/{place.call}" if several and place.call else str(place.layer)
-    numbers = [float(judged.number[kind, at]) if kind >= 0 else 0.0 for at, kind in enumerate(judged.kind.tolist())]
-    return GridRow(label, place.heads, place.groups, tuple(judged.kind.tolist()), tuple(numbers))
+    kinds = _kinds_of(summary, part)
+    numbers = [float(judged.number[kind, at]) if kind >= 0 else 0.0 for at, kind in enumerate(kinds)]
+    return GridRow(label, place.heads, place.groups, tuple(kinds), tuple(numbers))
 
 
 def too_few(screen: Screen) -> Text:
@@ -88,7 +96,7 @@ def legend(
     in_words  whether counts are told above: then the letters of all kinds are here, without counts
     """
     judged = [part.judged for _, part in of_stream]
-    counts = Counter(kind for each in judged for kind in each.kind.tolist())
+    counts = Counter(kind for each in of_stream for kind in _kinds_of(*each))
     digit = [_digit_in_words(counts, by_share=judged[0].by_share)] if letters else []
     names = (letters_in_words(counts) if letters else marks_in_words(screen)) if in_words else counts_in_words(counts)
     yield packed_text([*names, *digit, *([] if in_words else _baselines_in_words(of_stream, counts))], screen, DIM)
@@ -215,11 +223,30 @@ def short_value(length: float) -> str:
     return f"value is short ({length:.2f} of the median value's length; median of layers)"
 
 
-def sink_lines(sinks: Sequence[SinkKey], heads: int, screen: Screen) -> Iterator[Text]:
-    """`41% of all attention rests on 0 When, a sink of 162 heads`: a sentence for each of the first two sinks."""
-    for at, sink in enumerate(sinks[:_MOST_SINKS]):
+def is_read(sink: SinkKey) -> bool:
+    """True if a key that gets much weight has a value that isn't short, so that what it holds is read."""
+    return sink.value is not None and sink.value >= SHORT_VALUE
+
+
+def sink_words(sinks: Sequence[SinkKey], heads: int) -> list[str]:
+    """`41% of all attention rests on 0 When, a sink of 162 heads of any kind; its value is short ...`: of each sink.
+
+    heads  how many all heads are
+    """
+    said = []
+    for at, sink in enumerate(sinks):
         words = f"{sink.weight:.0%} {'' if at else 'of all attention '}rests on {token_label(sink.token)}, "
-        words += f"a {'hub' if sink.is_hub else 'sink'} of {counted(round(heads * sink.heads), 'head')} of any kind"
+        of_heads = f"{counted(round(heads * sink.heads), 'head')} of any kind"
+        words += f"{'much attended by' if is_read(sink) else 'a sink of'} {of_heads}"
         if sink.value is not None and sink.value < SHORT_VALUE:
             words += f"; its {short_value(sink.value)}, so little is read there"
+        elif is_read(sink):
+            words += f", and read: its value's length is {sink.value:.2f} of the median"
+        said.append(words)
+    return said
+
+
+def sink_lines(sinks: Sequence[SinkKey], heads: int, screen: Screen) -> Iterator[Text]:
+    """`41% of all attention rests on 0 When, a sink of 162 heads`: a sentence for each sink of the text."""
+    for words in sink_words(sinks[:_MOST_SINKS], heads):
         yield Text("\n".join(packed([words], screen.width)))

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from attn_cli.prompt import Token
-from attn_cli.summaries.told.story import LEAST_BITS, Story, StoryHead, StoryWord
+from attn_cli.summaries.told.story import LEAST_BITS, LEAST_WEIGHT, Story, StoryHead, StoryWord
 from attn_cli.text import counted, excerpt, listed, visible
 from attn_cli.views.drawing.cells import fit, packed
 from attn_cli.views.drawing.labels import next_word, token_label
@@ -19,6 +19,7 @@ _MARGIN = 14  # columns of what a line is about
 _NARROW = 60  # columns below which that stands on a line of its own
 _LEAST_PERCENT = 0.01  # of a next token that is named after the first
 _MOST_WORDS, _MOST_PARTS, _MOST_HEADS, _MOST_AGAINST = 6, 4, 6, 4
+_MOST_OF_WORD, _MOST_BESIDE, _NAME = 4, 2, 14  # heads of a word, other words, and columns of a word
 _LONGEST = 60  # characters of the generated text
 
 
@@ -40,30 +41,48 @@ def draw(story: Story, screen: Screen) -> Iterator[Text]:
         yield from _named("it needs", words or [_no_word(story, what)], screen)
     else:
         yield from _parts(story, needed[:_MOST_PARTS], what, screen)
-    heads = [_head(head) for head in story.bringing[:_MOST_HEADS]]
-    if heads:
-        yield from _columns("brought by", heads, screen)
-        if unread := _unread(story):
-            yield from _named("", [f"none has its largest weight on {unread}"], screen)
+    if story.bringing and story.cut == "words":
+        yield from _by_word(story, screen)
+    elif story.bringing:
+        yield from _columns("brought by", [_head(head) for head in story.bringing[:_MOST_HEADS]], screen)
     elif story.heads:
         yield from _named("brought by", [_no_head(story, what)], screen)
     if against := _against(story):
         yield from _named("held back by", against, screen)
-    if needed or heads or against:
-        changed = "the generated tokens" if story.target.generated else what
-        noun = "word" if story.cut == "words" else story.cut.removesuffix("s")
-        tried = f"tried: the {counted(len(story.words), noun)} that are read most"
-        by_head = gives = ""
-        if story.heads:
-            place = story.heads[0].place
-            example = f"{place.layer}.{place.head}: layer {place.layer}, head {place.head}"
-            by_head = f", or a head ({example}) set to 0"
-            gives = "; gives: its largest weight on a token that is no sink (number and text), and how much"
-            by = "that gradients rank highest" if story.estimated else "that read them most"
-            tried += f" and the {counted(len(story.heads), 'head')} {by}"
-        legend = f"bits: change of log2 p({changed}) with the {noun} masked{by_head}, in {_rows(story)}{gives}; {tried}"
-        legend += _untold(story)
-        yield Text("\n".join(wrap(legend, screen.width)), DIM)
+    if needed or story.bringing or against:
+        yield Text("\n".join(wrap(_legend(story, what), screen.width)), DIM)
+
+
+def _legend(story: Story, what: str) -> str:
+    """What was changed and measured, that effects of heads don't add up, and what was tried beside what is shown.
+
+    what  the answer, as it is called in words
+    """
+    noun = story.cut.removesuffix("s")
+    changed = "the generated tokens" if story.target.generated else what
+    said = f"bits: change of log2 p({changed}), in {_rows(story)}, with that {noun} masked"
+    tried = f"tried: the {counted(len(story.words), noun)} read most there"
+    if story.heads:
+        place = story.heads[0].place
+        said += f" or that head alone ({place.layer}.{place.head}: layer {place.layer}, head {place.head}) set to 0; "
+        said += f"one head can do for another, so the heads of a {noun} don't add up to what it brings"
+        if story.cut == "words":
+            said += _weight_in_words(story)
+        else:
+            said += "; gives: its largest weight on a token that is no sink"
+        by = "of the largest gradients" if story.estimated else "that read them most"
+        of_words = ", among them for each word one that reads it" if story.cut == "words" and story.estimated else ""
+        tried += f", {counted(len(story.heads), 'head')} {by}{of_words}"
+    return f"{said}; {tried}{_untold(story)}"
+
+
+def _weight_in_words(story: Story) -> str:
+    """`; (0.54): weight of 23.3 on 14 Mary, its largest on a token that is no sink`: of the first head shown."""
+    for head in _told_heads(story)[:1]:
+        token, weight = head.reads
+        name = f"{head.place.layer}.{head.place.head}"
+        return f"; ({weight:.2f}): weight of {name} on {token_label(token)}, its largest on a token that is no sink"
+    return ""
 
 
 def _likeliest(likeliest: Sequence[tuple[Token, float]]) -> list[str]:
@@ -128,23 +147,83 @@ def _head(head: StoryHead) -> str:
     return f"{name:<5} {head.effect:+.2f}  gives {fit(token_label(token), 14).rstrip()} {weight:.2f}"
 
 
-def _unread(story: Story) -> str:
-    """`17 book, 15 and`: the needed words on which no head that brings the answer has its largest weight."""
-    read = {head.reads[0].index for head in story.bringing}
+def _by_word(story: Story, screen: Screen) -> Iterator[Text]:
+    """`brought by    14 Mary  23.3 -0.60 (0.54)  20.0 -0.59 (0.81)`: for each needed word the heads that read it most.
+
+    A word that none of these brings has the head that reads it most, or that there is none; words that aren't needed
+    and that heads read which are have lines below.
+    """
+    lines = [(_label(word), _of_word(word, story)) for word in story.needed[:_MOST_WORDS]]
+    lines += [(token_label(token), [_reading(head) for head in heads]) for token, heads in _beside(story)]
+    lines = [(label, pieces) for label, pieces in lines if pieces]
+    narrow = screen.width < _NARROW
+    width = min(_NAME, max(cell_len(label) for label, _ in lines))
+    for number, (label, pieces) in enumerate(lines):
+        margin = 2 if narrow else _MARGIN
+        if narrow and not number:
+            yield Text("brought by", BOLD)
+        room = screen.width - margin - width - 2
+        for at, line in enumerate(packed(pieces, room, "  ")):
+            text = Text("" if narrow or number or at else "brought by", BOLD)
+            text.append(" " * (margin - cell_len(text.plain)))
+            yield text.append(f"{'' if at else fit(label, width)}".ljust(width) + "  " + line)
+
+
+def _shown(heads: Sequence[StoryHead]) -> Sequence[StoryHead]:
+    return heads[:_MOST_OF_WORD]
+
+
+def _readers_of(word: StoryWord, story: Story) -> list[StoryHead]:
+    """The heads that bring the answer and have their largest weight on a word, the most needed first."""
+    own = {token.index for token in word.tokens}
+    return [head for head in story.bringing if head.reads[0].index in own]
+
+
+def _of_word(word: StoryWord, story: Story) -> list[str]:
+    """The heads that bring a needed word; where none does alone, the head that reads it most."""
+    if heads := _readers_of(word, story):
+        return [_reading(head) for head in _shown(heads)]
+    if word.reader is None:
+        return [f"no head gives it {LEAST_WEIGHT} of its weight"]
+    name = f"{word.reader.place.layer}.{word.reader.place.head}"
+    if word.reader.effect <= -LEAST_BITS:
+        return [f"{name} {word.reader.effect:+.2f} ({word.reader.weight:.2f}; it gives another token more)"]
+    return [f"no head alone {LEAST_BITS} or more; most read by {name} ({word.reader.weight:.2f})"]  # fmt: skip
+
+
+def _beside(story: Story) -> list[tuple[Token, Sequence[StoryHead]]]:
+    """The tokens of no needed word that heads read most which bring the answer, each with these heads; a few."""
+    needed = {token.index for word in story.needed[:_MOST_WORDS] for token in word.tokens}
+    found: dict[int, list[StoryHead]] = {}
+    for head in story.bringing:
+        if head.reads[0].index not in needed:
+            found.setdefault(head.reads[0].index, []).append(head)
+    return [(heads[0].reads[0], _shown(heads)) for heads in found.values()][:_MOST_BESIDE]
+
+
+def _told_heads(story: Story) -> Sequence[StoryHead]:
+    """The heads that bring the answer and are shown."""
     if story.cut != "words":
-        return ""
-    return listed(_label(x) for x in story.needed[:_MOST_WORDS] if read.isdisjoint(y.index for y in x.tokens))
+        return story.bringing[:_MOST_HEADS]
+    of_words = [head for word in story.needed[:_MOST_WORDS] for head in _shown(_readers_of(word, story))]
+    return [*of_words, *(head for _, heads in _beside(story) for head in heads)]
+
+
+def _reading(head: StoryHead) -> str:
+    return f"{head.place.layer}.{head.place.head} {head.effect:+.2f} ({head.reads[1]:.2f})"
 
 
 def _untold(story: Story) -> str:
-    """`; changes under 0.1 bits: "5 to", head 20.2; tried, and without room above: head 18.3`."""
+    """`; under 0.1 bits: "5 to", head 20.2; 0.1 bits or more, and not listed: head 18.3`."""
     tried: list[StoryWord | StoryHead] = [*story.words, *story.heads]
     is_small = [each for each in tried if abs(each.effect) < LEAST_BITS]
     most = _MOST_WORDS if story.cut == "words" else _MOST_PARTS
     opposing = [word for word in reversed(story.words) if word.effect >= LEAST_BITS]
     beyond: list[StoryWord | StoryHead] = [*story.needed[most:], *opposing[_MOST_AGAINST:]]
-    beyond += [*story.bringing[_MOST_HEADS:], *story.opposing[_MOST_AGAINST:]]
-    said = ((f"changes under {LEAST_BITS} bits", is_small), ("tried, and without room above", beyond))
+    told = _told_heads(story)
+    beyond += [head for head in story.bringing if head not in told]
+    beyond += story.opposing[_MOST_AGAINST:]
+    said = ((f"under {LEAST_BITS} bits", is_small), (f"{LEAST_BITS} bits or more, and not listed", beyond))
     return "".join(f"; {words}: {listed(_quoted(each, story) for each in those)}" for words, those in said if those)
 
 

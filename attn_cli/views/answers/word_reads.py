@@ -15,7 +15,7 @@ from attn_cli.views.drawing.styles import BOLD, DIM
 
 _LEAST = 0.05  # of what a word reads that is told
 _MOST_WORDS = 8
-_NAMED = 2  # in the sentence
+_NAMED, _FEW = 2, 4  # in the sentence, and words of a text that are all in it
 _NAME = 16  # columns of a word at most
 _SPECIAL = 3  # tokens that are told beside what a vector reads
 _SENTENCE = 20  # columns of its text, behind what it reads
@@ -33,7 +33,7 @@ def draw(reads: Reads, screen: Screen, *, of_table: bool = False) -> Iterator[Te
     if not taking:
         return
     several = len(reads.words) > _MOST_WORDS
-    named = clearest(reads)[:_NAMED]  # in the sentence
+    named = _named(reads)
     told = [*named, *(word for word in taking if word not in named)][:_MOST_WORDS] if several else taking
     told = sorted(told, key=lambda word: word.word.index)
     width = max(cell_len(fit(_label(word.word, reads), _NAME).rstrip()) for word in told)
@@ -55,6 +55,12 @@ def clearest(reads: Reads) -> list[WordReads]:
     return sorted(strongest(reads), key=lambda word: -_lead(word))
 
 
+def _named(reads: Reads) -> list[WordReads]:
+    """The words that the sentence tells of: the two clearest; of a text of four words or fewer all of them."""
+    found = clearest(reads)
+    return found if len(reads.words) <= _FEW else found[:_NAMED]
+
+
 def _lead(word: WordReads) -> float:
     """How much larger the share of the word that is read most is than that of the next."""
     return word.sources[0].share - (word.sources[1].share if len(word.sources) > 1 else 0.0)
@@ -64,11 +70,11 @@ def _sentence(reads: Reads) -> str:
     """`of other words, "bank" reads "river" most clearly: 0.28 of all that it reads (mean weight 0.11), 0.17
     more than "sat"`, and which word is read most of all; or that none reads one.
     """
-    taking = clearest(reads)
+    taking = _named(reads)
     if not taking:
         most = max((word.sources[0].share for word in reads.words if word.sources), default=0.0)
         return f"no {_noun(reads)} reads {_LEAST} of another: the most is {most:.3f}"
-    first, *others = taking[:_NAMED]
+    first, *others = taking
     said = f"of other {_noun(reads, 2)}, {_quoted(first.word, reads)} reads "
     said += f"{_quoted(first.sources[0].word, reads)} most clearly: {first.sources[0].share:.2f} of all that it reads "
     said += f"(mean weight {first.sources[0].weight:.2f})" + _ahead(first, reads)
@@ -76,7 +82,7 @@ def _sentence(reads: Reads) -> str:
         key = word.sources[0]
         said += f"; {_quoted(word.word, reads)} reads {_quoted(key.word, reads)} {key.share:.2f}" + _ahead(word, reads)
     read = reads.most_read
-    told = {word.word.index for word in taking[:_NAMED]}
+    told = {word.word.index for word in taking}
     if read is not None and any(word.word.index not in told | {read.word.index} for word in reads.words):
         said += f"; of all {_noun(reads, 2)} {_quoted(read.word, reads)} is read most (mean {read.share:.2f})"
     return said
@@ -164,4 +170,4 @@ def _captions(reads: Reads, *, of_table: bool) -> list[str]:
     sliced = ", each a slice of the word vectors" if of_table and reads.heads > 1 else ""
     captions = [f"share/weight: {share} / mean weight of {counted(reads.heads, 'head')}{sliced}"]
     sinks = ", ".join(f"{_name(each.word, reads)} {_numbers(each)}" for each in reads.sinks)
-    return [*captions, *([f"left out, in the mean {_noun(reads)}: {sinks}"] if sinks else [])]
+    return [*captions, *([f"sinks, left out above: {sinks} in the mean of all {_noun(reads, 2)}"] if sinks else [])]
