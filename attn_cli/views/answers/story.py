@@ -163,10 +163,10 @@ def _by_word(story: Story, screen: Screen) -> Iterator[Text]:
         if narrow and not number:
             yield Text("brought by", BOLD)
         room = screen.width - margin - width - 2
-        for at, line in enumerate(packed(pieces, room, "  ")):
-            text = Text("" if narrow or number or at else "brought by", BOLD)
-            text.append(" " * (margin - cell_len(text.plain)))
-            yield text.append(f"{'' if at else fit(label, width)}".ljust(width) + "  " + line)
+        for at, line in enumerate(part for each in packed(pieces, room, "  ") for part in wrap(each, room)):
+            lead = "" if narrow or number or at else "brought by"
+            name = "" if at else fit(label, width)
+            yield Text().append(lead.ljust(margin), BOLD).append(f"{name.ljust(width)}  {line}")
 
 
 def _shown(heads: Sequence[StoryHead]) -> Sequence[StoryHead]:
