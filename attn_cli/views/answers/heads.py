@@ -61,7 +61,7 @@ def draw(heads: Heads, summary: Summary, report: Report, screen: Screen) -> Iter
     yield ""
     if ranking is not None:
         ordered = _ranked(rows, ranking)
-        if said := _finding(ordered, report.summaries, ranking):
+        for said in _findings(ordered, report.summaries, ranking):
             yield Text("\n".join(packed([said], screen.width)), BOLD)
         yield Text(_ranking_title(rows, ranking), BOLD)
         rows = ordered
@@ -99,15 +99,15 @@ def _ranked(rows: Sequence[HeadRow], ranking: Ranking) -> list[HeadRow]:
     return ranking.of(rows, lambda row: float(row.heads.statistics[ranking.column][row.at]))
 
 
-def _finding(ordered: Sequence[HeadRow], summaries: Sequence[Summary], ranking: Ranking) -> str:
+def _findings(ordered: Sequence[HeadRow], summaries: Sequence[Summary], ranking: Ranking) -> list[str]:
     """The work of the heads at the top of an order: `the first 15 heads give the token before 0.97 of
-    their weight or more (mean over rows)`.
+    their weight or more (mean over rows)`; before it, of heads that rest on the first token, what the sinks are.
 
-    "" for few heads, and where no half of their weight lies on one place.
+    [] for few heads, and where no half of their weight lies on one place.
     """
     top = [row for row in ordered if not np.isnan(row.heads.statistics[ranking.column][row.at])][:_TOP]
     if len(top) < _FEWEST or len(head_rows(summaries)) < _MANY_HEADS:
-        return ""
+        return []
     for column, place in _PLACES.items():
         weights = np.array([row.heads.statistics[column][row.at] for row in top])
         resting = weights >= _MOSTLY
@@ -121,22 +121,21 @@ def _finding(ordered: Sequence[HeadRow], summaries: Sequence[Summary], ranking: 
                 f"{half} of {len(every)} heads give {place}{name} half of their weight or more (mean over all rows), "
             )
             said += f"{who} {weights[resting].min():.2f} or more"
-            return _of_first(summaries, len(every), said) if is_first else said
-    return ""
+            return _of_first(summaries, len(every), said) if is_first else [said]
+    return []
 
 
-def _of_first(summaries: Sequence[Summary], heads: int, said: str) -> str:
-    """`41% of all attention rests on 0 When, a sink of 162 heads, ...; 14% rests on 6 the, ...`: all over the rows by
-    which sinks are told, as on every other screen.
+def _of_first(summaries: Sequence[Summary], heads: int, said: str) -> list[str]:
+    """`41% of all attention rests on 0 When, a sink of 162 heads, ...; 14% rests on 6 the, ...`, over the rows by which
+    sinks are told, as on every other screen; then what the column says, over all rows.
 
-    said  what the column itself tells, where the first key is no sink
+    said  what the column says
     """
     found = sorted(text_sinks(with_part(summaries, HeadKinds)), key=lambda sink: sink.key)
     if not found or found[0].key:
-        return f"{said}: they read little else"
+        return [f"{said}: they read little else"]
     rows = rows_of_sinks(summaries[0])
-    over = f" (mean{rows}; the column below: over all rows)" if rows else ""
-    return "; ".join(sink_words(found, heads)) + over
+    return ["; ".join(sink_words(found, heads)) + (f" (mean{rows})" if rows else ""), said]
 
 
 def _ranking_title(rows: Sequence[HeadRow], ranking: Ranking) -> str:
