@@ -73,7 +73,8 @@ def lines(*, quick: bool = False, keep: Path | None = None, sections: Sequence[s
         yield from _random_plans("SmolLM2, guide", _begun(source, texts["guide"], Asked(target=None), keep), near=True)
     for name in texts:
         if name in sections:
-            yield _against_weight(_begun(source, texts[name], Asked(), keep), texts, name)
+            whole = _begun(source, texts[name], Asked(target=None), keep)  # without a target nothing is held back
+            yield _against_weight(replace(whole, asked=Asked()), texts, name)
     if "passes" in sections:
         yield from _passes(source, texts["guide"])
 
@@ -180,10 +181,7 @@ def _against_weight(pricing: Pricing, texts: dict[str, Prompt], name: str) -> st
     answer = pricing.answer([(other, text) for other, text in texts.items() if other != name])
     priced = answer.plan
     assert priced is not None and priced.by_weight is not None
-    unseen = "; ".join(
-        f"{x.text.name or 'held back'} {x.bits:+.3f} ± {x.error:.3f}, by weight {x.by_weight or 0.0:+.3f}"
-        for x in (*priced.held, *priced.checked)
-    )
+    unseen = "; ".join(f"{x.text.name} {x.bits:+.3f}, by weight {x.by_weight or 0.0:+.3f}" for x in priced.checked)
     return (
         f"SmolLM2, plan on {name}: cache {priced.plan.cache:.0%}, predicted {priced.plan.predicted:+.4f} "
         f"± {priced.plan.error:.4f}, run {priced.plan.bits:+.4f}, by weight {priced.by_weight.bits:+.4f} at "

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.text import counted
@@ -18,8 +19,8 @@ def strongest_keys(matrix: Matrix, summary: Summary) -> str:
     if weights is None or matrix.block != (1, 1) or matrix.keys is not None or not weights.size:
         return ""
     weights = np.nan_to_num(weights.astype(np.float64))
-    queries = [f"query {text_with_mark(summary.queries[row]).strip()}" for row in matrix.row_numbers(summary)]
-    keys = [f"key {text_with_mark(token).strip()}" for token in summary.keys]
+    queries = [_named("query", summary.queries[row]) for row in matrix.row_numbers(summary)]
+    keys = [_named("key", token) for token in summary.keys]
     most = weights.argmax(axis=-1)  # [h, n]
     if len(weights) == 1 and len(queries) <= _FEW:
         most_of = zip(queries, most[0].tolist(), weights[0], strict=True)
@@ -38,3 +39,9 @@ def strongest_keys(matrix: Matrix, summary: Summary) -> str:
         f"in the mean of {counted(chooses.size, 'row')} {keys[int(received.argmax())]} gets most, {received.max():.3f}"
     )
     return f"sharpest: {queries[row]}{of_head} gives {keys[key]} {weights[head, row, key]:.3f}; {mean}"
+
+
+def _named(what: str, token: Token) -> str:
+    """`query 3`; of words `"bank"`."""
+    label = text_with_mark(token).strip()
+    return f"{what} {label}" if label.isdigit() else f'"{label}"'
