@@ -38,16 +38,16 @@ def _of_some(does: str, changes: str, some: Sequence[CopyingHead], heads: Sequen
 
 
 def lines(heads: Sequence[CopyingHead], numbers: Mapping[str, str], rest: int, screen: Screen) -> Iterator[Text]:
-    """`      18.6 0.89/0.97  copies: +0.63, shuffled +0.34, p 0.002; first in 0 of 14`: a line a head.
+    """`      18.6 0.89/0.97  copies: +0.63, shuffled +0.34, p 0.002, rank 1 in 0 of 14`: a line a head.
 
     numbers  by head, what its kind gives it
     rest     how many heads of the kind are not among these
     """
     for head in heads[:_MOST_LINES]:
-        does = "copies" if head.copies else "suppresses" if head.suppresses else "doesn't copy"
+        does = "copies" if head.copies else "suppresses" if head.suppresses else "no copy"
         p = head.lowered_p if head.logit < 0 else head.raised_p
         said = f"{head.name:<4} {numbers[head.name]}  {does}: {head.logit:+.2f}, shuffled {head.shuffled:+.2f}, "
-        said += f"p {p:.3f}, first in {head.most} of {head.rows}"
+        said += f"p {p:.3f}, rank 1 in {head.most} of {head.rows}"
         indent = " " * min(_INDENT, screen.width // 10)
         yield Text("\n".join(wrap(said, screen.width, initial_indent=indent, subsequent_indent=indent + "  ")), DIM)
     more = heads[_MOST_LINES:]
@@ -73,6 +73,6 @@ def captions(copying: Copying | None, *, of_text: bool) -> list[str]:
         f"that it reads by {LEAST_LOGIT:g} logits or more over the mean of {copying.vocabulary:,} tokens (mean of the "
         "rows in which such a token is its strongest key past sinks), and more than if the text's tokens were "
         f"shuffled (p: the share of {SHUFFLES:,} shuffles that give as much; {MOST_P:g} or less, by chance "
-        f"{chance:.1f} of these {counted(len(copying.heads), 'head')}); first: rows in which no other token is "
-        "raised as much"
+        f"{chance:.1f} of these {counted(len(copying.heads), 'head')}); rank 1 in: rows in which no other token "
+        "is raised as much"
     ]

@@ -215,13 +215,13 @@ def number_captions(summaries: Sequence[Summary], found: Sequence[CountedKind]) 
     number = "share" if by_share else "weight"
     asked = max((least_of_few(kind, mean_baseline(parts, kind)) for kind in kinds if kind.rank == CONTENT),
                 default=LEAST_OF_FEW)  # fmt: skip
-    of_few = f"{INDUCTION.words} and {DUPLICATE.words} of {FEW_ROWS} with a {number} of {asked:.2g}"
+    of_few = f"{INDUCTION.words} and {DUPLICATE.words} {FEW_ROWS} with a {number} of {asked:.2g}"
     seen = "" if any(kind is not UNIFORM for kind in kinds) else f" that see {LEAST_KEYS} keys or more"
-    return [*captions, f"a kind is the mean of {LEAST_ROWS} rows or more{seen}, {of_few}"]
+    return [*captions, f"a kind takes {LEAST_ROWS} {'rows' if seen else 'such rows'} or more{seen}, {of_few}"]
 
 
 def _least(kinds: Sequence[Kind], parts: Sequence[tuple[Summary, HeadKinds]], *, by_share: bool) -> list[str]:
-    """`named from a share of 0.69 induction, 0.52 previous and self (in most rows), from a weight of 0.52 first`."""
+    """`a head is named by its share: induction from 0.69, previous, self from 0.52; by its weight: first from 0.52`."""
     named: dict[str, dict[str, list[str]]] = {}
     for kind in (kind for kind in KINDS if kind in kinds):
         baseline = mean_baseline(parts, kind) if kind is not UNIFORM else np.nan
@@ -230,19 +230,19 @@ def _least(kinds: Sequence[Kind], parts: Sequence[tuple[Summary, HeadKinds]], *,
         words = "2 to 8 back" if kind in BACK else kind.words
         own = named.setdefault(number, {}).setdefault(least, [])
         own += [words] if words not in own else []
-    told = [f"from {'an' if number == 'entropy' else 'a'} {number} of "
-            + ", ".join(f"{least} {listed(words)}" for least, words in of_number.items())
+    told = [f"by {'its ' * (number != 'entropy')}{number}: "
+            + ", ".join(f"{listed(words)} from {least}" for least, words in of_number.items())
             for number, of_number in named.items()]  # fmt: skip
     if not told:
         return []
     if set(kinds) == {UNIFORM}:
-        return [f"a head is named {', '.join(told)}"]
+        return [f"a head is named {'; '.join(told)}"]
     times = [f"{TIMES_BASELINE} times uniform attention, or {LEAST_WEIGHT:g}"]
     times += [f"of {WINDOW.words} {WINDOW_TIMES_BASELINE} times, or {LEAST_WINDOW:g}"] if WINDOW in kinds else []
     placed = [kind for kind in kinds if kind.rank in (PLACE, MARKS)] if by_share else []
     names = dict.fromkeys("2 to 8 back" if kind in BACK else kind.words for kind in placed)
     most = f"; of {listed(names)} in most single rows, too" if placed else ""
-    return [f"a head is named {', '.join(told)} ({', '.join(times)}{most})"]
+    return [f"a head is named {'; '.join(told)} ({', '.join(times)}{most})"]
 
 
 def _of_few_rows(summaries: Sequence[Summary], found: Sequence[CountedKind], screen: Screen) -> Iterator[Text]:
