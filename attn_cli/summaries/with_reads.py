@@ -19,9 +19,15 @@ def reads_each_token(call: Call) -> bool:
 
 
 def with_word_reads(report: Report) -> Report:
-    """The report with what its words read, in the first stream that reads the text; without their parts."""
+    """The report with what its words read, in the first stream that reads the text; without their parts.
+
+    The report itself where no call holds what words read.
+    """
     tokens = report.prompts[0].tokens
-    own = [summary for summary in report.summaries if summary.part(UnitReads) and summary.queries == tokens]
+    seen = with_part(report.summaries, UnitReads)
+    if not seen:
+        return report
+    own = [summary for summary, _ in seen if summary.queries == tokens]
     own = [summary for summary in own if summary.place.stream == own[0].place.stream]
     kinds = with_part(own, HeadKinds)
     reads = reads_of(report.prompts[0], own, [sink.key for sink in text_sinks(kinds)])

@@ -7,7 +7,7 @@ import numpy as np
 from rich.cells import cell_len
 from rich.text import Text
 
-from attn_cli.summaries.head_words import does, sentence
+from attn_cli.summaries.head_words import does
 from attn_cli.summaries.reduce import Summary, with_part
 from attn_cli.summaries.reducers.kinds.counted_rows import LEAST_KEYS
 from attn_cli.summaries.reducers.kinds.head_kinds import (
@@ -36,20 +36,18 @@ from attn_cli.summaries.reducers.kinds.kind_sums import (
 )
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.sinks import MOST_OF_A_KEY, TIMES_UNIFORM
-from attn_cli.summaries.standing_out import ChosenHead, on_few_rows
+from attn_cli.summaries.standing_out import on_few_rows
 from attn_cli.summaries.text_sinks import text_sinks
 from attn_cli.summaries.told.copying import Copying
-from attn_cli.summaries.told.head_families import CountedKind, families, readings
+from attn_cli.summaries.told.head_families import CountedKind, families
 from attn_cli.text import counted, listed
 from attn_cli.views.answers.copying import lines as copying_lines
 from attn_cli.views.answers.kinds import any_judged, mean_baseline, rows_of_sinks, sink_lines
 from attn_cli.views.drawing.cells import packed, packed_text
-from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
 
 _MOST_RESTING = 2  # heads that rest on the first token and are named
-_HUNDREDTH = 0.01
 _CUT = 4  # columns of the mark of a list that goes on
 
 
@@ -91,27 +89,6 @@ def family_lines(
         else:
             yield from _line(family, screen, shares)
     yield from _of_few_rows(summaries, found, screen)
-
-
-def head_lines(chosen: ChosenHead, summary: Summary, screen: Screen) -> Iterator[Text]:
-    """A chosen head's kind, and the key that it reads most: `head 17.5 (the clearest) · ...`, `18 to gives 14 Mary`."""
-    place, out = summary.place, chosen.out
-    stream = "" if place.stream == "self" else f"{place.stream} "
-    name = f"{stream}head {place.layer}.{place.heads[chosen.at]}"
-    if out is None:
-        past = ", sinks excluded" if chosen.has_sinks else ""
-        said = f"{chosen.reason}; {name} gives its strongest key most: {chosen.weight:.2f} of a row{past} (mean)"
-    else:
-        uniform = f"{out.baseline:.{2 if out.baseline >= _HUNDREDTH else 3}f}"
-        finds = out.kind is not None and out.kind.rank == CONTENT
-        of_content = " of those that find content" if finds else ""
-        said = f"{name} (the clearest{of_content}) · {sentence(out)}; uniform attention would give {uniform}"
-    yield Text("\n".join(packed([said], screen.width)), BOLD)
-    found = [f"{token_label(x.query)} gives {token_label(x.key)} {x.weight:.2f}" for x in readings(summary, chosen.at)]
-    if found:
-        strongest = "its strongest key that is no sink" if chosen.has_sinks else "its strongest key"
-        given = [f"{found[0]} of its weight ({strongest})", *found[1:]]
-        yield packed_text(given, screen)
 
 
 def shares_of(summaries: Sequence[Summary], kind: Kind) -> dict[str, float]:

@@ -9,11 +9,14 @@ from rich.text import Text
 
 from attn_cli.prompt import Token
 from attn_cli.summaries.calls.image_grid import image_grids
+from attn_cli.summaries.head_words import sentence
 from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
-from attn_cli.views.answers.head_families import head_lines
-from attn_cli.views.drawing.cells import packed
+from attn_cli.summaries.standing_out import ChosenHead
+from attn_cli.summaries.told.head_families import readings
+from attn_cli.views.drawing.cells import packed, packed_text
 from attn_cli.views.drawing.colored_text import ColoredText
 from attn_cli.views.drawing.heatmap import HeatMap, kind_of
 from attn_cli.views.drawing.image import own_picture, query_maps
@@ -30,6 +33,7 @@ from attn_cli.views.drawing.styles import BOLD
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import on_same_input
 
+_HUNDREDTH = 0.01
 _FEW = 6  # rows, of which no pattern is told
 _LEAST_OTHER = 0.05  # of a row, on a key past the pattern that is told
 _NEARLY_ALL = 0.8  # of the rows, from which on they have a pattern
@@ -42,7 +46,7 @@ def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> It
     """
     if matrix.chosen is not None:
         yield ""
-        yield from head_lines(matrix.chosen, summary, screen)
+        yield from _head_lines(matrix.chosen, summary, screen)
     grids = image_grids(summary.keys) if matrix.rows is not None and matrix.block == (1, 1) else []
     if grids:
         prefix = place_prefix(summary, report)
@@ -53,6 +57,27 @@ def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> It
             yield ""
             yield Text("\n".join(packed([said], screen.width)), BOLD)
         yield from arranged(maps, screen)
+
+
+def _head_lines(chosen: ChosenHead, summary: Summary, screen: Screen) -> Iterator[Text]:
+    """A chosen head's kind, and the key that it reads most: `head 17.5 (the clearest) · ...`, `18 to gives 14 Mary`."""
+    place, out = summary.place, chosen.out
+    stream = "" if place.stream == "self" else f"{place.stream} "
+    name = f"{stream}head {place.layer}.{place.heads[chosen.at]}"
+    if out is None:
+        past = ", sinks excluded" if chosen.has_sinks else ""
+        said = f"{chosen.reason}; {name} gives its strongest key most: {chosen.weight:.2f} of a row{past} (mean)"
+    else:
+        uniform = f"{out.baseline:.{2 if out.baseline >= _HUNDREDTH else 3}f}"
+        finds = out.kind is not None and out.kind.rank == CONTENT
+        of_content = " of those that find content" if finds else ""
+        said = f"{name} (the clearest{of_content}) · {sentence(out)}; uniform attention would give {uniform}"
+    yield Text("\n".join(packed([said], screen.width)), BOLD)
+    found = [f"{token_label(x.query)} gives {token_label(x.key)} {x.weight:.2f}" for x in readings(summary, chosen.at)]
+    if found:
+        strongest = "its strongest key that is no sink" if chosen.has_sinks else "its strongest key"
+        given = [f"{found[0]} of its weight ({strongest})", *found[1:]]
+        yield packed_text(given, screen)
 
 
 def _pattern(matrix: Matrix, summary: Summary) -> str:
