@@ -127,7 +127,7 @@ class Predicting(Source, Protocol):
         """
 
     def written_tokens(
-        self, prompt: Prompt, rows: Mapping[HeadPlace, Sequence[int]], ids: Sequence[int]
+        self, prompt: Prompt, reads: Mapping[HeadPlace, Sequence[tuple[int, int]]], ids: Sequence[int]
     ) -> dict[HeadPlace, WrittenTokens]:
         """The direct contribution of each of these heads, in its rows, to the logits of tokens by their ids: one run.
 

@@ -9,7 +9,7 @@ class WrittenTokens(NamedTuple):
     """The direct contribution of one head to the logits of t tokens in r rows, all that it reads together.
 
     logits      less the mean over the vocabulary `[r, t]`
-    ranks       of each token among the whole vocabulary, 1 for the one that is raised most `[r, t]`
+    ranks       of the token that is read in each row, among the whole vocabulary; 1 is raised most `[r]`
     vocabulary  how many tokens that is
     """
 

@@ -51,13 +51,15 @@ def test_heads_on_the_first_token_read_little_where_its_value_is_short() -> None
     half = sum(head["first_weight"] >= 0.5 for head in heads)
     assert f"{half} of 270 heads give the first token, 0 he, half of their weight or more" in said
     assert "the first 5 " in said
-    rests = f"{first['weight']:.0%} of all attention rests on 0 he, a sink of {round(270 * first['heads'])} heads"
+    whole = "the attention of rows that see 8 keys or more"
+    rests = f"{first['weight']:.0%} of {whole} rests on 0 he, a sink of {round(270 * first['heads'])} heads"
     assert f"{rests} of any kind; its value is short ({first['value_norm']:.2f} of the median value's length" in said
     for sink in kinds:
         if sink["key"]:
             assert f"{sink['weight']:.0%} rests on {sink['key']} " in said
             read = f"and read: its value's length is {sink['value_norm']:.2f} of the median"
             assert (read in said) == (sink["value_norm"] >= 0.5)
+        assert f"weight times length {sink['weight'] * sink['value_norm']:.2f}" in said
 
 
 def test_the_sorted_column_stays_on_a_narrow_screen_and_where_it_says_nothing() -> None:

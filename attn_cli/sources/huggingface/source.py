@@ -128,14 +128,14 @@ class ModelSource(ModelPasses):
             return logit_parts(self.loaded, arguments, found, places, pairs, tokens)
 
     def written_tokens(
-        self, prompt: Prompt, rows: Mapping[HeadPlace, Sequence[int]], ids: Sequence[int]
+        self, prompt: Prompt, reads: Mapping[HeadPlace, Sequence[tuple[int, int]]], ids: Sequence[int]
     ) -> dict[HeadPlace, WrittenTokens]:
         """What heads write in some rows to the logits of tokens, by their ids, as for `Predicting`."""
         self._check_alone()
         arguments = self._without_cache(self.reader.arguments([prompt]))
         tokens = len(prompt.others.get("decoder", prompt.tokens))
-        every = {row for of_head in rows.values() for row in of_head}
-        answer = partial(written_tokens, rows=rows, ids=ids)
+        every = {row for of_head in reads.values() for row, _ in of_head}
+        answer = partial(written_tokens, reads=reads, ids=ids)
         with self._translating_errors(arguments, unfit=isinstance(prompt, ArrayPrompt)):
             found, places = self._projected_places(arguments)
             return run_to_logits(self.loaded, arguments, found, places, every, tokens, answer)

@@ -116,6 +116,11 @@ class _Reading:
     rows: tuple[int, ...]
     tokens: tuple[int, ...]
 
+    @property
+    def reads(self) -> list[tuple[int, int]]:
+        """Each row with the id of the token that is read there."""
+        return list(zip(self.rows, self.tokens, strict=True))
+
 
 def find_content(summaries: Sequence[Summary]) -> bool:
     """True if any head is of a kind that finds content."""
@@ -137,7 +142,7 @@ def tell_copying(source: Source, prompt: Prompt, summaries: Sequence[Summary]) -
         return Copying(obstacle=f"the text has more than {_MOST_TOKENS:,} tokens")
     ids = sorted({token.id for token in tokens if token.id is not None and not token.special})
     try:
-        written = source.written_tokens(prompt, {x.place: x.rows for x in readings}, ids)
+        written = source.written_tokens(prompt, {x.place: x.reads for x in readings}, ids)
     except LoadError as error:
         return Copying(obstacle=error.message)
     found = [_measured(x, written[x.place], ids) for x in readings if x.place in written]
@@ -173,7 +178,7 @@ def _sampled(readings: Sequence[_Reading]) -> list[_Reading]:
     most = max(_FEWEST, _MOST_LOGITS // max(1, len(readings)))
     found = []
     for x in readings:
-        pairs = _evenly([pair for pair in zip(x.rows, x.tokens, strict=True) if pair[0] in kept], most)
+        pairs = _evenly([pair for pair in x.reads if pair[0] in kept], most)
         if pairs:
             found.append(_Reading(x.place, tuple(row for row, _ in pairs), tuple(token for _, token in pairs)))
     return found
@@ -192,8 +197,7 @@ def _measured(reading: _Reading, written: WrittenTokens, ids: Sequence[int]) -> 
     near = 1e-6 * np.abs(written.logits).max()  # orders that leave all as it is may round differently
     raised, lowered = ((1 + int(each.sum())) / (1 + SHUFFLES) for each in (shuffled >= logit - near,
                                                                           shuffled <= logit + near))  # fmt: skip
-    ranks = written.ranks[rows, own]
     return CopyingHead(
-        reading.place, len(rows), float(logit), float(shuffled.mean()), raised, lowered, int((ranks == 1).sum()),
-        int((ranks <= FIRST).sum()),
+        reading.place, len(rows), float(logit), float(shuffled.mean()), raised, lowered,
+        int((written.ranks == 1).sum()), int((written.ranks <= FIRST).sum()),
     )  # fmt: skip

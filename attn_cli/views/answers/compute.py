@@ -52,5 +52,5 @@ def _entry(summary: Summary, report: Report, screen: Screen) -> Iterator[Rendera
             yield from drawer(part.name)(part, summary, report, screen)
     if not beside:
         yield from arranged(scores, screen)
-    if scores and (scale := summary.rule["scale"]) is not None:
+    if scores and summary.rule["softmax"] and (scale := summary.rule["scale"]) is not None:
         yield Text("\n".join(wrap(f"scores: q·k times the scale, {scale:.4g}, before the softmax", screen.width)), DIM)

@@ -248,9 +248,8 @@ def _of_few_rows(summaries: Sequence[Summary], found: Sequence[CountedKind], scr
 
 def _sinks(summaries: Sequence[Summary], found: Sequence[CountedKind], screen: Screen) -> Iterator[Text]:
     """`41% of all attention rests on 0 When, a sink of 162 heads`, a line a sink; then what makes one."""
-    heads = sum(len(summary.place.heads) for summary in summaries)
     sinks = text_sinks(with_part(summaries, HeadKinds))
-    yield from sink_lines(sinks, heads, screen)
+    yield from sink_lines(sinks, summaries, screen)
     rows, captions = rows_of_sinks(summaries[0]), []
     if sinks:
         least = f"{MOST_OF_A_KEY:g} of its weight, and over {TIMES_UNIFORM} times uniform attention"

@@ -134,8 +134,7 @@ def _of_first(summaries: Sequence[Summary], heads: int, said: str) -> list[str]:
     found = sorted(text_sinks(with_part(summaries, HeadKinds)), key=lambda sink: sink.key)
     if not found or found[0].key:
         return [f"{said}: they read little else"]
-    rows = rows_of_sinks(summaries[0])
-    return ["; ".join(sink_words(found, heads)) + (f" (mean{rows})" if rows else ""), said]
+    return ["; ".join(sink_words(found, heads, rows_of_sinks(summaries[0]))), said]
 
 
 def _ranking_title(rows: Sequence[HeadRow], ranking: Ranking) -> str:

@@ -37,7 +37,7 @@ def draw(kinds: KindMap, report: Report, screen: Screen) -> Iterator[RenderableT
         yield packed_text(read, screen, DIM)
     yield ""
     yield from draw_kinds(kinds.parts, screen, partial(_families, copying=kinds.copying))
-    yield from sink_lines(kinds.sinks, sum(len(summary.place.heads) for summary, _ in kinds.parts), screen)
+    yield from sink_lines(kinds.sinks, [summary for summary, _ in kinds.parts], screen)
     if kinds.alignment:
         yield from _alignment_lines(kinds.alignment, screen)
 

@@ -228,25 +228,32 @@ def is_read(sink: SinkKey) -> bool:
     return sink.value is not None and sink.value >= SHORT_VALUE
 
 
-def sink_words(sinks: Sequence[SinkKey], heads: int) -> list[str]:
+def sink_words(sinks: Sequence[SinkKey], heads: int, rows: str) -> list[str]:
     """`41% of all attention rests on 0 When, a sink of 162 heads of any kind; its value is short ...`: of each sink.
 
     heads  how many all heads are
+    rows   what `rows_of_sinks` says; "" for all rows
     """
-    said = []
+    said, whole = [], f"the attention{rows.replace(' over ', ' of ')}" if rows else "all attention"
     for at, sink in enumerate(sinks):
-        words = f"{sink.weight:.0%} {'' if at else 'of all attention '}rests on {token_label(sink.token)}, "
+        words = f"{sink.weight:.0%} {'' if at else f'of {whole} '}rests on {token_label(sink.token)}, "
         of_heads = f"{counted(round(heads * sink.heads), 'head')} of any kind"
         words += f"{'much attended by' if is_read(sink) else 'a sink of'} {of_heads}"
-        if sink.value is not None and sink.value < SHORT_VALUE:
-            words += f"; its {short_value(sink.value)}, so little is read there"
-        elif is_read(sink):
-            words += f", and read: its value's length is {sink.value:.2f} of the median"
+        if sink.value is not None:
+            product = f"weight times length {sink.weight * sink.value:.2f}"
+            if sink.value < SHORT_VALUE:
+                words += f"; its {short_value(sink.value)}, so little is read there, {product}"
+            else:
+                words += f", and read: its value's length is {sink.value:.2f} of the median, {product}"
         said.append(words)
     return said
 
 
-def sink_lines(sinks: Sequence[SinkKey], heads: int, screen: Screen) -> Iterator[Text]:
-    """`41% of all attention rests on 0 When, a sink of 162 heads`: a sentence for each sink of the text."""
-    for words in sink_words(sinks[:_MOST_SINKS], heads):
+def sink_lines(sinks: Sequence[SinkKey], summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
+    """`41% of all attention rests on 0 When, a sink of 162 heads`: a sentence for each sink of the text.
+
+    summaries  of all heads that attend in the text
+    """
+    heads = sum(len(summary.place.heads) for summary in summaries)
+    for words in sink_words(sinks[:_MOST_SINKS], heads, rows_of_sinks(summaries[0]) if sinks else ""):
         yield Text("\n".join(packed([words], screen.width)))

@@ -38,7 +38,7 @@ def draw(received: Received, summary: Summary, report: Report, screen: Screen) -
     keys = _ranked_keys(report.summaries, {(sink.stream, sink.key) for sink in sinks})
     yield ""
     yield packed_text([*words, "bars: of the largest"], screen, BOLD)
-    yield from sink_lines(sinks, heads, screen)
+    yield from sink_lines(sinks, report.summaries, screen)
     for tokens, mean, order in keys:
         most = float(mean[order[0]]) if order else 1.0
         yield from (key_bar(tokens[key], float(mean[key]), most, screen) for key in order)

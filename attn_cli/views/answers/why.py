@@ -60,6 +60,7 @@ def _written(written: WrittenBy, summary: Summary, screen: Screen) -> Iterator[T
     yield from (Text(line, BOLD) for line in packed(said, screen.width, ": "))
     for side, writers in (("query", written.query), ("key", written.key)):
         yield Text(_writers(side, writers, total, screen.width))
+        yield Text(f"{'':14}in all: {_groups(writers, total)}")
 
 
 def _writers(side: str, writers: Sequence[tuple[str, float]], total: float, width: int) -> str:
@@ -73,6 +74,22 @@ def _writers(side: str, writers: Sequence[tuple[str, float]], total: float, widt
             break
         line, left, ending = line + piece, after, rest
     return line + ending
+
+
+def _groups(writers: Sequence[tuple[str, float]], total: float) -> str:
+    """`9 heads +3.02, 23 MLPs +1.30, others +0.14`: what the heads, the MLPs and all else add together."""
+    said, left = [], total
+    for word in ("head", "MLP"):
+        parts = [contrast for name, contrast in writers if word in name.split()]
+        if parts:
+            said.append(f"{counted(len(parts), word)} {_signed(sum(parts))}")
+            left -= round(sum(parts), 2)
+    rest = [name for name, _ in writers if not {"head", "MLP"} & set(name.split())]
+    if rest:
+        said.append(
+            f"{rest[0] if len(rest) == 1 else ' and '.join(rest) if len(rest) < 3 else 'others'} {_signed(left)}"
+        )
+    return ", ".join(said)
 
 
 def _sentence(cell: ExplainedCell, summary: Summary) -> str:

@@ -28,13 +28,15 @@ _Of = TypeVar("_Of")
 class Unembedding:
     """The module that makes logits of vectors, and what it was given in a pass.
 
-    given  `[r, d]`
+    given       `[r, d]`
+    vocabulary  how many logits it makes of a vector; 0 until `logits` has made some
     """
 
     def __init__(self, module: nn.Module, stream: ResidualStream) -> None:
         self.module, self.stream = module, stream
         self.given: torch.Tensor | None = None
         self.dtype = torch.float32
+        self.vocabulary = 0
 
     def note(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Forward pre-hook: keep the chosen rows of what it is given."""
@@ -58,6 +60,7 @@ class Unembedding:
         """The contributions `[r, V]` to all logits of parts `[r, d]` of the vectors that it is given."""
         given = torch.cat([parts, torch.zeros_like(parts[:1])]).to(self.dtype)
         logits: torch.Tensor = self.module(given[None])[0].float()
+        self.vocabulary = logits.shape[-1]
         return logits[:-1] - logits[-1]
 
 

@@ -16,38 +16,56 @@ _TOLERANCE = 1e-2  # tolerance: of logits of twice a vector against twice its lo
 
 
 def written_tokens(
-    seen: StreamToLogits, rows: Mapping[HeadPlace, Sequence[int]], ids: Sequence[int]
+    seen: StreamToLogits, reads: Mapping[HeadPlace, Sequence[tuple[int, int]]], ids: Sequence[int]
 ) -> dict[HeadPlace, WrittenTokens]:
     """The contribution of heads in some rows to the logits of tokens by their ids, for each head that writes there.
 
-    rows  by head, all of them among those of the stream
+    reads  by head, its rows, all of them among those of the stream, each with the id of the token that it reads there
 
     Raises LoadError where the logits are no linear function of the vectors that they are made of.
     """
-    found: dict[HeadPlace, WrittenTokens] = {}
+    heads, parts, rows = list[HeadPlace](), list[torch.Tensor](), list[int]()
     for write, place, w_o in seen.writes:
         for head in range(w_o.heads):
             name = HeadPlace(place.layer, head, place.stream)
-            for start in range(0, len(rows.get(name, ())), _ROWS):
-                at = [seen.stream.rows.index(row) for row in rows[name][start : start + _ROWS]]
-                parts, _ = of_heads(write, w_o.heads, [head], at)
-                own, earlier = _of_rows(seen, parts[:, 0], at, ids), found.get(name)
-                found[name] = own if earlier is None else WrittenTokens(
-                    np.concatenate([earlier.logits, own.logits]), np.concatenate([earlier.ranks, own.ranks]),
-                    own.vocabulary,
-                )  # fmt: skip
-    return found
+            if reads.get(name):
+                at = [seen.stream.rows.index(row) for row, _ in reads[name]]
+                heads.append(name)
+                parts.append(of_heads(write, w_o.heads, [head], at)[0][:, 0])
+                rows += at
+    if not heads:
+        return {}
+    tokens = [token for name in heads for _, token in reads[name]]
+    together = torch.cat(parts)  # of all heads, for reading W_U takes longer than multiplying by it
+    found: list[tuple[torch.Tensor, torch.Tensor]] = []
+    for start in range(0, len(rows), _ROWS):
+        some = slice(start, start + _ROWS)
+        found.append(_of_rows(seen, together[some], rows[some], tokens[some], ids, checks=start == 0))
+    logits, ranks = (to_numpy(torch.cat(each)) for each in zip(*found, strict=True))
+    ends = np.cumsum([len(reads[name]) for name in heads])[:-1]
+    vocabulary = seen.unembedding.vocabulary
+    return {
+        name: WrittenTokens(of_logits, of_ranks, vocabulary)
+        for name, of_logits, of_ranks in zip(heads, np.split(logits, ends), np.split(ranks, ends), strict=True)
+    }
 
 
-def _of_rows(seen: StreamToLogits, parts: torch.Tensor, at: Sequence[int], ids: Sequence[int]) -> WrittenTokens:
-    """The logits that parts `[r, d]` of the stream make in as many of its rows."""
+def _of_rows(
+    seen: StreamToLogits, parts: torch.Tensor, at: Sequence[int], tokens: Sequence[int], ids: Sequence[int],
+    *, checks: bool,
+) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    """The logits `[r, t]` that parts `[r, d]` of the stream make in as many of its rows, and ranks `[r]` of `tokens`.
+
+    checks  whether logits are held against those of twice the first part
+    """
     norm = seen.norm_at(at)
     parts = parts if norm is None else norm.of_parts(parts)
     logits = seen.unembedding.logits(parts)  # [r, V]
-    _check_linear(seen, parts[:1], logits[:1])
-    of_ids = logits[:, list(ids)]  # [r, t]
-    ranks = torch.stack([(logits > column[:, None]).sum(1) + 1 for column in of_ids.T], dim=1)
-    return WrittenTokens(to_numpy(of_ids - logits.mean(1, keepdim=True)), to_numpy(ranks), logits.shape[1])
+    if checks:
+        _check_linear(seen, parts[:1], logits[:1])
+    read = logits[torch.arange(len(at)), list(tokens)]
+    ranks = (logits > read[:, None]).sum(1) + 1
+    return logits[:, list(ids)] - logits.mean(1, keepdim=True), ranks
 
 
 def _check_linear(seen: StreamToLogits, part: torch.Tensor, logits: torch.Tensor) -> None:
