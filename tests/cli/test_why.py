@@ -112,6 +112,12 @@ def test_a_screen_of_one_row_of_one_head_says_who_wrote_its_heaviest_key(llama: 
         assert sum(map(float, re.findall(r"[+-][0-9.]+", told))) == pytest.approx(float(total), abs=1e-9)
         (others,) = re.findall(r"([0-9]+) others?", told)
         assert len(re.findall(r"[+-][0-9.]+", told)) - 1 + int(others) == len(cell[f"{side}_writers"])
+        lines = screen.splitlines()
+        groups = lines[lines.index(told) + 1]
+        assert groups.startswith(f"{'':14}in all: ")
+        assert sum(map(float, re.findall(r"[+-][0-9.]+", groups))) == pytest.approx(float(total), abs=1e-9)
+        heads = [each["contrast"] for each in cell[f"{side}_writers"] if each["writer"].startswith("head ")]
+        assert f"{len(heads)} heads {sum(heads):+.2f}" in groups
 
 
 def test_what_a_cell_s_screen_shows_adds_up(llama: Path) -> None:

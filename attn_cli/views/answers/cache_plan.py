@@ -50,9 +50,11 @@ def _losses(budget: Budget, priced: PricedPlan, width: int) -> Iterator[str]:
 
 
 def _loss(bits: float, error: float | None, unit: str = "") -> str:
-    """`0.148 ± 0.020 gained`: a loss that is negative is a gain."""
+    """`0.148 ± 0.020 gained`: a loss that is negative is a gain; one below its standard error is told as such."""
     beside = "" if error is None else f" ± {error:.3f}"
-    return f"{abs(bits):.3f}{beside}{unit} {'gained' if round(bits, 3) < 0 else 'lost'}"
+    is_small = error is not None and abs(bits) <= error
+    said = f"{abs(bits):.3f}{beside}{unit} {'gained' if round(bits, 3) < 0 else 'lost'}"
+    return f"{said} (no more than its error)" if is_small else said
 
 
 def _name(checked: CheckedPlan, width: int) -> str:

@@ -170,4 +170,6 @@ def _captions(reads: Reads, *, of_table: bool) -> list[str]:
     sliced = ", each a slice of the word vectors" if of_table and reads.heads > 1 else ""
     captions = [f"share/weight: {share} / mean weight of {counted(reads.heads, 'head')}{sliced}"]
     sinks = ", ".join(f"{_name(each.word, reads)} {_numbers(each)}" for each in reads.sinks)
-    return [*captions, *([f"sinks, left out above: {sinks} in the mean of all {_noun(reads, 2)}"] if sinks else [])]
+    if sinks:
+        captions.append(f"special tokens and sinks, left out above: {sinks} in the mean of all {_noun(reads, 2)}")
+    return captions
