@@ -11,7 +11,7 @@ from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.kinds.head_kinds import BACK, FIRST, KINDS, Kind
 from attn_cli.summaries.reducers.kinds.kind_sums import NOT_JUDGED, NOTHING
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
-from attn_cli.summaries.standing_out import on_few_rows
+from attn_cli.summaries.standing_out import StandOut, on_few_rows
 
 _LEAST_READ = 0.1  # of a row on a key that the head is said to read there
 
@@ -38,11 +38,20 @@ class CountedKind(NamedTuple):
     heads: list[tuple[str, float]]
 
 
-def families(summaries: Sequence[Summary]) -> list[CountedKind]:
-    """The heads by what they attend to: a group for each kind that any head is of, in the order of `KINDS`.
+class HeadFamilies(NamedTuple):
+    """All heads by what they attend to.
 
-    Kinds of 2 to 8 tokens back are one group; last come those that fit none.
+    counted  a group for each kind that any head is of, in the order of `KINDS`; kinds of 2 to 8 tokens back are one
+             group, and last come those that fit none
+    few      the heads that may be of a kind, on rows too few to name them by it; they are in no group
     """
+
+    counted: list[CountedKind]
+    few: list[StandOut]
+
+
+def families(summaries: Sequence[Summary]) -> HeadFamilies:
+    """The heads of these calls by what they attend to."""
     kinds: dict[str, CountedKind] = {}
     rest: list[tuple[str, float]] = []
     few = on_few_rows(summaries)
@@ -64,7 +73,9 @@ def families(summaries: Sequence[Summary]) -> list[CountedKind]:
     found = sorted(kinds.values(), key=lambda family: KINDS.index(family.kind) if family.kind else 0)
     for family in found:
         family.heads.sort(key=lambda head: -head[1])
-    return [*found, *([CountedKind("fits no kind", None, rest)] if rest else [])]
+    if rest:
+        found.append(CountedKind("fits no kind", None, rest))
+    return HeadFamilies(found, list(few.values()))
 
 
 def work_in_words(summary: Summary, at: int) -> str:

@@ -36,10 +36,9 @@ from attn_cli.summaries.reducers.kinds.kind_sums import (
 )
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.sinks import MOST_OF_A_KEY, TIMES_UNIFORM
-from attn_cli.summaries.standing_out import on_few_rows
 from attn_cli.summaries.text_sinks import text_sinks
 from attn_cli.summaries.told.copying import Copying
-from attn_cli.summaries.told.head_families import CountedKind, families
+from attn_cli.summaries.told.head_families import CountedKind, HeadFamilies, families
 from attn_cli.text import counted, listed
 from attn_cli.views.answers.copying import lines as copying_lines
 from attn_cli.views.answers.kinds import any_judged, mean_baseline, rows_of_sinks, sink_lines
@@ -60,8 +59,8 @@ def draw(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
         of_stream = [summary for summary in summaries if summary.place.stream == stream]
         if len(streams) > 1:
             yield Text(stream, BOLD)
-        found = families(of_stream) if any_judged(of_stream) else []
-        if found:
+        found = families(of_stream) if any_judged(of_stream) else None
+        if found is not None:
             yield from family_lines(of_stream, found, screen)
         else:
             few = f"too few tokens to name heads by what they do: a kind takes {LEAST_ROWS} rows"
@@ -70,16 +69,16 @@ def draw(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
 
 
 def family_lines(
-    summaries: Sequence[Summary], found: Sequence[CountedKind], screen: Screen, copying: Copying | None = None
+    summaries: Sequence[Summary], found: HeadFamilies, screen: Screen, copying: Copying | None = None
 ) -> Iterator[Text]:
     """A line for each kind of head (induction, previous token ...) with its heads, and those of few rows.
 
     Of the latter too few rows have a key that would define a kind.
 
-    found    the heads of each kind, as `families` counts them
+    found    the heads as `families` counts them
     copying  whether those that find content copy: of a family in which any does, each has a line
     """
-    for family in found:
+    for family in found.counted:
         shares = {} if family.kind is None else shares_of(summaries, family.kind)
         names = [name for name, _ in family.heads]
         told = [] if copying is None else copying.of(names, summaries[0].place.stream)
@@ -175,11 +174,11 @@ def _named(
     yield line
 
 
-def number_captions(summaries: Sequence[Summary], found: Sequence[CountedKind]) -> list[str]:
+def number_captions(summaries: Sequence[Summary], found: HeadFamilies) -> list[str]:
     """The meaning of the numbers behind heads, from which number on a kind is named, and the rows that it takes."""
     parts = with_part(summaries, HeadKinds)
-    kinds = [family.kind for family in found if family.kind is not None]
-    kinds += [out.kind for out in on_few_rows(summaries).values() if out.kind is not None and out.kind not in kinds]
+    kinds = [family.kind for family in found.counted if family.kind is not None]
+    kinds += [out.kind for out in found.few if out.kind is not None and out.kind not in kinds]
     by_share = bool(parts) and parts[0][1].judged.by_share
     rows = f"mean of the rows that see {LEAST_KEYS} keys or more and have such a key"
     captions = []
@@ -222,12 +221,11 @@ def _least(kinds: Sequence[Kind], parts: Sequence[tuple[Summary, HeadKinds]], *,
     return [f"a head is named {'; '.join(told)} ({', '.join(times)}{most})"]
 
 
-def _of_few_rows(summaries: Sequence[Summary], found: Sequence[CountedKind], screen: Screen) -> Iterator[Text]:
+def _of_few_rows(summaries: Sequence[Summary], found: HeadFamilies, screen: Screen) -> Iterator[Text]:
     """Heads that would be of a kind, were there rows enough to judge it, in the order of kinds."""
-    few = list(on_few_rows(summaries).values())
-    told = [kind for kind in KINDS if any(out.kind is kind for out in few)]
+    told = [kind for kind in KINDS if any(out.kind is kind for out in found.few)]
     for kind in told:
-        heads = [out for out in few if out.kind is kind]
+        heads = [out for out in found.few if out.kind is kind]
         yield from _named(
             len(heads),
             f"may {of_several(does(kind), 2)} ({kind.words}), on {counted(heads[0].rows, 'row')}",
@@ -241,12 +239,12 @@ def _of_few_rows(summaries: Sequence[Summary], found: Sequence[CountedKind], scr
         yield Text("\n".join(packed([said], screen.width)))
     if any(token.row is not None for token in summaries[0].queries):  # patches, of which none repeats another
         return
-    contents = {family.kind for family in found} | set(told)
+    contents = {family.kind for family in found.counted} | set(told)
     if not any(kind is not None and kind.rank == CONTENT for kind in contents):
         yield Text("no head finds content: none looks at what followed a token before, or at the same token")
 
 
-def _sinks(summaries: Sequence[Summary], found: Sequence[CountedKind], screen: Screen) -> Iterator[Text]:
+def _sinks(summaries: Sequence[Summary], found: HeadFamilies | None, screen: Screen) -> Iterator[Text]:
     """`41% of all attention rests on 0 When, a sink of 162 heads`, a line a sink; then what makes one."""
     sinks = text_sinks(with_part(summaries, HeadKinds))
     yield from sink_lines(sinks, summaries, screen)
@@ -254,5 +252,5 @@ def _sinks(summaries: Sequence[Summary], found: Sequence[CountedKind], screen: S
     if sinks:
         least = f"{MOST_OF_A_KEY:g} of its weight, and over {TIMES_UNIFORM} times uniform attention"
         captions.append(f"sink of a head: a key that gets over {least} (mean{rows})")
-    captions += number_captions(summaries, found) if found else []
+    captions += [] if found is None else number_captions(summaries, found)
     yield from (Text(line, DIM) for line in wrap(" · ".join(captions), screen.width))

@@ -65,7 +65,7 @@ def _alignment_lines(heads: Sequence[SearchedHead], screen: Screen) -> Iterator[
 def _families(summaries: Sequence[Summary], screen: Screen, copying: Copying | None) -> Iterator[Text]:
     """The head that finds content most surely and whether it copies, then every family with its heads."""
     found = families(summaries)
-    if said := _sentence(summaries, found, copying):
+    if said := _sentence(summaries, found.counted, copying):
         yield Text("\n".join(packed([said], screen.width)), BOLD)
     yield from family_lines(summaries, found, screen, copying)
     of_text = any(part.judged.by_share for _, part in with_part(summaries, HeadKinds))

@@ -69,7 +69,7 @@ def _sections(report: Report, screen: Screen, of_matrix: Screen) -> Iterator[tup
         yield from ((False, line) for line in _template(report, screen))
     for part, summary in (*together, *alone):
         if isinstance(part, Matrix):
-            yield from ((True, drawn) for drawn in drawer(part.name)(part, summary, report, of_matrix))
+            yield from ((True, drawn) for drawn in matrices.draw(part, summary, report, of_matrix))
         elif judges and isinstance(part, DecidingRows | HeadKinds):
             continue
         elif judges and isinstance(part, Received) and (report.story or report.reads or _has_rows(report)):
@@ -96,7 +96,7 @@ def _template(report: Report, screen: Screen) -> Iterator[Text]:
 def _chosen_matrix(report: Report, screen: Screen) -> Iterator[RenderableType]:
     """The matrix of the one head that a command chose, with what it is, and how to choose another."""
     for summary, matrix in report.parts_of(Matrix):
-        yield from drawer(matrix.name)(matrix, summary, report, screen)
+        yield from matrices.draw(matrix, summary, report, screen)
     yield packed_text(["chosen: the head that stands out most", "-H 3.1 draws another, -H all every one"], screen, DIM)
 
 
