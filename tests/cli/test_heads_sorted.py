@@ -49,7 +49,9 @@ def test_heads_on_the_first_token_read_little_where_its_value_is_short() -> None
     assert first["value_norm"] < 0.5
     heads = attn("heads", TEXT, "-m", SMOL, "--json").json["result"]["heads"]
     half = sum(head["first_weight"] >= 0.5 for head in heads)
-    assert f"{half} of 270 heads give the first token, 0 he, half of their weight or more" in said
+    mean = sum(head["first_weight"] for head in heads) / len(heads)
+    over = f"mean over all rows, {mean:.0%} in all heads together"
+    assert f"{half} of 270 heads give the first token, 0 he, half of their weight or more ({over})" in said
     assert "the first 5 " in said
     whole = "the attention of rows that see 8 keys or more"
     rests = f"{first['weight']:.0%} of {whole} rests on 0 he, a sink of {round(270 * first['heads'])} heads"

@@ -117,9 +117,9 @@ def _findings(ordered: Sequence[HeadRow], summaries: Sequence[Summary], ranking:
             name = f", {token_label(top[0].summary.keys[0])}," if is_first else ""
             every = head_rows(summaries)
             half = sum(row.heads.statistics[column][row.at] >= _MOSTLY for row in every)
-            said = (
-                f"{half} of {len(every)} heads give {place}{name} half of their weight or more (mean over all rows), "
-            )
+            mean = float(np.nanmean([row.heads.statistics[column][row.at] for row in every]))
+            rows = f"mean over all rows, {mean:.0%} in all heads together"
+            said = f"{half} of {len(every)} heads give {place}{name} half of their weight or more ({rows}), "
             said += f"{who} {weights[resting].min():.2f} or more"
             return _of_first(summaries, len(every), said) if is_first else [said]
     return []
