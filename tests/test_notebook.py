@@ -312,6 +312,14 @@ def test_an_overview_of_a_model_that_writes_tells_the_story_of_its_answer(tmp_pa
         assert ours["bits"] == pytest.approx(other["bits"], abs=1e-5)
 
 
+def test_a_model_that_writes_is_looked_at_without_the_weights_of_its_head(tmp_path: Path) -> None:
+    tiny_model("llama", "tiny").base_model.save_pretrained(tmp_path)
+    tokenizer().save_pretrained(tmp_path)
+    found = attn_cli.inspect(TEXT, str(tmp_path))
+    assert found.report.story is None and len(found.heads) > 0
+    assert found.to_json() == attn("inspect", TEXT, "-m", tmp_path, "--json").text
+
+
 @pytest.mark.parametrize("command", ["heads", "top", "matrix"])
 def test_what_nobody_chose_is_drawn_as_on_a_terminal_and_rows_stay_whole(command: str) -> None:
     own = (tiny_model("gpt2", "tiny"), tokenizer())

@@ -31,7 +31,7 @@ from attn_cli.summaries.report import Report
 from attn_cli.summaries.told.deciding_rows import deciding_reducers
 from attn_cli.summaries.told.overview import overview_of
 from attn_cli.summaries.told.story import deciding_rows, tell
-from attn_cli.summaries.told.told_run import ToldRun, can_tell, told_run
+from attn_cli.summaries.told.told_run import ToldRun, can_tell, opened_to_tell, told_run
 from attn_cli.summaries.told.word_reads import UnitReadsReducer
 from attn_cli.summaries.with_reads import reads_each_token
 from attn_cli.text import counted
@@ -159,8 +159,8 @@ def inspect(
         reads = [UnitReadsReducer()] if reads_each_token(call) else []
         return [HeadStatistics(), kinds.reducer(call), ReceivedShares(), *reads, PooledMatrix(_LARGEST, _LARGEST)]
 
-    source, chosen = opened(text, model, loading, predicts=True), selected(layers, heads)
-    prompt = _prompt(source, text)
+    source = opened_to_tell(lambda with_head: opened(text, model, loading, predicts=with_head))
+    prompt, chosen = _prompt(source, text), selected(layers, heads)
     rows, summaries = deciding_rows(prompt), list[Summary]()
 
     def visit(call: Call) -> None:
@@ -267,18 +267,18 @@ def _found(
     prompt = _prompt(source, text)
     pick = None if token is None else str(token)
     check(prompt, picked_rows(pick, prompt)[0])
-    draws_others = unchosen is not None and selection == ALL and source.about["type"] != "table"
+    of_screen = unchosen if selection == ALL and source.about["type"] != "table" else None
     summaries, drawn = list[Summary](), list[Summary]()
 
     def visit(call: Call) -> None:
         rows = rows_of_stream(pick, call.queries, prompt.text)
         if rows == []:  # another stream has it
             return
-        own, others = reducers(rows, call), unchosen(rows, call) if draws_others and unchosen is not None else ()
-        summary = reduce(call, *own, *others)
+        own = reducers(rows, call)
+        summary = reduce(call, *own, *(() if of_screen is None else of_screen(rows, call)))
         summaries.append(replace(summary, parts=summary.parts[: len(own)]))
         drawn.append(with_one_head(replace(summary, parts=summary.parts[len(own) :])))
 
     source.each([prompt], selection, visit)
     report = Report(command, source.about, (prompt,), tuple(summaries), prompt.warnings)
-    return Findings(report, replace(report, summaries=with_one_matrix(drawn)) if draws_others else report)
+    return Findings(report, report if of_screen is None else replace(report, summaries=with_one_matrix(drawn)))

@@ -1,5 +1,6 @@
 """The run of a text of which a story is told: looked at once, with its keys and values kept to run rows again."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 from attn_cli.call import Look
@@ -24,6 +25,17 @@ class ToldRun(NamedTuple):
 
     experiment: "Experiment | None"
     notes: tuple[str, ...] = ()
+
+
+def opened_to_tell(opened: Callable[[bool], Source]) -> Source:
+    """The source that `opened` makes of whether it is to predict: with its LM head, without where that can't be loaded.
+
+    A folder may hold a model that writes without the weights of its head.
+    """
+    try:
+        return opened(True)
+    except LoadError:
+        return opened(False)
 
 
 def can_tell(source: Source) -> TypeGuard[Predicting]:

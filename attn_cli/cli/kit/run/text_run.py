@@ -11,7 +11,7 @@ from attn_cli.cli.kit.run.read_text import ReadText, TextReader
 from attn_cli.cli.kit.run.text_answers import TextAnswers
 from attn_cli.cli.kit.run.texts import Texts
 from attn_cli.cli.kit.stderr.lines import print_notes
-from attn_cli.errors import AttnError, ExitCode, InputError, LoadError
+from attn_cli.errors import AttnError, ExitCode, InputError
 from attn_cli.model.score_writers import ReadsWriters
 from attn_cli.model.source import Source
 from attn_cli.sources import Reading, is_model, is_recording, is_table
@@ -19,6 +19,7 @@ from attn_cli.sources.kept_source import KeptSource
 from attn_cli.sources.memory import free_memory
 from attn_cli.summaries.reducers.record import MemoryBudget, Record, left_out_note
 from attn_cli.summaries.report import Report
+from attn_cli.summaries.told.told_run import opened_to_tell
 from attn_cli.views.view import DEFAULTS, View, ViewSettings, no_recording
 
 
@@ -119,10 +120,7 @@ def _answered_again(
 def _opened(options: TextCommandOptions, reading: Reading, *, predicts: bool) -> Source:
     """The source; of a model that writes with its LM head if it `predicts`, and if the weights of that are there."""
     if predicts and is_model(options.model):
-        try:
-            return options.source(predicts=True, **reading)
-        except LoadError:
-            pass
+        return opened_to_tell(lambda with_head: options.source(predicts=with_head, **reading))
     return options.source(**reading)
 
 
