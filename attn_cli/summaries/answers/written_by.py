@@ -33,8 +33,8 @@ def with_writers(report: Report, source: object) -> Report:
     (written,) = cells.cells
     if written.pairs is None:
         return report
-    sides = [tuple((writer.name, contrast) for writer, contrast in written.of_side(side)) for side in ("query", "key")]
-    told = replace(why, written=WrittenBy(cell, written.product, sides[0], sides[1]))
+    query, key = (tuple(written.of_side(side)) for side in ("query", "key"))
+    told = replace(why, written=WrittenBy(cell, written.product, query, key))
 
     def with_told(each: Summary) -> Summary:
         return replace(each, parts=tuple(told if part is why else part for part in each.parts))

@@ -17,6 +17,7 @@ from attn_cli.kernel.bands.picked_rows import RowPlaces
 from attn_cli.kernel.definition.positions import Turning
 from attn_cli.kernel.lessons.why import Columns, RowTerms, columns_of, row_terms
 from attn_cli.kernel.stats.topk import heaviest
+from attn_cli.model.score_writers import Writer
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.explained_cell import CELL, EXPLAINED, CellRow, DotTerm, ExplainedCell
 
@@ -28,13 +29,13 @@ class WrittenBy(NamedTuple):
 
     cell        the explained query and key
     contrast    the scaled product less the mean product; all writers of a side add up to it
-    query, key  (name of the writer, its part of the contrast, signed) of all of each side, by size
+    query, key  (writer, its part of the contrast, signed) of all of each side, by size
     """
 
     cell: ExplainedCell
     contrast: float
-    query: tuple[tuple[str, float], ...]
-    key: tuple[tuple[str, float], ...]
+    query: tuple[tuple[Writer, float], ...]
+    key: tuple[tuple[Writer, float], ...]
 
 
 @dataclass(frozen=True, eq=False)

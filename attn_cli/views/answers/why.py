@@ -1,12 +1,14 @@
 """Explained cells: what is content and what is position, with bars, and the pairs of columns that count most."""
 
 from collections.abc import Iterator, Sequence
+from textwrap import wrap
 
 import numpy as np
 from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.text import Text
 
+from attn_cli.model.score_writers import Writer
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.explained_cell import ExplainedCell
 from attn_cli.summaries.reducers.why import Why, WrittenBy
@@ -24,6 +26,9 @@ _NAME = 9  # columns of "position"
 _BAR = 20
 _MOSTLY = 2.0  # times the other part
 _WRITERS = 4  # of a side
+_GROUPS = {"head": "head", "mlp": "MLP"}  # kinds of writers that are added up, and what one is called
+_FEW_OTHERS = 3  # other writers: of fewer each is named
+_INDENT = " " * 14  # of a line below those of writers
 _ROUNDED = 0.02  # of sums whose terms are rounded to two digits
 _RANK = 30  # columns of "rank 1 of 9 by content alone"
 
@@ -60,15 +65,16 @@ def _written(written: WrittenBy, summary: Summary, screen: Screen) -> Iterator[T
     yield from (Text(line, BOLD) for line in packed(said, screen.width, ": "))
     for side, writers in (("query", written.query), ("key", written.key)):
         yield Text(_writers(side, writers, total, screen.width))
-        yield Text(f"{'':14}in all: {_groups(writers, total)}")
+        in_all = f"in all: {_groups(writers, total)}"
+        yield Text("\n".join(wrap(in_all, screen.width, initial_indent=_INDENT, subsequent_indent=_INDENT)))
 
 
-def _writers(side: str, writers: Sequence[tuple[str, float]], total: float, width: int) -> str:
+def _writers(side: str, writers: Sequence[tuple[Writer, float]], total: float, width: int) -> str:
     """`query from  head 20.0 +0.70  head 18.2 +0.58  270 others +3.18`: as many as the width holds, and the rest."""
     line, left = f"    {side:<5} from", total
     ending = ""
-    for at, (name, contrast) in enumerate(writers[:_WRITERS], 1):
-        piece, after = f"  {name} {contrast:+.2f}", left - round(contrast, 2)
+    for at, (writer, contrast) in enumerate(writers[:_WRITERS], 1):
+        piece, after = f"  {writer.name} {contrast:+.2f}", left - round(contrast, 2)
         rest = f"  {counted(len(writers) - at, 'other')} {_signed(after)}" if at < len(writers) else ""
         if ending and cell_len(line + piece + rest) > width:
             break
@@ -76,19 +82,17 @@ def _writers(side: str, writers: Sequence[tuple[str, float]], total: float, widt
     return line + ending
 
 
-def _groups(writers: Sequence[tuple[str, float]], total: float) -> str:
-    """`9 heads +3.02, 23 MLPs +1.30, others +0.14`: what the heads, the MLPs and all else add together."""
+def _groups(writers: Sequence[tuple[Writer, float]], total: float) -> str:
+    """`9 heads +3.02, 23 MLPs +1.30, embedding +0.14`: what the heads, the MLPs and all else add together."""
     said, left = [], total
-    for word in ("head", "MLP"):
-        parts = [contrast for name, contrast in writers if word in name.split()]
+    for kind, word in _GROUPS.items():
+        parts = [contrast for writer, contrast in writers if writer.kind == kind]
         if parts:
             said.append(f"{counted(len(parts), word)} {_signed(sum(parts))}")
             left -= round(sum(parts), 2)
-    rest = [name for name, _ in writers if not {"head", "MLP"} & set(name.split())]
+    rest = [writer.name for writer, _ in writers if writer.kind not in _GROUPS]
     if rest:
-        said.append(
-            f"{rest[0] if len(rest) == 1 else ' and '.join(rest) if len(rest) < 3 else 'others'} {_signed(left)}"
-        )
+        said.append(f"{' and '.join(rest) if len(rest) < _FEW_OTHERS else 'others'} {_signed(left)}")
     return ", ".join(said)
 
 
