@@ -59,7 +59,7 @@ def draw_kinds(
             continue
         yield from content_lines(of_stream, screen) if before is None else before([x for x, _ in of_stream], screen)
         rows = [_row(summary, part, of_stream) for summary, part in of_stream]
-        yield from legend(of_stream, screen, in_words=before is not None, letters=has_letters(rows, screen))
+        yield from _legend(of_stream, rows, screen, in_words=before is not None)
         yield from grid(rows, screen)
 
 
@@ -86,17 +86,18 @@ def too_few(screen: Screen) -> Text:
     ], screen, DIM)  # fmt: skip
 
 
-def legend(
-    of_stream: Sequence[tuple[Summary, HeadKinds]], screen: Screen, *, in_words: bool = False, letters: bool = True
+def _legend(
+    of_stream: Sequence[tuple[Summary, HeadKinds]], rows: Sequence[GridRow], screen: Screen, *, in_words: bool
 ) -> Iterator[Text]:
     """What the letters of the map of heads mean, how many heads each other kind has, and what is uniform.
 
     The last is the weight that uniform attention gives to the keys that define a kind.
 
+    rows      of the map
     in_words  whether counts are told above: then the letters of all kinds are here, without counts
     """
     judged = [part.judged for _, part in of_stream]
-    counts = Counter(kind for each in of_stream for kind in _kinds_of(*each))
+    counts, letters = Counter(kind for row in rows for kind in row.kinds), has_letters(rows, screen)
     digit = [_digit_in_words(counts, by_share=judged[0].by_share)] if letters else []
     names = (letters_in_words(counts) if letters else marks_in_words(screen)) if in_words else counts_in_words(counts)
     yield packed_text([*names, *digit, *([] if in_words else _baselines_in_words(of_stream, counts))], screen, DIM)
