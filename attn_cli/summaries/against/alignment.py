@@ -29,9 +29,10 @@ class TokenAlignment:
 
     @property
     def columns(self) -> tuple[np.ndarray, np.ndarray]:
-        """The indices in both sequences of all tokens, `[columns]` twice: -1 where one sequence has no partner.
+        """For all tokens of both sequences, each pair once, the index in the first and in the second: `[columns]` each.
 
-        They are in the order of the first; a token of the second alone stands behind the pair of the token before it.
+        -1 stands for a sequence that lacks the token. Columns follow the first sequence; a token of the second alone
+        comes after the column of the token before it.
         """
         after: dict[int, list[int]] = defaultdict(list)  # by the place in the first that they stand behind
         partner = dict(zip(self.second.tolist(), self.first.tolist(), strict=True))
@@ -82,7 +83,7 @@ def aligned_tokens(first: Sequence[Token], second: Sequence[Token]) -> TokenAlig
 
 
 class Aligner:
-    """Aligns the tokens of two texts, and remembers the last pair: all layers of a model have the same tokens."""
+    """Aligns the tokens of two texts, and keeps each alignment: all layers of a model have the same tokens."""
 
     def __init__(self) -> None:
         self._known: list[tuple[Sequence[Token], Sequence[Token], TokenAlignment]] = []

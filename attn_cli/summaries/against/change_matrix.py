@@ -61,12 +61,12 @@ CHANGE_MATRICES = Field("change_matrices", Rows(_MAPS, "the maps of one layer"))
 
 @dataclass(frozen=True, eq=False)
 class ChangeMatrix(Part):
-    """The change of each weight, the other run's minus this one's `[h, rows, columns]`.
+    """The change of each weight between two texts or models, the other's less this one's, `[h, rows, columns]`.
 
-    rows, other_rows  the paired queries
-    keys, other_keys  the columns: keys of both, -1 where a key is alone in the other
-    averaged          the weights are means over this many heads (then h = 1); 0 if not averaged
-    block             (rows, keys) that one cell stands for: that with the largest change
+    rows, other_rows  the indices of the query tokens that both texts have, in this and in the other text
+    keys, other_keys  the indices of the columns' keys in each text; -1 where the text lacks the key
+    averaged          how many heads the weights are means over (then h = 1); 0 for single heads
+    block             (rows, keys) whose weights one cell stands for, by the change farthest from 0; (1, 1): one weight
     """
 
     name: ClassVar[str] = "change_matrices"
@@ -84,7 +84,8 @@ class ChangeMatrix(Part):
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per head, query that both texts have, and key: layer, head, tokens with indices, and `change`.
 
-        That is the other weight less this one; `key` or `other_key` is None where that text lacks the key.
+        `change` is the weight in the other text less that in this one; `key` or `other_key` is None where a text lacks
+        the key.
         """
         for at, row, column in np.ndindex(*self.changes.shape):
             query, key, other_key = int(self.rows[row]), int(self.keys[column]), int(self.other_keys[column])
@@ -94,17 +95,18 @@ class ChangeMatrix(Part):
             }
 
     def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One object with the maps of all heads nested as [head][row][column]."""
+        """One JSON object with the changes of the call's weights nested as [head][row][column]."""
         yield made(_MAPS, _Maps(summary, self))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The change of each weight, `changes` `[h, rows, columns]`."""
+        """`changes` `[h, rows, columns]`: the weight in the other text less that in this one, by query and key."""
         return {"changes": self.changes}
 
     def labels(self) -> dict[str, np.ndarray]:
-        """What rows and columns are, by name: the indices of `queries` and `keys` in both texts; -1 for none.
+        """The indices in this and the other text of the rows, `queries`, `other_queries`, and columns,
+        `keys`, `other_keys`.
 
-        With `block` (rows, keys) where one number stands for several.
+        -1 where a text lacks the key; `block`, the (rows, keys) of weights that a number stands for, unless (1, 1).
         """
         both = {"keys": self.keys, "other_keys": self.other_keys}
         labels = {"queries": self.rows, "other_queries": self.other_rows} | both
@@ -118,10 +120,11 @@ def change_matrix(
     mean_heads: bool = False,
     largest: tuple[int, int] | None = None,
 ) -> ChangeMatrix:
-    """The change of every weight, the other less this one, in all paired rows or in those among `rows`.
+    """The change of every weight, the other text's less the first's, in all rows whose query both texts have.
 
-    mean_heads  of the weights' means over heads
-    largest     rows and keys at most, beyond which blocks show their change furthest from 0; None for any number
+    rows        indices of queries of the first text, to which the rows are limited; None for all
+    mean_heads  the change of the mean weights over heads, one matrix
+    largest     the most rows and keys; of a larger matrix blocks show their change farthest from 0. None for no limit
     """
     paired = pair.paired(rows)
     first, second = pair.keys.columns

@@ -30,14 +30,14 @@ CHANGED_KEYS = Field(
 
 @dataclass(frozen=True, eq=False)
 class ChangedKeys(Part):
-    """For r rows the k keys whose weights change most, the largest change first.
+    """For each of h heads and r query rows the k keys whose weights change most between two texts, the largest first.
 
-    rows, other_rows        the queries `[r]` in both
-    keys, other_keys        `[h, r, k]`; -1 where a key is alone in the other
-    weights, other_weights  `[h, r, k]`
-    row_changes             `[h, r]`, half the sum of all changes of a row
-    averaged                the weights are means over this many heads (then h = 1); 0 if not averaged
-    other_query_tokens, other_key_tokens  the tokens of the other
+    rows, other_rows        the query's index in this text and in the other `[r]`
+    keys, other_keys        the key's index in each `[h, r, k]`; -1 where the text lacks the key
+    weights, other_weights  the key's weight in each `[h, r, k]`; 0 where the text lacks it
+    row_changes             half the sum of |change of weight| over all keys of the row `[h, r]`, 0 to 1
+    averaged                how many heads the weights are means over (then h = 1); 0 for single heads
+    other_query_tokens, other_key_tokens  all query and key tokens of the other text
     """
 
     name: ClassVar[str] = "changed_keys"
@@ -55,7 +55,7 @@ class ChangedKeys(Part):
 
     @property
     def changes(self) -> np.ndarray:
-        """The change of each weight, the other run's minus this one's `[h, r, k]`."""
+        """The change of each listed weight, that in the other text less that in this one, `[h, r, k]`."""
         return self.other_weights - self.weights
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
@@ -73,7 +73,10 @@ class ChangedKeys(Part):
             yield cell | {one.name: number for one, number in zip(_NUMBERS, numbers, strict=True)}
 
     def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One object per row: its keys, the other query, and the change of the whole row."""
+        """The rows of `records` as JSON objects, each with the query's token in the other text, and `row_change`.
+
+        That is half the sum of |change of weight| over all keys of the query, 0 to 1.
+        """
         places = np.ndindex(*self.keys.shape)
         for (at, row, _), record in zip(places, self.records(summary), strict=True):
             other = int(self.other_rows[row])
@@ -82,7 +85,7 @@ class ChangedKeys(Part):
 
     @property
     def footnote(self) -> str:
-        """The meaning of the numbers and the bars."""
+        """The caption below a table: what its numbers, its bars, and - or + before a key mean."""
         alone = (self.keys < 0).any() or (self.other_keys < 0).any()
         keys = "\n-key: in the first text alone, +key: in the second alone" if alone else ""
         if len(self.rows) == 1:
@@ -90,7 +93,10 @@ class ChangedKeys(Part):
         return f"first number: how much of the row's weight moves, half of all changes{keys}"
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`keys`, `other_keys`, `weights`, `other_weights`, `changes` `[h, r, k]` and `row_changes` `[h, r]`."""
+        """`keys`, `other_keys`, `weights`, `other_weights`, `changes` `[h, r, k]` and `row_changes` `[h, r]`.
+
+        h heads, r rows, and the k keys of the largest |change|; an index -1 for a key that a text lacks.
+        """
         return {
             "keys": self.keys,
             "other_keys": self.other_keys,
@@ -101,7 +107,7 @@ class ChangedKeys(Part):
         }
 
     def labels(self) -> dict[str, np.ndarray]:
-        """The indices of the paired rows `[r]` in both texts, `queries` and `other_queries`."""
+        """The index of each row's query in this text, `queries` `[r]`, and in the other, `other_queries` `[r]`."""
         return {"queries": self.rows, "other_queries": self.other_rows}
 
 

@@ -40,8 +40,9 @@ class HeadChanges(Part):
     A row's change is half the sum of |weight - other weight| over its keys; rows count whose query is in both texts.
     NaN where there is no such row.
 
-    rows      how many rows are paired
-    last_row  the number of the last, whose change is given beside
+    last_changes  the change of the last such row alone `[h]`
+    rows          how many such rows there are
+    last_row      the index of the last one; None where there is none
     """
 
     name: ClassVar[str] = "head_changes"
@@ -64,10 +65,9 @@ class HeadChanges(Part):
 
 
 def head_changes(pair: SideBySide) -> HeadChanges:
-    """The changes of all heads, added up as the rows pass.
+    """For each head of two calls side by side the share of a row's weight that moves, mean over rows, as `HeadChanges`.
 
-    The change of a row is the share of its weight that moves: half the sum of all changes of its weights, from 0 to 1
-    (total variation).
+    The share is half the sum of |change of weight| over a row's keys, 0 to 1 (total variation).
     """
     total, last, count = np.zeros(pair.call.h), np.full(pair.call.h, np.nan), 0
     for block in pair.blocks():

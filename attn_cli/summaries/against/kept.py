@@ -16,9 +16,9 @@ from attn_cli.weights_call import WeightsCall
 
 @dataclass(frozen=True, eq=False)
 class KeptRows(WeightsCall):
-    """A call of which only some rows are kept: weights `[h, rows, m]` in NumPy; other rows are not to be had.
+    """One layer's attention of which some query rows are kept: weights `[h, rows, m]` in NumPy; others can't be had.
 
-    numbers  the kept rows, ascending
+    numbers  the indices of the kept rows, ascending
     """
 
     numbers: tuple[int, ...] = ()
@@ -26,14 +26,14 @@ class KeptRows(WeightsCall):
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
-        """A band of one row for each of `rows`, which must be among the kept ones; without scores."""
+        """The weights of each of `rows`, which must be among the kept ones, as a `Band` of one row without scores."""
         for row in self.numbers if rows is None else rows:
             at = self.numbers.index(row)
             yield Band(row, row + 1, 0, self.m, self.weights[:, at : at + 1], None, np.empty((self.h, 1, 0)))
 
 
 def kept_rows(call: Call, rows: Sequence[int]) -> KeptRows:
-    """The weights `[h, rows, m]` of these rows of a call, in NumPy, as a call that has no other rows and no scores."""
+    """The weights of some query rows of one layer's attention, copied to NumPy; other rows and scores can't be had."""
     part = reduce(call, FullMatrix(rows=sorted(rows))).part(Matrix)
     assert part is not None and part.weights is not None
     rule = replace(call.rule, bias=None, sink=None)
@@ -41,7 +41,10 @@ def kept_rows(call: Call, rows: Sequence[int]) -> KeptRows:
 
 
 def kept_call(call: Call) -> Call:
-    """A copy of a call that outlives the model's pass: its queries and keys, or its weights where only these show."""
+    """A copy of one layer's attention that outlives the model's pass: q, k and mask, or weights where only these show.
+
+    Values are not kept.
+    """
     if not isinstance(call, AttentionCall):
         return kept_rows(call, range(call.n))
     k = _copy(call.k)
@@ -50,7 +53,7 @@ def kept_call(call: Call) -> Call:
 
 
 def kept_bytes(call: Call) -> int:
-    """The bytes that a call takes while it is kept: those of its queries and keys, or of its weights."""
+    """The bytes of what `kept_call` copies of one layer's attention: its queries and keys, or its weights."""
     arrays = (call.q, call.k) if isinstance(call, AttentionCall) else (call.like,)
     return sum(int(np.prod(x.shape)) * int(x.itemsize) for x in arrays)
 

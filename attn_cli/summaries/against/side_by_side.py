@@ -21,10 +21,10 @@ _CELLS = 2**20  # of one block and one call; 4 MiB of float32
 
 @dataclass(frozen=True, eq=False)
 class RowBlock:
-    """Some rows whose query is in both texts, with their weights in both.
+    """Some of the rows whose query is in both of two texts, with their weights in both.
 
-    rows, other_rows        their indices in each `[r]`
-    weights, other_weights  `[h, r, m]` and `[h, r, m']`
+    rows, other_rows        the query's index in each text `[r]`
+    weights, other_weights  over the m keys of one text and the m' of the other: `[h, r, m]` and `[h, r, m']`
     """
 
     rows: np.ndarray
@@ -35,10 +35,12 @@ class RowBlock:
 
 @dataclass(frozen=True, eq=False)
 class SideBySide:
-    """A call beside the call of the same layer in another text or model, with their tokens aligned.
+    """One layer's attention in two texts or models, `call` and `other`, with their tokens aligned.
 
     rows  which query of the one is which of the other
     keys  which key of the one is which of the other
+
+    Raises InputError for different numbers of heads.
     """
 
     call: Call
@@ -54,15 +56,18 @@ class SideBySide:
             )
 
     def paired(self, picked: Sequence[int] | None = None) -> np.ndarray:
-        """The query rows `[r]`, ascending, whose token has a partner in the other text; of `picked` those alone."""
+        """The indices `[r]` in the first text, ascending, of the queries that the other text has too.
+
+        picked  indices of queries of the first text, to which the answer is limited; None for all
+        """
         if picked is None:
             return self.rows.first
         return self.rows.first[np.isin(self.rows.first, list(picked))]
 
     def blocks(self, picked: Sequence[int] | None = None) -> Iterator[RowBlock]:
-        """The rows whose query is in both texts, some at a time, with both texts' weights.
+        """The weights in both texts of the rows whose query is in both, as `RowBlock`s of some rows each.
 
-        picked  query rows of the first text, of which those alone are taken; None for all
+        picked  indices of queries of the first text, of which those alone are taken; None for all
 
         Memory grows with the keys, not with the rows.
         """
@@ -74,9 +79,9 @@ class SideBySide:
             yield RowBlock(some, others, _weights(self.call, some), _weights(self.other, others))
 
     def changes(self, block: RowBlock) -> np.ndarray:
-        """Half the sum of all changes of each row `[h, r]`, the total variation: 0 for none, 1 if nothing is left.
+        """Half the sum of |change of weight| over the keys of each row `[h, r]`: 0 for no change, 1 if all of it moves.
 
-        Of paired keys the weights' differences, of keys alone the weights themselves.
+        The change of a key that one text lacks is its whole weight in the other.
         """
         keys = self.keys
         differences = np.abs(block.other_weights[..., keys.second] - block.weights[..., keys.first]).sum(axis=-1)
@@ -85,15 +90,18 @@ class SideBySide:
         return (differences + alone + other_alone) / 2
 
     def columns(self, block: RowBlock) -> tuple[np.ndarray, np.ndarray]:
-        """Both weights by column of the aligned keys `[h, r, columns]`, 0 where a key is alone in the other."""
+        """The weights of a block in each text, `[h, r, columns]` twice, over the same columns: both texts' keys.
+
+        0 where a text lacks the key.
+        """
         first, second = self.keys.columns
         return _by_column(block.weights, first), _by_column(block.other_weights, second)
 
 
 def side_by_side(call: Call, other: Call, aligner: Aligner | None = None) -> SideBySide:
-    """Two calls of one layer with their tokens aligned; InputError if they have different numbers of heads.
+    """One layer's attention in two texts or models with tokens aligned; InputError for different numbers of heads.
 
-    aligner  remembers alignments from layer to layer
+    aligner  aligns the tokens, and keeps its alignments from layer to layer; None for a new one
     """
     aligner = Aligner() if aligner is None else aligner
     return SideBySide(call, other, aligner.of(call.queries, other.queries), aligner.of(call.keys, other.keys))

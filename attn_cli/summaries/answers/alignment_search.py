@@ -31,10 +31,12 @@ _MOST = 10  # heads that are named
 
 @dataclass(frozen=True)
 class SearchedHead:
-    """A head of cross-attention, and how its weights go through the audio's frames as the text goes on.
+    """A head of cross-attention, and how its weights move through the audio's frames from row to row of the text.
 
-    motion    correlation of the mean frame of a row's weights with the row's number, and how far it travels
-    spread    the standard deviation of a row's frames as a share of the audio, 0 to 1, mean over rows
+    The mean frame of a row is the mean of frame numbers weighted by its attention weights.
+
+    motion    the correlation of mean frame and row number, and the share of the audio that the mean frames go over
+    spread    the standard deviation of frames under a row's weights as a share of the audio, mean over rows
     reversed  the motion while the audio's 8 pieces are read from last to first
     """
 
@@ -45,18 +47,19 @@ class SearchedHead:
 
     @property
     def goes_on(self) -> bool:
-        """True if its mean frame goes on with the rows: correlation 0.9 or more, over 0.25 of the audio or more.
+        """True if mean frames go forward with the rows: correlation 0.9 or more, over a quarter of the audio or more.
 
-        The frames of one row must also spread over no more than 0.2 of the audio.
+        The frames under one row's weights must also spread over no more than 0.2 of the audio.
         """
         return self.motion.correlation >= _FOLLOWS and self.motion.travel >= _GOES and self.spread <= _SHARP
 
     @property
     def follows(self) -> bool:
-        """True if it goes on through the audio with the rows (`goes_on`), and reads sounds, not places.
+        """True if its weights go forward through the audio with the rows (`goes_on`),
+        by what is heard and not by place.
 
-        If it read places it would go on all the same while the audio's pieces are reversed: the correlation of frame
-        with row must then be below 0.5.
+        By place they would go forward just so in audio whose pieces are reversed: there the correlation of mean frame
+        and row must be below 0.5.
         """
         return self.goes_on and self.reversed.correlation < _ALIKE
 
@@ -74,13 +77,13 @@ HEAD_FIELDS = (
 
 
 def searched_heads(source: Aligning, prompt: Prompt, rows: Sequence[int], frames: int) -> list[SearchedHead]:
-    """All heads of cross-attention, those first that follow the audio, then by how frames go on with rows.
+    """All heads of cross-attention to audio: those that follow it first, each group by correlation, largest first.
 
-    rows    rows of the decoder, from the one that predicts the first word
+    The correlation is that of the mean frame under a row's weights with the row's number. Raises InputError for a model
+    without cross-attention to the audio.
+
+    rows    indices of the decoder's rows, from the one that predicts the first word on
     frames  how many frames the audio has without the silence that a processor adds
-
-    That is the correlation of a row's mean frame with its number, largest first. Raises InputError for a model without
-    cross-attention to the audio.
     """
     heard = _motions(source, prompt, rows, frames)
     if not heard:
@@ -94,7 +97,9 @@ def searched_heads(source: Aligning, prompt: Prompt, rows: Sequence[int], frames
 
 
 def following(heads: Sequence[SearchedHead]) -> tuple[tuple[int, int], ...]:
-    """The (layer, head) of those that follow the audio, at most 10, in the form of `generation_config`."""
+    """The (layer, head), ascending, of those of `heads` that follow the audio, at most 10;
+    Whisper's `alignment_heads`.
+    """
     return tuple(sorted((head.place.layer, head.place.head) for head in heads if head.follows)[:_MOST])
 
 

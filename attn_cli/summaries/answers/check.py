@@ -12,12 +12,14 @@ from attn_cli.summaries.reduce import Part, Summary
 
 @dataclass(frozen=True, eq=False)
 class HeadCheck:
-    """One head's numbers (head None: heads are joined) of "output" or "weights" against the definition.
+    """One head's numbers (head None: heads are joined) of "output" or "weights" against attention's definition.
 
-    worst_absolute  the largest |number - expected|
-    worst_relative  the largest of these over the size of the number, as `CheckedNumbers.sizes` says it
+    worst_absolute  the largest finite |number - expected|
+    worst_relative  the largest of these over the size of the number: of an output the root of the sum of squares of its
+                    terms, of a weight the largest of its row
     bad_by_row      how many numbers of each row are off by more than the tolerance, NaN included
-    first_bad       (row, column) of the first of them, from 0, None if there is none; with both numbers
+    first_bad       (row, column) from 0 of the first of these; None if there is none. `found` and `expected` are the
+                    numbers there
     nan_rows        how many rows hold NaN or Inf
     numbers         how many were compared
     """
@@ -91,10 +93,11 @@ CHECK = Field("check", Rows(_VERDICT), "one verdict per batch entry")
 class Check(Part):
     """The verdict on one batch entry: every head's numbers against the definition, and the cause if wrong.
 
-    Errors are relative to the size of a number, as `CheckedNumbers.sizes` says it.
+    Errors are relative to the size of a number: of an output the root of the sum of squares of its terms, of a weight
+    the largest of its row.
 
     tolerance   the largest error allowed; of two arrays, the larger one
-    precisions  by array the precision in which it came
+    precisions  the precision in which each array came, by "output" and "weights"
     widest      what a row with large scores was allowed, where that is more than the tolerance; None where none was
     cause       the mistake that explains what is wrong, in words; "" if unknown
     cause_error  the largest error that is left with that mistake made
@@ -120,15 +123,17 @@ class Check(Part):
         return not any(head.bad for head in self.heads)
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per head and array: what, head, right, the largest errors, counts, and the first that is off."""
+        """One row per head and array ("output", "weights"): whether it is right, the largest and the first error."""
         return (made(_HEAD, head) for head in self.heads)
 
     def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One object per batch entry: the verdict, the likely cause of what is wrong, and the rows of its heads."""
+        """One JSON object: the verdict on the batch entry, the likely cause of wrong numbers, the rows of its heads."""
         yield made(_VERDICT, _Verdict(self, summary))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`worst_absolute_error` `[checks]` of each head and array; `bad_by_row` `[checks, n]`, how many are off."""
+        """By head and array `worst_absolute_error` `[checks]`, and `bad_by_row` `[checks, n]`,
+        how many of a row are off.
+        """
         return {
             "worst_absolute_error": np.array([head.worst_absolute for head in self.heads]),
             "bad_by_row": np.stack([head.bad_by_row for head in self.heads]),

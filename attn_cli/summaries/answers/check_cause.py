@@ -39,7 +39,7 @@ class Cause(NamedTuple):
     """The likely reason why numbers are wrong: a mistake of an implementation that gives the same numbers.
 
     words     the mistake in words; "" if none is known
-    error     the largest error that is left when it is made, relative to sizes (see `CheckedNumbers.sizes`)
+    error     the largest error left when the mistake is made on purpose, relative to the size of the numbers
     rounding  the precision whose rounding all errors could be; "" if they could not
     picture   in words where the errors are and what tells them from rounding; "" where the cause is known
     """
@@ -53,8 +53,9 @@ class Cause(NamedTuple):
 def cause_of(numbers: CheckedNumbers, tolerance: float, bad: np.ndarray, *, own_tolerance: bool) -> Cause:
     """The likely cause of wrong numbers: common mistakes are made in turn, until one gives the user's numbers.
 
-    tolerance  the error allowed, relative to sizes; `own_tolerance`: the user chose it
-    bad        which numbers of the first array are off `[h, n, e]`
+    tolerance      the error allowed, relative to the size of a number
+    bad            which numbers are off, of the output or else of the weights: booleans `[h, n, e]` or `[h, n, m]`
+    own_tolerance  whether the user chose the tolerance
     """
     return _Search(numbers, tolerance, bad, own_tolerance).cause()
 

@@ -13,9 +13,9 @@ from attn_cli.kernel.lessons.precision import Precision
 
 
 class Checked(NamedTuple):
-    """An array to be checked: float64 `[batch, h, n, e]`, joined `[batch, n, width]`, or weights `[batch, h, n, m]`.
+    """A user's array to be checked, as float64 `values`, and the precision in which it came.
 
-    precision  that of the user's numbers, from which the tolerance follows
+    Output `[batch, h, n, e]`, or of joined heads `[batch, n, width]`; or weights `[batch, h, n, m]`.
     """
 
     values: np.ndarray
@@ -23,7 +23,7 @@ class Checked(NamedTuple):
 
 
 class ErrorSize(NamedTuple):
-    """The errors of an array over the size of each number (see `CheckedNumbers.sizes`).
+    """The errors of an array, each over the size of its number, such as the largest weight of the row.
 
     worst    the largest
     typical  their root mean square
@@ -97,7 +97,9 @@ class CheckedNumbers:
         return np.broadcast_to(np.maximum(np.maximum(own, np.abs(right)), smallest), right.shape)
 
     def in_user_layout(self, output: np.ndarray) -> np.ndarray:
-        """`[h, n, e]` in the user's form: multiplied by U_V for latents, heads joined, projected by W_O."""
+        """An output `[h, n, e]` as the user's is: raised by U_V from latents, heads joined, projected by W_O,
+        if theirs is.
+        """
         ingredients = self.call.ingredients
         if ingredients.value_up is not None:
             output = output @ ingredients.value_up
@@ -119,7 +121,9 @@ class CheckedNumbers:
         return np.asarray(np.sqrt(squares))
 
     def rounded(self, what: str, precision: Precision) -> np.ndarray:
-        """The "output" or the "weights" by the definition, with q, k, v, scores and weights rounded to a precision."""
+        """The "output" or "weights" (`what`) by the definition, with q, k, v, scores,
+        weights rounded to a precision.
+        """
         call = self.call
         q, k, v = (precision.rounded(x) for x in (call.q, call.k, call.v))
         values = expand_groups(v, call.h)
@@ -136,9 +140,9 @@ class CheckedNumbers:
         return result if what == "weights" else self.in_user_layout(result)
 
     def distance(self, output: np.ndarray, weights: np.ndarray | None, start: int = 0) -> ErrorSize:
-        """The error of the user's output or weights against these from row `start` on, whichever is larger.
+        """The larger of the errors of the user's output and of the user's weights, relative to the size of each number.
 
-        output   the expected output, in the user's layout, of all rows from `start` on or of some
+        output   the expected output, in the user's layout, of rows from `start` on
         weights  the expected weights of the same rows; None where they are not compared
         """
         distances = [
@@ -149,9 +153,12 @@ class CheckedNumbers:
         return max(distances, default=ErrorSize(0.0, 0.0))
 
     def distance_of(self, what: str, values: np.ndarray, expected: np.ndarray, start: int = 0) -> ErrorSize:
-        """The errors of `values` against the rows `expected`, from row `start` on, over the size of each number.
+        """The errors of `values` against `expected`, over the size of each number.
 
-        what  "output" or "weights", which says the sizes. Infinite where shapes differ and for NaN.
+        what      "output" or "weights", which says the sizes
+        expected  as many rows as there are, from row `start` of `values` on
+
+        Infinite where shapes differ, and where NaN or Inf is expected.
         """
         rows = slice(start, start + expected.shape[-2])
         values, size = values[..., rows, :], self.sizes(what)[..., rows, :]

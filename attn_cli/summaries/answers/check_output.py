@@ -15,7 +15,7 @@ _ROUNDED = 4  # a row may be off by so many times what rounding its scores and w
 
 
 class CheckOutput:
-    """Compares the user's output, and weights if given, with a call whose arrays are float64.
+    """Compares the user's output, weights, or both with attention's definition, computed from q, k and v in float64.
 
     output     the user's output; None to check weights alone
     weights    the user's weights or None
@@ -34,11 +34,11 @@ class CheckOutput:
         return self.arrays[what].precision.tolerance if self.own_tolerance is None else self.own_tolerance
 
     def wanted(self, call: Call) -> Wanted:
-        """No row statistics: it needs the output alone."""
+        """An empty request: it reads q, k and v, and no statistics of rows."""
         return Wanted()
 
     def part(self, call: Call, stats: RowStats) -> Check:
-        """The verdict; InputError for a call that shows no q, k and v."""
+        """The verdict on the user's arrays, by one call's q, k and v; InputError where it shows weights alone."""
         if not isinstance(call, AttentionCall):
             raise InputError("this attention has no q, k and v", "only attn compute can check")
         heads, entry = list(call.place.heads), call.place.text

@@ -54,9 +54,10 @@ FIELDS = (
 class Checkpoints(Answer):
     """One number of every head, called `column` as in attn heads --json, at each checkpoint of a training run.
 
-    models       the checkpoints, in order; `courses` one for each head
+    models       the checkpoints, in order, as the user named them
+    courses      the numbers of each head, one per checkpoint
     count        how many heads are listed, by largest less smallest number; None for all
-    still_first  whether those that move least come first
+    still_first  whether the heads whose number moves least come first
     """
 
     name: ClassVar[str] = "checkpoints"
@@ -75,19 +76,21 @@ class Checkpoints(Answer):
 
     @cached_property
     def names(self) -> list[str]:
-        """The models' names without the folder that all lie in."""
+        """The checkpoints' names without their folders; with them where two would be called the same."""
         names = [Path(model).name for model in self.models]
         return names if len(set(names)) == len(names) else list(self.models)
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One row per listed head and checkpoint: checkpoint (the model), stream, layer, head, call, and `column`."""
+        """One row per listed head and checkpoint: checkpoint, stream, layer, head, call, and the number as `column`."""
         for course in self.listed:
             head = made(_HEAD, course)
             for name, value in zip(self.models, course.values, strict=True):
                 yield {"checkpoint": name, **head, self.column: value}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`values` `[heads, checkpoints]` of the listed heads, with `streams`, `layers`, `heads` and `checkpoints`."""
+        """`values` `[heads, checkpoints]` of the listed heads, with `streams`, `layers`,
+        `heads` and names `checkpoints`.
+        """
         return {
             "checkpoints": np.array(self.models),
             "streams": np.array([course.place.stream for course in self.listed]),

@@ -22,7 +22,7 @@ class Journey:
 
     rows       the indices of the tokens that make up the word
     steps      its vectors before and after each block, a row per token
-    summaries  the attention calls of its text, each with the `Pulls` of those rows
+    summaries  for each attention call of the text the weights of those rows, and each key's share of their output
     """
 
     prompt: Prompt

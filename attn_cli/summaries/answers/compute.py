@@ -99,9 +99,8 @@ class Computation(Answer):
     mixed: bool = False
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """The flat rows of every batch entry's first part, such as its matrix; `batch`, its number from 0, leads them.
-
-        That only where there is a batch.
+        """The flat rows of each batch entry's matrix (or output), led in a batch by `batch`,
+        the entry's number from 0.
         """
         for summary in self.summaries:
             entry = {"batch": summary.place.text} if self.batch else {}
@@ -112,9 +111,11 @@ class Computation(Answer):
         return made(FIELDS, _Computed(self, self.arrays()))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`scores`, `weights`, `value_share`, `output_share` `[*batch, h, n, m]` and `output` `[*batch, h, n, e]`.
+        """Those collected of `scores`, `weights`, `value_share`, `output_share` `[*batch, h, n, m]`,
+        `output` `[*batch, h, n, e]`.
 
-        Only what was collected is there; `q`, `k`, `v` too if attn made them. Without `head_axis` there is no h.
+        A share is a key's weight times the norm of its value (before or after W_O) over the row's sum of these. `q`,
+        `k` and `v` are there if attn made them. Without `head_axis` there is no h.
         """
         arrays = {}
         for name in ("scores", "weights", "value_share", "output_share", "output"):

@@ -112,7 +112,7 @@ class Decoding(Part):
     itemsize: int
 
     def labelled(self, summary: Summary) -> list[_Step]:
-        """The steps, each with its query's token."""
+        """The decoding steps, each with the token of its query."""
         return [_Step(step, summary.queries[step.query]) for step in self.steps]
 
     def caches(self, tokens: int) -> list[_Cache]:
@@ -128,7 +128,7 @@ class Decoding(Part):
         return (made(_STEP, step) for step in self.labelled(summary))
 
     def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One object per call: the steps, totals, caches of other variants, weights and output."""
+        """One JSON object: the steps, totals, caches of other variants, weights and output."""
         yield made(_WALK, _Walk(self, summary))
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -137,14 +137,17 @@ class Decoding(Part):
 
 
 class WalkDecoding:
-    """Decodes a call from a cache, by its q, k and v."""
+    """Decodes one attention call token by token with a KV cache, from its q, k and v, into a `Decoding`."""
 
     def wanted(self, call: Call) -> Wanted:
-        """No row statistics: it needs queries, keys and values."""
+        """An empty request: it reads queries, keys and values, and no statistics of rows."""
         return Wanted()
 
     def part(self, call: Call, stats: RowStats) -> Decoding:
-        """Every step, and the comparison with the causal matrix; InputError for fewer keys than queries."""
+        """Every decoding step, compared with the causal matrix computed whole.
+
+        InputError for fewer keys than queries or attention that shows weights alone, LimitError for too many weights.
+        """
         if not isinstance(call, AttentionCall):
             raise InputError("this attention has no q, k and v", "only attn compute can decode")
         if call.n > call.m:

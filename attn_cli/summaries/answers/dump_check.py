@@ -27,11 +27,12 @@ _DRAWS = 4  # ways in which numbers are rounded before a layer is called wrong
 
 @dataclass(frozen=True)
 class FarthestRow:
-    """The row of a dump's weights that is farthest from the model's, and where it is.
+    """The row of attention weights that is farthest from the model's in a dump, arrays that another engine saw.
 
     difference  the largest |dump's weight - model's| in that row, or of all compared rows where none is wrong
-    over        the root mean square of these as a multiple of what rounding explains: above 1 is wrong
+    over        the root mean square difference as a multiple of what rounding explains: above 1 is wrong
     precision   that of the dump, in which rounding was measured
+    layer, head, row  where it is
     layers      how many layers were compared
     rows        how many rows of each
     """
@@ -79,7 +80,10 @@ class DumpCheck:
     _precision: str = ""
 
     def add(self, call: AttentionCall, operands: DumpedOperands, rule: Rule) -> None:
-        """Compare a layer of the dump with the model's call of it; `rule` is the call's, with NumPy arrays."""
+        """Compare the weights of one layer by the dump's q and k, or scores (`operands`), with the model's in `call`.
+
+        rule  the layer's scale, mask and the like, as NumPy arrays
+        """
         layer = call.place.layer
         given = call_given(operands, layer, rule, call.keys)
         if not self._rows:
@@ -95,9 +99,10 @@ class DumpCheck:
         self._held[layer] = _HeldLayer(rule, right, errors_of(theirs, right, 0), difference)
 
     def farthest(self, reference: Reference) -> FarthestRow | None:
-        """The row whose weights differ most from the model's, as a multiple of rounding noise; None without layers.
+        """The row whose weights differ most from the model's, over what rounding explains; None without layers.
 
-        Noise is measured by passes in the precision of the dump: one, and up to three more while the row seems wrong.
+        Rounding is measured by passes of `reference`, the model, in the precision of the dump: one, and up to three
+        more while the row seems wrong.
         """
         noises: dict[int, list[Noise]] = {layer: [] for layer in self._held}
         found = None
@@ -149,9 +154,9 @@ class DumpCheck:
 
 
 def call_given(operands: DumpedOperands, layer: int, rule: Rule | None, tokens: tuple[Token, ...]) -> Call:
-    """A layer of a dump as a call: of its queries and keys under `rule`, or where it has none of its scores.
+    """The attention of one layer by a dump's q and k; by its scores where it has no q and k.
 
-    rule  None for causal attention at the usual scale
+    rule  the layer's scale, mask and the like; None for causal attention at scale 1 / sqrt(d). Scores need none
     """
     if operands.shows_products:
         q, k = (operands.read(side, layer) for side in "qk")

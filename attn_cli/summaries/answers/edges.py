@@ -29,7 +29,7 @@ class Edge(NamedTuple):
 
     writer   what adds to the residual stream: the embedding, a head, an MLP, biases ...
     through  what of the head it is taken out of: its "query" in the row that chooses the answer, all "keys" or "values"
-    outcome  the answer with the head's output so changed, against the baseline
+    outcome  the change of the answer's log2 p and the like, with the head's output so changed, against the model's own
     """
 
     writer: Writer
@@ -80,9 +80,12 @@ class Edges(Answer):
     Writers add to the residual stream: the embedding, heads and MLPs of earlier blocks, biases. Most needed is the most
     negative change of log2 p of the answer.
 
+    place    the head
     row      the token in whose row the head's output was replaced
+    target   the answer, the likeliest next token
     ablated  the outcome with that output 0
-    shown    how many a screen names
+    noise_floor  the largest effects of runs in which nothing was changed: rounding
+    shown    how many edges a screen names
     """
 
     name: ClassVar[str] = "edges"
@@ -115,7 +118,10 @@ class Edges(Answer):
         yield from ({**lead, **made(_EDGE, row)} for row in self.rows)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`writers` (names), `through` ("query", "keys" or "values"), `bits` and `kl_bits` of every edge `[edges]`."""
+        """`writers` (names), `through` ("query", "keys" or "values"), `bits` and `kl_bits` of every edge `[edges]`.
+
+        `bits` is the change of the answer's log2 p without the writer, `kl_bits` the divergence of all next tokens.
+        """
         return {
             "writers": np.array([edge.writer.name for edge in self.edges], dtype=np.str_),
             "through": np.array([edge.through for edge in self.edges], dtype=np.str_),
@@ -131,13 +137,15 @@ def edges_of(
     """The change of the answer's log2 p, in bits, without each writer in what a head reads, as `Edges`.
 
     A writer, such as the embedding or an earlier head or MLP, is taken out of the head's query in the row that chooses
-    the answer, of all its keys, or of all its values; the head's output there is computed again, with norms held.
+    the answer, of all its keys, or of all its values, without change of the layer norm's divisor; the head's output in
+    that row is then computed again.
 
     place  the head
-    shown  how many of them a screen names
+    shown  how many edges a screen names
     step   is called after the query, the keys and the values
 
-    Raises InputError where more than one row chooses the answer, LoadError where the head can't be taken apart.
+    Raises InputError where more than one row chooses the answer, LimitError for a text too long, LoadError where the
+    head can't be taken apart.
     """
     target = experiment.target
     if target is None or len(experiment.rows) > 1 or len(target.tokens) > 1:

@@ -43,7 +43,7 @@ Row = Mapping[str, str | int | None]
 class OutputStream:
     """Standard output as attn sees it.
 
-    terminal    whether it is one
+    terminal    whether it is a terminal
     width       columns that a screen may take
     depth       colours: truecolor, 256, 16 or none
     encoding    of its characters; None where it doesn't say
@@ -158,13 +158,13 @@ FIELDS = (
 
 @dataclass(frozen=True)
 class KeptRuns:
-    """The runs of models that are kept, and the models that are kept unpacked.
+    """What is stored on disk so that later commands are quick: finished runs of models, and models unpacked from .gguf.
 
-    folder  where; None where none are
-    runs    how many
-    bytes   that they take
-    most    bytes that they may take, and models likewise
-    models  how many models of .gguf files are kept unpacked
+    folder  where; None where nothing is stored
+    runs    how many runs
+    bytes   that the runs take
+    most    bytes that runs may take; models may take as many
+    models  how many .gguf models are stored unpacked
     unpacked_bytes  that these take
     """
 

@@ -88,12 +88,13 @@ FIELDS = (
 
 @dataclass(frozen=True, eq=False)
 class KindMap(Answer):
-    """What every head attends to, its kind (previous token, induction ...); each summary has a part `HeadKinds`.
+    """What every head attends to: its kind (previous token, induction ...), as the result of attn heads --kinds.
 
-    seed     that random tokens were drawn with, of the first prompt; None for a text
-    lengths  how many tokens each prompt has
+    summaries  for each attention call the numbers of its heads, as a part `HeadKinds`
+    seed       of the first prompt's random tokens; None where a text was read
+    lengths    how many tokens each prompt has
     alignment  the heads of cross-attention to audio, those first that follow it; None without audio and words
-    copying  whether the heads that find content copy; None where that isn't known
+    copying    whether the heads that find content copy it to the output; None where that isn't known
     """
 
     name: ClassVar[str] = "kind_map"
@@ -113,17 +114,17 @@ class KindMap(Answer):
 
     @property
     def judged_calls(self) -> tuple[Summary, ...]:
-        """The summaries of the calls whose heads are told to be of a kind: all of the answer's."""
+        """The summaries of the attention calls whose heads this answer names."""
         return self.summaries
 
     @property
     def is_of_text(self) -> bool:
-        """False for prompts of random tokens."""
+        """True if heads were judged on a text, False on prompts of random tokens."""
         return self.seed is None
 
     @property
     def sinks(self) -> list[SinkKey]:
-        """The attention sinks of the text (keys that a tenth of heads rest on), those of most heads first.
+        """The sinks of the text (keys that get over 0.3 of the weight in a tenth of heads), those of most heads first.
 
         [] for prompts of random tokens.
         """
@@ -132,7 +133,8 @@ class KindMap(Answer):
     def records(self) -> Iterator[dict[str, Any]]:
         """One row per head: layer, head, kv_head, its kind and that kind's numbers, then the numbers of every kind.
 
-        `stream` first where there are several; `module` and `call`, too, where a layer has several calls.
+        `stream` first where the model has several (encoder, cross ...); `module` and `call`, too, where a layer has
+        several attention calls.
         """
         streams = {summary.place.stream for summary in self.summaries}
         modules = [(summary.place.stream, summary.place.layer) for summary in self.summaries]
@@ -154,7 +156,8 @@ class KindMap(Answer):
     def arrays(self) -> dict[str, np.ndarray]:
         """`streams`, `layers`, `heads`, `kv_heads` and `kind` of the N heads of all calls `[N]`, and `kinds` `[K]`.
 
-        `kind_weight`, `kind_share`, `kind_baseline` and `kind_control` are `[N, K]`, of all K kinds.
+        `kind_weight`, `kind_share` (of non-sink weight), `kind_baseline` (of uniform attention) and `kind_control` are
+        `[N, K]`: what a head gives to the keys that define each of K kinds.
         """
         parts = [(summary, part.arrays()) for summary, part in self.parts]
         arrays = {
@@ -189,9 +192,10 @@ def head_kinds(
 
 
 class CollectedKinds:
-    """Collects what the same heads attend to on several prompts, for the kind that each is called.
+    """Adds up what each head gives to the keys that define kinds (induction ...) over several prompts.
 
-    by_share  whether heads are named by the share of what they don't give to sinks; else by their weight
+    seed      of the random keys that repeats of a token are compared with
+    by_share  whether heads are named by their share of non-sink weight; else by their weight
     """
 
     def __init__(self, prompts: Sequence[Prompt], seed: int, *, by_share: bool) -> None:
@@ -201,11 +205,11 @@ class CollectedKinds:
 
     @property
     def summaries(self) -> tuple[Summary, ...]:
-        """For each attention module and run, in the order of the forward pass, the numbers over all prompts."""
+        """For each attention module and run of it, in the order of the forward pass, the numbers over all prompts."""
         return tuple(self._summaries.values())
 
     def visit(self, call: Call) -> None:
-        """Take in one call of any of the prompts."""
+        """Add one layer's attention in any of the prompts."""
         summary = reduce(call, self.reducer)
         place = replace(call.place, text=0)
         earlier = self._summaries.get(place)
@@ -220,16 +224,19 @@ def _together(one: Summary, other: Summary) -> Summary:
 
 
 def recorded_kinds(recording: Recording) -> tuple[Summary, ...]:
-    """What each head of a recording attends to: a summary for each layer, with a part `HeadKinds`.
+    """What each head of a recorded text attends to: for each layer a summary with a part `HeadKinds`.
 
-    Without that where memory kept no queries and keys.
+    A layer whose queries and keys were not recorded, for want of memory, has a summary without parts.
     """
     kinds = TextKinds()
     return tuple(reduce(layer, *([kinds.reducer(layer)] if layer.is_kept else [])) for layer in recording.layers)
 
 
 def with_kinds(report: Report) -> Report:
-    """The report of one text with a `KindMap` as its answer, made of the `HeadKinds` that its summaries have."""
+    """The report of one text with the kinds of its heads (induction ...) as its answer, in place of its summaries.
+
+    report  its summaries hold `HeadKinds`, what each head gives to the keys that define kinds
+    """
     lengths = tuple(len(prompt.tokens) for prompt in report.prompts)
     answer = KindMap(report.summaries, None, lengths, copying=report.copying)
     return replace(report, answer=answer, summaries=())
@@ -238,7 +245,8 @@ def with_kinds(report: Report) -> Report:
 def with_alignment(report: Report, source: Source) -> Report:
     """The report of kinds with the cross-attention heads that follow the audio, for a decoder with words and audio.
 
-    Unchanged for any other text. Raises LoadError for a run that is kept, which can't be held against other audio.
+    Unchanged for any other text. Raises LoadError for a run stored on disk, which can't hear the audio in another
+    order.
     """
     if not isinstance(source, Aligning):
         raise LoadError("a run that is kept can't be held against other audio", "run the model again with --fresh")

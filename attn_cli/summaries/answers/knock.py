@@ -39,7 +39,8 @@ TopKeysOfHeads = dict[HeadPlace, tuple[tuple[Token, float], ...]]
 class HeadContext:
     """For each head the keys that it attends to most, and what its output adds by itself to the target's logit.
 
-    direct            what outputs add, less what they add to the mean logit; None where it isn't known
+    top_keys          with their mean weights over the rows that choose the target
+    direct            what outputs add through W_O to the target's logit, less the mean over all logits; None if unknown
     no_direct_reason  why it isn't known; "" where it is or where there is no target
     """
 
@@ -61,9 +62,10 @@ class Knock(Answer):
     mean        whether heads were ablated to their mean, not to 0
     together    the outcome of all these heads ablated at once; None unless it was asked for
     noise_floor the largest effects of untouched copies: rounding
-    run_mode    how rows were computed: "cache", "prefix" or "whole", as `RunMode` says
+    run_mode    how rows were computed: "cache" (last rows alone, by the KV cache), "prefix" (whole passes from the
+                first changed block on) or "whole"
     no_cache_reason  why that wasn't "cache"; "" where it was
-    no_direct_reason  why the heads' direct parts aren't known; "" where they are
+    no_direct_reason  why it isn't known what heads add by themselves to the target's logit; "" where it is
     vector      which vector is compared where there is no target: "mean" or "first"
     hidden      the key that the most needed head attends to most, masked; None where that takes more than these rows
     shown       how many heads a screen names; None for all. Data has all
@@ -193,9 +195,10 @@ def interventions_of(layers: Sequence[ChosenHeads]) -> list[Intervention]:
 
 
 def top_keys_of(source: Predicting, prompt: Prompt, experiment: Experiment) -> TopKeysOfHeads:
-    """The keys of largest mean weight of each head, largest first, with these weights.
+    """For each head of a model the 3 keys of largest mean weight, largest first, with these weights.
 
-    Means are over the rows that predict the target; over all rows in other streams, and where there is no target.
+    Means are over the rows that predict the experiment's target; over all rows in an encoder or vision tower that the
+    answer's stack reads from, and where there is no target.
     """
     top_keys: TopKeysOfHeads = {}
     choosing = None if experiment.target is None else sorted(set(experiment.target.rows))
@@ -215,9 +218,9 @@ def top_keys_of(source: Predicting, prompt: Prompt, experiment: Experiment) -> T
 
 
 def direct_of(source: Predicting, prompt: Prompt, experiment: Experiment) -> tuple[LogitParts | None, str]:
-    """What each head's output adds to the target's logit by itself, through W_O, less the mean logit; and "".
+    """What each head's output adds through W_O to the target's logit, less the mean over all logits; and "".
 
-    None, and the check that failed, where it isn't known; None and "" without a target.
+    (None, reason) where the logit is no plain sum of what heads add; (None, "") without a target.
     """
     if experiment.target is None:
         return None, ""
@@ -239,11 +242,11 @@ def knock_of(
 ) -> Knock:
     """What ablating each chosen head by itself changes of the answer, the most needed first, as `Knock`.
 
-    context   what is known of the heads beside: their keys, their direct part of the logit
-    mean      whether they are ablated to their mean, not to 0; as the experiment was made
+    context   what is known of the heads beside: the keys they attend to, what they add by themselves to the logit
+    mean      whether the experiment ablates heads to their mean, not to 0
     together  ablate all of them at once, too
     step      called after each layer
-    shown     how many heads a screen will name: the text's loss is then found for these alone, else for all
+    shown     how many heads a screen will name: the text's loss is then found for these alone; None: for all
     """
     outcomes = experiment.outcomes(interventions_of(layers), with_loss=shown is None)
     direct = {} if context.direct is None else context.direct.heads

@@ -26,12 +26,12 @@ from attn_cli.prompt import Token
 
 @dataclass(frozen=True)
 class KnockedHead:
-    """The effect of ablating one head alone, with the keys that it reads most.
+    """The effect of ablating one head alone, with the keys that it attends to most.
 
-    kv_head  the key/value head that it reads
-    outcome  what the run without it says
-    top_keys the keys that it attends to most in the rows that choose, with their mean weights
-    direct   what it adds by itself to the logit of the target, less the mean logit; None where that isn't known
+    kv_head  the number of the key/value head that it reads
+    outcome  the change of the answer's log2 p and the like without the head
+    top_keys the keys that it attends to most in the rows that choose the answer, with their mean weights
+    direct   what its output adds to the logit of the target, less the mean logit; None where that isn't known
     """
 
     place: HeadPlace

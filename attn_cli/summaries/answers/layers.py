@@ -24,10 +24,10 @@ class Layer:
 
     stream, layer, name  the stack, the block's number, and the module's dotted name
     mixer     "softmax attention", "Mamba", "linear attention", "convolution", "recurrence" or "no attention"
-    way       how its attention was captured, as `Place.way`
+    way       how its attention was captured: by the "registry" of attention functions, as a call of "sdpa" ...
     calls     how often it ran in one forward pass, per text
     heads     query heads; `kv_heads` are the key/value heads that these share
-    scale, softcap  of its scores; `bias` and `sink` whether it has these
+    scale, softcap  of its scores; `bias` and `sink` whether it has a bias on scores, a learned sink
     mask      in words; where only weights were captured, "causal" or "none seen" by the weights
     note      why softmax attention was not captured: "did not run: needs pixel_values"; None if it ran
     """
@@ -92,7 +92,7 @@ class Layers(Answer):
     rows: tuple[Layer, ...]
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Each field of `Layer` by its name, `[blocks]`; what is None is "" among words and NaN among numbers."""
+        """The fields of all blocks, such as `layer`, `heads` and `mask`, as columns `[blocks]`; None is "" or NaN."""
         columns = {}
         for name in Layer.__dataclass_fields__:
             values = [getattr(row, name) for row in self.rows]
@@ -108,7 +108,9 @@ class LayerMap:
         self.layers: dict[tuple[str, str, int], Layer] = {}
 
     def add(self, call: Call) -> None:
-        """Take in one call of any text."""
+        """Take in one attention call of any text: of a module's first run heads, scale and mask,
+        of later ones the count.
+        """
         place, rule = call.place, call.rule.describe()
         key = (place.stream, place.name, place.layer)
         if key in self.layers:

@@ -28,7 +28,7 @@ _NAMED = 3  # heads of a key, and keys of a head, that JSON names
 class KeyLogit(NamedTuple):
     """One key, and what the chosen heads write from it to the answer's logit, less the mean logit.
 
-    heads  the 3 heads that add most from it, largest first, each with what it adds
+    heads  the 3 heads of largest |contribution| from it, largest first, each with its signed contribution
     """
 
     token: Token
@@ -39,7 +39,7 @@ class KeyLogit(NamedTuple):
 class HeadLogit(NamedTuple):
     """One head, and what it writes to the answer's logit from all keys, less the mean logit.
 
-    keys  the 3 keys from which it adds most, largest first, each with what it adds
+    keys  the 3 keys of largest |contribution|, largest first, each with its signed contribution
     """
 
     place: HeadPlace
@@ -86,10 +86,11 @@ class LogitKeys(Answer):
     It is weight times value through W_O along the direction in which the answer's logit grows over the mean logit,
     summed over the rows that choose the answer.
 
-    target the answer; `parts` what every head and all else adds to its logit
-    of     whether tables and screens list keys, or heads, or show both as a matrix
-    count  how many of them; None for all
-    turned whether the smallest come first
+    target  the answer
+    parts   what every head of the model and all else adds to its logit
+    of      whether tables and screens list keys, or heads, or show both as a matrix
+    count   how many keys or heads are listed; None for all
+    turned  whether the smallest come first
     """
 
     name: ClassVar[str] = "logit_keys"

@@ -67,10 +67,13 @@ def nearest(
 ) -> Neighbours:
     """The k words of a table whose vectors have the largest cosine with the signed sum of `vectors [terms, d]`.
 
+    signs    1 or -1 for each vector of the sum
+    without  rows of the table that are left out, the words of the question: king - man + woman is nearest to king
+    blocks   the table in pieces: the number of the first row, the words, their vectors `[rows, d]`
+
     Every vector of the sum is first made 1 long, so that no word counts for more because its vector is longer
-    (Mikolov et al. 2013, "Linguistic Regularities in Continuous Space Word Representations"). Rows in `without`, the
-    words of the question themselves, are left out: king - man + woman is nearest to king in most tables. A vector of
-    zeros has no angle, and cosine 0. Raises InputError where the sum is a vector of zeros.
+    (Mikolov et al. 2013, "Linguistic Regularities in Continuous Space Word Representations"). A vector of zeros has
+    cosine 0. Raises InputError where the sum is a vector of zeros.
 
     >>> table = [(0, ["a", "b", "c"], np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 3.0]]))]
     >>> answer = nearest([1], np.array([[2.0, 0.0]]), [0], table, 2)

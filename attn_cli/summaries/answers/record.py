@@ -23,7 +23,7 @@ def record(
 
     selection  the layers and heads to keep; None for all
     pair       a second text, read after the first; None for none
-    budget     the memory for queries and keys, without which a layer keeps the rest alone; None for no limit
+    budget     the memory for queries and keys: a layer for which it has no room is kept without them; None for no limit
     step       is called after every layer
     """
     prompt = source.read([text], pair)[0]
@@ -38,7 +38,9 @@ def record(
 
 
 def recorded(call: Call, budget: MemoryBudget | None = None) -> RecordedLayer:
-    """A recording of one attention call, with queries and keys while `budget` has memory for them; None: always."""
+    """One layer's attention as a recording keeps it; with queries and keys if `budget` has memory for them,
+    or is None.
+    """
     part = reduce(call, Record() if budget is None else Record(budget)).part(Recorded)
     assert part is not None
     return part.layer

@@ -45,7 +45,16 @@ def recording_of(
     tokens: Sequence[Label] | None = None,
     model: str = "arrays",
 ) -> Recording:
-    """The recording of arrays that anybody computed; arguments and errors as `Recording.of` says."""
+    """A recording of queries and keys that any program computed, to be explored without a model.
+
+    q, k, v  by layer `[h, n, d]`, `[g, m, d]` and `[g, m, e]`; g divides h, the queries are the last n of m. One array,
+             a list of layers, or a mapping from layer numbers
+    rule     scale, mask and the like of all layers, or a function of the layer's number; None: causal, 1 / sqrt(d)
+    tokens   texts or ids of the m keys; None for their numbers
+    model    the name that is shown
+
+    Raises InputError for shapes that are not of one attention, and layers that have q or k alone.
+    """
     queries, keys, values = _by_layer(q), _by_layer(k), {} if v is None else _by_layer(v)
     if not queries or set(queries) != set(keys) or not set(values) <= set(keys):
         numbers = {name: sorted(x) for name, x in (("q", queries), ("k", keys), ("v", values)) if x or name != "v"}
@@ -65,7 +74,7 @@ def recording_of(
 
 
 def about_arrays(model: str, dtype: str) -> dict[str, str | None]:
-    """The `source` of a report on a recording of arrays: its name `model`, and the dtype of the arrays."""
+    """What a recording of arrays says of its source, in place of a model: its name `model`, and the arrays' dtype."""
     return {"model": model, "type": "arrays", "revision": None, "dtype": dtype, "device": "cpu"}
 
 
@@ -90,7 +99,13 @@ def given_call(
     rule: Rule | Callable[[int], Rule | None] | None,
     labels: tuple[Token, ...] | None,
 ) -> _GivenCall:
-    """The call of a layer, whose queries are the last of the keys; InputError for arrays that can't be one's."""
+    """The attention of layer `number` from q `[h, n, d]`, k `[g, m, d]` and v `[g, m, e]`; queries are the last keys.
+
+    rule    scale, mask and the like, or a function of the layer's number; None for causal at scale 1 / sqrt(d)
+    labels  the tokens of the m keys; None for their numbers
+
+    Raises InputError for shapes that are not of one attention, and for another number of labels.
+    """
     if not is_torch(q):
         q, k, v = np.asarray(q), np.asarray(k), None if v is None else np.asarray(v)
     for name, expected, x in _checked(q, k, v):

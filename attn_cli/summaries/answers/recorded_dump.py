@@ -21,9 +21,10 @@ from attn_cli.summaries.calls.given_scores import call_of_scores
 
 @dataclass(frozen=True)
 class ModelRules:
-    """The rules of a model's layers on a text.
+    """How a model's layers turn scores into weights on a text, beside which a dump's q and k are read.
 
-    rules     by layer: scale, mask and so on; `counts` how many heads each has
+    rules     by layer: scale, mask and so on
+    counts    by layer: how many query heads and key heads it has
     farthest  the row of the dump's weights that is farthest from the model's; None unless they were compared
     """
 
@@ -35,11 +36,12 @@ class ModelRules:
 def rules_of(
     source: Source, prompt: Prompt, operands_of: Callable[[dict[int, HeadCounts]], DumpedOperands], *, check: bool
 ) -> ModelRules:
-    """The rules of a model's layers on a text, from one pass; with `check` the dump's weights are held against its.
+    """The scale, mask and the like of a model's layers on a text, from one pass over it.
 
-    operands_of  the dump's q and k, or scores, by the numbers of heads
+    operands_of  a function from the numbers of heads by layer to the q and k, or scores, that another engine dumped
+    check        compare the weights that these give with the model's
 
-    Raises InputError for scores of a layer with a learned sink, which isn't among them.
+    Raises InputError for scores of a layer with a learned sink, whose part they don't show.
     """
     rules: dict[int, Rule] = {}
     counts: dict[int, HeadCounts] = {}
@@ -67,9 +69,10 @@ def rules_of(
 def recording_of_dump(
     operands: DumpedOperands, rule: Callable[[int], Rule | None], prompt: Prompt, name: str
 ) -> Recording:
-    """The recording of a dump's layers, of its queries and keys, or of its scores.
+    """A recording of the layers that another engine dumped, by their queries and keys, or by their scores.
 
     rule  by layer the scale, mask and the like; None for causal attention at scale 1 / sqrt(d)
+    name  what the recording says of its source
     """
     if not operands.shows_products:
         calls = (call_of_scores(layer, operands.read_scores(layer), prompt.tokens) for layer in operands.layers)

@@ -29,7 +29,7 @@ class RowScores:
     visible: np.ndarray
 
     def scores(self, products: np.ndarray) -> np.ndarray:
-        """Scores after softcap and bias `[m]`."""
+        """The scores `[m]` that these products (scaled q kᵀ) give after softcap and bias."""
         capped = products if self.softcap is None else np.tanh(products / self.softcap) * self.softcap
         return capped if self.bias is None else capped + self.bias
 
@@ -53,7 +53,7 @@ class RowScores:
 
 
 def row_scores(call: AttentionCall, head: int, row: int) -> RowScores:
-    """The scores and weights of one row of a head, by their index in the call, in float64."""
+    """The scores and weights of one head's row in float64; `head` and `row` are indices into the call's q."""
     rule, m = call.rule, call.m
     weights, visible = np.zeros(m), np.zeros(m, dtype=bool)
     for band in call.bands(rows=[row], want_scores=True):

@@ -81,8 +81,7 @@ STEPS = Field("steps", Rows(_WALK), "one walk for every layer, or for every batc
 class Steps(Part):
     """Every array of a call's computation, from q, k, v to the output, in order, for the queries `rows`.
 
-    An axis of key heads is called "heads" too.
-
+    stages    the arrays, each with its formula and the names of its axes; an axis of key heads is called "heads" too
     has_sink  whether a learned sink takes a share of every row
     """
 
@@ -117,11 +116,11 @@ class Steps(Part):
                         }
 
     def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One object with all stages, and every weighted sum written out."""
+        """One JSON object with all arrays of the computation, and every weighted sum of values written out."""
         yield made(_WALK, _Walk(self, summary))
 
     def sums(self, summary: Summary) -> list[_Sum]:
-        """The sums that make the output of each query: weights times values."""
+        """For each head and query the output as a sum of weights times values, written out."""
         return [
             _Sum(head, query, self.sum_as_text(summary, at, row))
             for at, head in enumerate(summary.place.heads)
@@ -133,7 +132,10 @@ class Steps(Part):
         return {stage.name: stage.values for stage in self.stages}
 
     def sum_as_text(self, summary: Summary, head: int, row: int, most: int = 12) -> str:
-        """An output row as a sum: `0.09 · v[the] + 0.24 · v[cat] + 0.67 · v[sat]`; of many keys the `most` heaviest."""
+        """An output row as a sum: `0.09 · v[the] + 0.24 · v[cat] + 0.67 · v[sat]`; of many keys the `most` heaviest.
+
+        head, row  indices into the arrays
+        """
         stage = self.stage("weights")
         assert stage is not None
         weights = stage.values[head, row]
@@ -150,17 +152,22 @@ class Steps(Part):
 
 
 class WalkSteps:
-    """Collects `Steps` of the picked `rows`, None for all, from a call's q, k and v."""
+    """Computes one call's attention from q, k and v, with every array between, as `Steps`; of `rows`,
+    or all if None.
+    """
 
     def __init__(self, rows: Sequence[int] | None = None) -> None:
         self.picked_rows = rows
 
     def wanted(self, call: Call) -> Wanted:
-        """No row statistics: it needs queries, keys and values."""
+        """An empty request: it reads queries, keys and values, and no statistics of rows."""
         return Wanted()
 
     def part(self, call: Call, stats: RowStats) -> Steps:
-        """Every array from q, k, v to the output; InputError without q, LimitError for too many numbers to show."""
+        """Every array from q, k, v to the output.
+
+        InputError for attention that shows weights alone, LimitError for too many weights to keep.
+        """
         if not isinstance(call, AttentionCall):
             raise InputError(
                 f"layer {call.place.layer} shows its weights but not its q, k and v", "--steps needs all three"

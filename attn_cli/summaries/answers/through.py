@@ -55,11 +55,11 @@ FIELDS = (
 class Through(Answer):
     """For each of r rows the tokens that it came from through all layers of an encoder: shares `[r, n]`.
 
-    Each layer's vector is divided among the tokens by what attention and the residual connection bring of them; the
-    shares of a row add to 1.
+    In each layer a vector is divided among the tokens by the norm of what each brings to it: weight times value through
+    W_O, heads added up, its own token with the residual connection. The shares of a row add to 1.
 
-    rows     the rows' numbers among the `tokens`
-    overall  there is one row, the mean of these rows
+    rows     the rows' indices among the `tokens`
+    overall  whether `shares` has one row, the mean of these rows
     count    how many tokens of each row are listed, largest shares first
     layers   how many layers were gone through
     """
@@ -89,7 +89,7 @@ class Through(Answer):
 
     @property
     def sources(self) -> list[_Source]:
-        """For each row, or the mean of all, the `count` tokens of the largest shares, each with its rank from 0."""
+        """For each row, or once for their mean, the `count` tokens of the largest shares, each with its rank from 0."""
         queries = [None] if self.overall else [self.tokens[row] for row in self.rows]
         return [
             _Source(query, rank, key, share)
@@ -98,9 +98,10 @@ class Through(Answer):
         ]
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`through_share` `[r, n]` of all tokens, the indices `queries` of the rows, and the texts `tokens` `[n]`.
+        """`through_share` `[r, n]`: for each of r rows the share that came from each of n tokens; a row adds to 1.
 
-        Of a mean over rows `through_share` is `[1, n]`, and `queries` are the rows of the mean.
+        The rows' token indices are `queries`, the texts of all tokens `tokens` `[n]`. If `overall` there is one row,
+        the mean over the rows `queries`.
         """
         tokens = np.array([token.text for token in self.tokens], dtype=np.str_)
         return {"through_share": self.shares, "queries": np.array(self.rows), "tokens": tokens}
@@ -110,11 +111,12 @@ def through(
     source: object, prompt: Prompt, rows: Sequence[int] | None = None, *, overall: bool = False, words: bool = False,
     count: int = 5,
 ) -> Through:  # fmt: skip
-    """The share of each row that came from each token, through all layers of an encoder.
+    """The share of each row that came from each token, through all layers of an encoder, as `Through`.
 
-    rows     the rows, of words with `words`; None for all
-    overall  their mean, in place of each
+    rows     the indices of the rows, of words with `words`; None for all
+    overall  the mean of the rows, in place of each
     words    pieces of words are merged: what came from a word is added up, rows of a word are averaged
+    count    how many tokens of a row are listed
 
     Raises InputError for a source without layers, LoadError for a decoder and where W_O, or what follows it, isn't
     found.

@@ -8,10 +8,10 @@ _BOTH, _ROW, _FRAME = range(3)  # the steps of a path
 
 
 class Motion(NamedTuple):
-    """How a head's mean frame moves from row to row of the text.
+    """How the mean frame of a head's weights on audio moves from row to row of the text.
 
     correlation  of the mean frame of a row with the row's number; 0 where it stands still
-    travel       the share of the frames that a line through the mean frames goes over
+    travel       the share of the frames that a line fitted to the mean frames goes over; negative if backwards
     """
 
     correlation: float
@@ -19,7 +19,7 @@ class Motion(NamedTuple):
 
 
 def motion(centres: np.ndarray, frames: int) -> Motion:
-    """How mean frames `[r]`, one a row of the text, go on among `frames` frames: correlation, and share gone over.
+    """How the mean frames of r rows of text `[r]` go on among `frames` frames of audio, as `Motion`.
 
     >>> motion(np.array([0.0, 10.0, 20.0, 30.0]), 40)
     Motion(correlation=1.0, travel=0.75)
@@ -34,10 +34,7 @@ def motion(centres: np.ndarray, frames: int) -> Motion:
 
 
 def mean_frames(weights: np.ndarray) -> np.ndarray:
-    """The mean frame, from 0, of weights on frames `[..., m]`: their sum times frame numbers over their sum, `[...]`.
-
-    0 where all of them are 0.
-    """
+    """The mean frame number `[...]`, from 0, under attention weights on m frames `[..., m]`; 0 if all are 0."""
     total = weights.sum(axis=-1)
     return np.asarray((weights @ np.arange(weights.shape[-1])) / np.where(total > 0, total, 1))
 

@@ -73,7 +73,8 @@ FIELDS = (
 class WordTimes(Answer):
     """The words of a decoder's text with their times in the audio, by the path on which its attention goes through it.
 
-    chosen_by     who chose the heads
+    heads         the heads of cross-attention whose weights make the path
+    chosen_by     who chose them: "generation_config", "named" by the user, or "found" by their motion
     frames        how many frames of audio the path goes through
     frame_seconds the length of one
     filter_width  the frames over which the median of weights is taken
@@ -97,7 +98,8 @@ class WordTimes(Answer):
     matrix: np.ndarray
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`alignment` `[rows, frames]`, its `queries` `[rows]`, and the `frames` `[rows]` where the path enters each.
+        """`alignment` `[rows, frames]`, standardised weights, its `queries` `[rows]`,
+        and each row's first frame, `frames`.
 
         `words`, `start_seconds` and `end_seconds` are `[words]`; `heads` `[heads, 2]` are layer and head.
         """

@@ -34,7 +34,8 @@ class WriterTerm(NamedTuple):
     Writers add to the residual stream: the embedding, heads, MLPs, biases. The contrast is the score before softcap and
     bias less that of another key, or the mean of the visible keys.
 
-    query, key  the writers; None for the side that is summed
+    query, key  the writers; None for a side (query or key) whose writers are summed
+    contrast    what they add, signed
     without     the key's weight, after the softmax, with this taken out of its score
     """
 
@@ -53,9 +54,9 @@ class WrittenCell:
     against  the key whose score is subtracted; None for the mean over the visible keys
     row      scores and weights of the whole row
     at       the key's index; `at_base` that of `against`
-    pairs    `[W of the query, W of the key]`, in units of the score; None where they can't be told apart
+    pairs    for W writers `[W of the query, W of the key]`, in units of the score; None where they can't be told apart
     obstacle why they can't; "" where they can
-    side     what is listed: "pairs", or the sums of each writer of the "query" or of the "key"
+    side     what is listed: "pairs", or the sums of each writer of the "query" or of the "key" over the other side
     """
 
     place: HeadPlace
@@ -100,12 +101,17 @@ class WrittenCell:
 
     @property
     def bias(self) -> float | None:
-        """The bias of the key less that of `against`, or the mean over the visible keys; None for a rule without."""
+        """The bias on the key's score less that of `against`, or the mean over the visible keys;
+        None if there is none.
+        """
         return None if self.row.bias is None else self._less(self.row.bias)
 
     @property
     def cap_factor(self) -> float | None:
-        """The contrast, without bias, after a softcap over that before; 1 if that is 0, None without a softcap."""
+        """The score's contrast to `against` after the softcap over that before it, bias aside; None without a softcap.
+
+        1 where the contrast before it is 0.
+        """
         if self.row.softcap is None:
             return None
         return (self.contrast - (self.bias or 0.0)) / self.product if self.product else 1.0
@@ -124,12 +130,17 @@ class WrittenCell:
         return abs(self.row.weight(self.at, untouched) - self.weight)
 
     def without(self, contrast: float) -> float:
-        """The key's weight, 0 to 1, if its product lacked this much of the contrast, others staying as they are."""
+        """The key's weight, 0 to 1, if its score before softcap and bias were lower by `contrast`,
+        all others the same.
+        """
         return self.row.weight(self.at, float(self.row.products[self.at]) - contrast)
 
     @cached_property
     def terms(self) -> list[WriterTerm]:
-        """The 64 pairs of writers, or writers of the listed `side`, that add or take most; none without pairs."""
+        """The 64 pairs of writers, or writers of the listed `side`, of largest |contribution|.
+
+        [] where writers can't be told apart.
+        """
         if self.pairs is None:
             return []
         values = self.pairs if self.side == "pairs" else self.pairs.sum(axis=1 if self.side == "query" else 0)
@@ -145,13 +156,16 @@ class WrittenCell:
 
     @property
     def count(self) -> int:
-        """The number of pairs of writers, or of writers of the side that is listed."""
+        """The number of pairs of writers, or of writers where those of one `side` are listed; 0 without pairs."""
         if self.pairs is None:
             return 0
         return self.pairs.size if self.side == "pairs" else len(self.writers)
 
     def of_side(self, side: Literal["query", "key"]) -> list[tuple[Writer, float]]:
-        """What each writer of one side adds to the contrast, over all of the other; signed, the largest sizes first."""
+        """What each writer of one side, "query" or "key", adds to the contrast of the score, summed over the other.
+
+        Signed, the largest |contribution| first; [] where writers can't be told apart.
+        """
         if self.pairs is None:
             return []
         sums = self.pairs.sum(axis=1 if side == "query" else 0)
@@ -250,19 +264,22 @@ class Writers(Answer):
     cells: tuple[WrittenCell, ...]
 
     def records(self) -> Any:
-        """One row per term of a cell (one key of one query): a pair of writers, or a writer of one side, with its part.
+        """One row per listed term of each query and key: a pair of writers, or a writer of one side, with what it adds.
 
-        Each has the columns of `CELL`, then those of `TERM`: rank, writers, part of the score's contrast, and the key's
-        weight without it. Of a cell the 64 largest are listed, none if its writers can't be told apart.
+        First layer, head, query, key, weight and score, then the term's rank, writers, part of the score's contrast to
+        another key, and the key's weight without it. Of a key the 64 largest terms, none if writers can't be told
+        apart.
         """
         for cell in self.cells:
             lead = made(CELL, cell)
             yield from ({**lead, **made(TERM, row)} for row in rows_of(cell))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`layers`, `heads`, `cell_queries`, `cell_keys`, `weights` and `contrasts` of the cells `[cells]`.
+        """`layers`, `heads`, `cell_queries`, `cell_keys`, `weights`, `contrasts` `[cells]`;
+        a cell is a query and a key.
 
-        For cell N from 0 all `pairs_N` `[W, W]` and the names `writers_N` `[W]`, unless they can't be told apart.
+        For cell N from 0 the parts of its score by pairs of W writers, `pairs_N` `[W, W]`, and their names `writers_N`
+        `[W]`; neither where writers can't be told apart.
         """
         arrays = {
             "layers": np.array([cell.place.layer for cell in self.cells]),
@@ -284,7 +301,8 @@ class KeyPicks(NamedTuple):
 
     most     how many keys with the largest weights, where `keys` is None
     keys     a function from the tokens of a call's keys to the indices of the chosen ones; None for the heaviest
-    against  a function from them to the index of the key whose score is subtracted; None for the mean of visible keys
+    against  a function from the same tokens to the index of the key whose score is subtracted; None for the mean of the
+             visible keys
     """
 
     most: int
@@ -301,11 +319,13 @@ def writers_of(
     *,
     side: Side = "pairs",
 ) -> Writers:
-    """What adds to scores of some keys: pairs of writers (embedding, earlier heads, MLPs) of query and key.
+    """What adds to the scores of some keys: pairs of writers (embedding, earlier heads, MLPs) of query and key.
 
-    rows  the rows that are picked among the queries of a call
+    rows   a function from a call's query tokens to the indices of the rows
+    picks  which keys of these rows
+    side   list pairs of writers, or sums by writers of the "query" or of the "key"
 
-    Raises InputError for a source that has none, and for more than 64 keys.
+    Raises InputError for a source that is no model, and for more than 64 keys.
     """
     if not isinstance(source, ReadsWriters):
         raise InputError("--why writers takes a model, whose blocks write", "choose a model with --model")

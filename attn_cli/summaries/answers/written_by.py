@@ -12,10 +12,11 @@ from attn_cli.summaries.report import Report
 
 
 def with_writers(report: Report, source: object) -> Report:
-    """The report with what wrote the query and the key of its heaviest weight, where one row of one head is explained.
+    """The report with what wrote the query and the key of its heaviest weight, where it explains scores of one row.
 
-    Writers add to the residual stream: the embedding, earlier heads and MLPs, biases. The report as it is where several
-    rows or heads are explained, in the first layer, for a query that sees one key, and where the source can't tell.
+    Writers add to the residual stream: the embedding, earlier heads and MLPs, biases. The report is unchanged where
+    several rows or heads are explained, in the first layer, for a query that sees one key, and where `source` can't
+    tell.
     """
     found = [(summary, why) for summary, why in report.parts_of(Why) if why.cells]
     if len(found) != 1 or not isinstance(source, ReadsWriters) or report.streams != ["self"]:

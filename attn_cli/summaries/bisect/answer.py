@@ -125,13 +125,15 @@ class Bisected(Answer):
 
     @property
     def still_wrong(self) -> Compared | None:
-        """The first array that is wrong against a pass with the found mistakes, too; None where none is."""
+        """The first array that is wrong against a pass with the found mistakes, too; None where none is,
+        or none was found.
+        """
         if self.cause is None or not self.cause.mistakes:
             return None
         return next((one for one in self.cause.after if one.is_wrong), None)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The columns of `records` by name, `[arrays]` each, such as name, station, error and noise; "" for None."""
+        """The columns of `records` by name, such as name, station, error and noise, `[arrays]` each; "" for None."""
         rows = list(self.records())
         return {name: np.array(["" if row[name] is None else row[name] for row in rows]) for name in rows[0]}
 

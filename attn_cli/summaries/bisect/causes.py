@@ -43,7 +43,9 @@ class FoundCause:
 def cause_of(comparison: HeldAgainst, judged: Sequence[Compared], step: Step) -> FoundCause:
     """The mistakes that explain the wrong arrays, one after the other in the order of the pass, until nothing is wrong.
 
-    step  is told in words what is tried
+    comparison  runs the model with mistakes made on purpose, against the dump
+    judged      the dump's arrays against the model's numbers
+    step        is told in words what is tried
     """
     found: dict[PlantedMistake, tuple[int, ...] | None] = {}
     after = tuple(judged)

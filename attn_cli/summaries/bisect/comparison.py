@@ -73,15 +73,16 @@ class Compared:
 
 @dataclass(eq=False)
 class HeldAgainst:
-    """The placed arrays of a dump, held against passes of a reference over `ids`.
+    """Compares a dump, the arrays that another engine saw, with passes of a reference model over `ids`.
 
-    Each is placed at a station: a place in the pass such as q after rotary positions. Passes go on with the dump's own
-    numbers behind every station that it holds whole: what is wrong there was computed wrongly from what came before,
-    and what is right can come after something wrong.
+    Each array is placed at a station, a place in the pass such as q after rotary positions. Passes go on with the
+    dump's own numbers behind every station that it holds for all tokens: what is wrong there was computed wrongly from
+    what came before, and what is right can come after something wrong.
 
+    placed     the dump's arrays by name, with their stations
     free       the errors of every array against a pass that goes on with the reference's numbers alone
     precision  of the dump
-    noise      the noise of every station, by rounding in each draw, and with each mistake that was found
+    noise      for each station what rounding does there, by several draws of it, and with each mistake that was found
     """
 
     reference: Reference
@@ -150,7 +151,8 @@ class HeldAgainst:
     def judged(self, errors: Mapping[str, Errors], more: Mapping[Station, Noise] | None = None) -> list[Compared]:
         """The errors of a dump's arrays as multiples of what rounding explains, in the order of the pass.
 
-        more  rounding as it is in a pass with a mistake, which is allowed too; None for none
+        errors  the errors of arrays, by name
+        more    rounding as it is in a pass with a mistake, which is allowed too; None for none
         """
         found = []
         for name, of in errors.items():
@@ -179,11 +181,13 @@ class HeldAgainst:
     def run_with_own_noise(
         self, names: Collection[str], mistakes: Mistakes, tokens: int | None = None, *, keep: bool = False
     ) -> list[Compared]:
-        """As `run`, where errors are held against rounding as it is in a pass with the mistakes, too.
+        """Each array of `names` against a pass of the reference with these mistakes,
+        beside rounding in just such a pass.
 
         So larger scores, which make more of rounding, count for no mistake.
 
-        keep  allow that in later comparisons as well
+        tokens  how many of the first tokens are run and compared; None for all
+        keep    allow this rounding in later comparisons as well
         """
         made: dict[Station, np.ndarray] = {}
         errors = self._errors(names, mistakes, made, tokens)

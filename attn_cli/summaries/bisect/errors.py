@@ -71,10 +71,10 @@ class Noise:
     unit: float
 
     def at(self, start: int, count: int, size: np.ndarray) -> np.ndarray:
-        """The error that rounding makes at `count` positions from `start` on, `[p, heads]`, of numbers of this size.
+        """The error that rounding makes at p = `count` positions from `start` on, `[p, heads]`.
 
         Of the two nearest measured positions the larger; at least the 90 % quantile of all, and `unit` times `size`,
-        which is `[p, heads]`.
+        the root mean square of the numbers there `[p, heads]`.
         """
         positions = np.arange(start, start + count)
         nearest = np.searchsorted(self.rows, positions).clip(0, len(self.rows) - 1)
@@ -85,7 +85,9 @@ class Noise:
 
 
 def errors_of(values: np.ndarray, right: np.ndarray, start: int) -> Errors:
-    """The errors of values `[p, ...]` against the reference's at all positions `[n, ...]`."""
+    """The errors of `values` `[p, ...]`, of p positions from `start` on, against `right` `[n,
+    ...]` of all n positions.
+    """
     part = right[start : start + len(values)]
     with np.errstate(over="ignore", invalid="ignore"):
         difference = values.astype(np.float32) - part

@@ -16,7 +16,8 @@ class Layout(NamedTuple):
     order     the axes of that in the order positions, heads, width; positions and columns where heads are joined
     start     the position of its first row
     rows      how many rows it has
-    paired    whether the columns of a head are interleaved, and the station's are halves, as GGUF files have them
+    paired    whether rotary pairs are adjacent columns of a head, as in GGUF files, and in the model columns of two
+              halves
     """
 
     squeezed: tuple[int, ...]
@@ -48,11 +49,13 @@ class Layout(NamedTuple):
 def layouts(
     array: tuple[int, ...], shape: Shape, tokens: int, positions: tuple[int, ...] | None, *, pairs: bool = False
 ) -> Iterator[Layout]:
-    """Every layout in which an array of this shape can hold the model's numbers of one place, the usual first.
+    """Every layout in which an array of this shape can hold the model's numbers of one place in the pass,
+    the usual first.
 
+    shape      the heads and width of the model's numbers
     tokens     how many the text has
     positions  of the rows, where the dump gives them: consecutive ones
-    pairs      whether the columns of a head may be interleaved
+    pairs      whether rotary pairs may be adjacent columns of a head
     """
     squeezed = tuple(size for size in array if size != 1)
     joined = (max(shape.heads, 1) * shape.width,)

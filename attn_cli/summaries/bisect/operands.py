@@ -24,7 +24,7 @@ _BEFORE = {"q_projected": "q", "k_projected": "k"}  # arrays that rotary positio
 class HeadCounts:
     """How many heads a layer has: `queries` query heads and `keys` key heads.
 
-    None where the array's own three axes say it.
+    None where an array's own three axes tell how many heads it has.
     """
 
     queries: int | None = None
@@ -37,7 +37,8 @@ class HeadCounts:
 
 @dataclass(frozen=True, eq=False)
 class DumpedOperands:
-    """q, k and v of a dump of `tokens` tokens, by layer: `[heads, tokens, width]`, read when they are asked for.
+    """q, k and v that another engine dumped of `tokens` tokens, by layer: `[heads, tokens, width]`,
+    read when asked for.
 
     Queries may be of the last tokens alone. A dump without queries and keys may have scores `[heads, tokens, tokens]`.
     """
@@ -90,7 +91,9 @@ class DumpedOperands:
         return layout.read(self.sides[side][layer].read(), shape).swapaxes(0, 1)
 
     def last_rows(self, rule: Rule | None, layer: int) -> Rule | None:
-        """A layer's rule, which is of all tokens, cut to the queries that the dump has, the last; None stays None."""
+        """A layer's scale, mask and the like for all tokens, cut to the last queries, which the dump has;
+        None stays None.
+        """
         rows = self._layout("q", layer)[0].rows
         return (
             rule if rule is None or rows == self.tokens else rule.of_rows(self.tokens - rows, self.tokens, self.tokens)
@@ -130,9 +133,13 @@ class _Side(Mapping[int, np.ndarray]):
 
 
 def operands_of(dump: Dump, names: NameMap, tokens: int, counts: Mapping[int, HeadCounts]) -> DumpedOperands:
-    """The operands that a dump's names tell of, after rotary positions; arrays without a layer are of layer 0.
+    """The q, k (after rotary positions) and v, or scores, of each layer that the names of a dump's arrays tell of.
 
-    Raises InputError where no layer has both q and k.
+    names   the user's own names of arrays
+    tokens  how many the text has
+    counts  how many heads each layer has, as far as it is known
+
+    Arrays whose name says no layer are of layer 0. Raises InputError where no layer has both q and k, nor scores.
     """
     ranked: dict[str, dict[int, list[tuple[int, DumpArray]]]] = {side: {} for side in _ROTATED}
     before: list[str] = []

@@ -143,9 +143,10 @@ class Placing:
         return self.until is None or at.layer <= self.until
 
     def result(self) -> tuple[dict[str, tuple[Placed, Errors]], list[Unplaced]]:
-        """By name, in the order of the pass, each array with its station (place in it) and errors.
+        """By name each array that belongs to a station, a place in the forward pass, with its errors there;
+        and all others.
 
-        Then those for which no station was found.
+        The first are in the order of the pass.
         """
         tries: dict[str, list[_Try]] = {}
         for of_station in self._tries.values():

@@ -22,9 +22,9 @@ class Tried(NamedTuple):
 
     typical  the root mean square of its errors over what rounding explains
     worst    the largest of these
-    left     how many arrays of the layer are wrong with them
-    spoilt   how many of these were right without
-    error    the median of its errors relative to the size of the numbers
+    left     how many arrays of the layer are wrong with the mistakes
+    spoilt   how many of these were right without them
+    error    the median of the first wrong array's errors relative to the size of the numbers
     """
 
     mistakes: tuple[PlantedMistake, ...]
@@ -84,7 +84,9 @@ class Search:
         return layers is None or self.layer in layers
 
     def fits(self) -> list[Tried]:
-        """The mistakes with which the first wrong array is right: single ones, or pairs where no single one fits."""
+        """The mistakes with which the first wrong array is right: single ones, or pairs where no single one fits;
+        [] if none.
+        """
         self.comparison.begin_at(self.layer if self.where else 0, self.found)
         try:
             return self._fits()
@@ -92,7 +94,10 @@ class Search:
             self.comparison.begin_at(0, {})
 
     def near(self) -> list[Tried]:
-        """The single mistakes that leave at most half the error, and make no right array wrong; the nearest first."""
+        """The single mistakes that leave at most half the first wrong array's error, and make no right array wrong.
+
+        The nearest first.
+        """
         most = _NEARER * self.before.errors.typical
         return [one for one in self.nearest if one.error <= most and not one.spoilt]
 

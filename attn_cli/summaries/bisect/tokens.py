@@ -5,7 +5,12 @@ from typing import NamedTuple
 
 
 class DifferingTokens(NamedTuple):
-    """The first token that differs: its position, both ids (None behind the last), and what is different in words."""
+    """The first token at which a dump and a text differ.
+
+    position    from 0
+    dump, text  the id in each; None behind its last
+    words       what is different, such as a missing BOS token
+    """
 
     position: int
     dump: int | None
