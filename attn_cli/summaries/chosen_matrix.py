@@ -12,10 +12,12 @@ from attn_cli.summaries.text_sinks import text_sinks
 
 
 def with_one_head(summary: Summary) -> Summary:
-    """The summary of a call with the matrix of one head alone: the one that stands out most, as `standing_out` says.
+    """The summary of a call with the weights of one head alone,
+    so that all calls' take no more memory than one head's each.
 
-    Where none does, the one with the largest mean weight on the row's strongest key that is no sink. So a call takes no
-    more memory than one head's matrix before all calls are known.
+    It is the head that stands out most by a kind (induction, previous token ...) or by much weight on one key a row;
+    where none does, the one with the largest mean weight on the row's strongest key that is no sink. Unchanged where
+    heads were not judged.
     """
     kinds = summary.part(HeadKinds)
     if kinds is None:
@@ -34,9 +36,10 @@ def with_one_head(summary: Summary) -> Summary:
 
 
 def with_one_matrix(summaries: Sequence[Summary]) -> tuple[Summary, ...]:
-    """The summaries of all calls, of which one alone keeps its matrices: that of the head that stands out most.
+    """The summaries of all calls, of which one alone keeps its matrix of weights:
+    that of the head that stands out most.
 
-    Where there is one head only, nothing is said of why it is that.
+    In a model of one head nothing is said of why it was chosen.
     """
     matrices = with_part(summaries, Matrix)
     best = min((matrix.chosen for _, matrix in matrices if matrix.chosen), key=lambda head: head.order, default=None)
@@ -53,5 +56,7 @@ def with_one_matrix(summaries: Sequence[Summary]) -> tuple[Summary, ...]:
 
 
 def with_one_matrix_alone(report: Report) -> Report:
-    """The report with one call's matrices alone, that of the head that stands out most, and the kinds of all heads."""
+    """The report with the matrix of one head alone, the one that stands out most of all calls;
+    its other results stay.
+    """
     return replace(report, summaries=with_one_matrix(report.summaries))

@@ -20,9 +20,9 @@ class Family:
     """The heads that stand out on a text by attending to the same kind of key, such as the one before.
 
     name    of the kind; "focused" for heads of no kind that give one key a row most of what sinks don't get
-    letter  of it in a map
-    does    what one of them does
-    heads   those that stand out, those first that say most of the text
+    letter  that stands for it in a map of heads
+    does    what one of its heads does, as a phrase
+    heads   those that stand out, the largest weights on keys of the kind first
     """
 
     name: str
@@ -35,10 +35,10 @@ class Family:
 class HeadWork:
     """What the heads of all calls attend to on a text, in words and letters.
 
-    outs      the heads that stand out, those first that say most (see `standing_out`)
-    families  these heads by what they do, those that find content first
+    outs      the heads that stand out: those that find content first, then those of a place, then of no kind
+    families  these heads by what they do, in the same order
     letters   for every call and head the letter of its kind
-    weights   for every call and head the mean weight by which it stands out, NaN where it doesn't
+    weights   for every call and head the mean weight on the keys by which it stands out, NaN where it doesn't
     does      for every call and head what it does, "" for nothing that has a name
     others    the heads that don't stand out, counted by the name of their kind; those of none by "no kind"
     """
@@ -51,17 +51,19 @@ class HeadWork:
     others: tuple[tuple[str, int], ...]
 
     def of(self, call: int, at: int) -> StandOut | None:
-        """The head number `at` of call number `call`, both from 0, if it stands out; None if it doesn't."""
+        """Head number `at` of call number `call`, both from 0, with the numbers by which it stands out;
+        None if it doesn't.
+        """
         return next((out for out in self.outs if (out.call, out.at) == (call, at)), None)
 
 
 def does(kind: Kind | None) -> str:
-    """What a head of a kind attends to, as a phrase; for None, what one without a kind does that stands out."""
+    """What a head of a kind attends to, as a phrase; for None, what a head without a kind that stands out does."""
     return "gives one key a row most of what sinks don't get" if kind is None else kind.does
 
 
 def sentence(out: StandOut) -> str:
-    """A sentence on the work of a head that stands out, with its number.
+    """A sentence on what a head that stands out attends to, with its mean weight there.
 
     "induction: looks at what followed this token before, weight 0.37"
     """
@@ -71,7 +73,7 @@ def sentence(out: StandOut) -> str:
 
 
 def work_of(summaries: Sequence[Summary]) -> HeadWork:
-    """What each head of these calls attends to, by their `HeadKinds`; a call without these counts as of no kind."""
+    """What each head of these calls attends to, by their parts `HeadKinds`; a call without counts as of no kind."""
     outs = standing_out(summaries)
     letters, weights, work = [], [], []
     counts: Counter[str] = Counter()

@@ -10,9 +10,10 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True)
 class Ranking:
-    """Rows by the number called `column`: largest or smallest first, rows without the number last, `count` at most.
+    """An order of rows by the number called `column`: largest or smallest first, rows without the number last.
 
     heading  what people call the column
+    count    how many rows are kept; None for all
     """
 
     column: str
@@ -22,11 +23,11 @@ class Ranking:
 
     @property
     def words(self) -> str:
-        """The caption of the order: its column, and the number of heads shown."""
+        """The caption of the order, such as "by distance, largest first"."""
         return f"by {self.heading}, {'largest' if self.largest_first else 'smallest'} first"
 
     def of(self, rows: Sequence[Row], number: Callable[[Row], float]) -> list[Row]:
-        """The rows in this order, rows of equal numbers in the order in which they came.
+        """The first `count` rows in this order; rows of equal numbers in the order in which they came.
 
         >>> Ranking("distance", "distance", True, 2).of([1.0, 3.0, float("nan"), 2.0], lambda row: row)
         [3.0, 2.0]
@@ -35,5 +36,5 @@ class Ranking:
         return sorted(rows, key=lambda row: (isnan(x := number(row)), 0.0 if isnan(x) else sign * x))[: self.count]
 
     def of_records(self, records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The flat rows in the order and number that were asked for."""
+        """The first `count` rows of data in this order, by their value of `column`."""
         return self.of(records, lambda row: row[self.column])

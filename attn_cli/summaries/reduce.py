@@ -19,9 +19,9 @@ from attn_cli.summaries.calls.hidden_keys import hidden_keys
 
 
 class Part(ABC):
-    """What one reducer found out about a call, in NumPy arrays; a class for each kind of it.
+    """One measured result about a call, one layer's attention, in NumPy arrays; a class for each kind of result.
 
-    name      what machine output calls it, and whoever draws it
+    name      what machine output and the code that draws it call it
     together  whether a screen shows the parts of all calls as one
     """
 
@@ -30,7 +30,7 @@ class Part(ABC):
 
     @abstractmethod
     def records(self, summary: "Summary") -> Iterator[dict[str, Any]]:
-        """Flat rows with labels, for csv, tsv, jsonl and json."""
+        """Flat rows of data with labels (layer, head, tokens ...), for csv, tsv, jsonl and json."""
 
     def documents(self, summary: "Summary") -> Iterator[dict[str, Any]]:
         """The numbers as JSON objects: the flat rows, or whole matrices where rows would be wasteful."""
@@ -38,10 +38,10 @@ class Part(ABC):
 
     @abstractmethod
     def arrays(self) -> dict[str, np.ndarray]:
-        """What was found, as arrays by name, heads first `[h, ...]`; each class of parts says its names and shapes."""
+        """The result as arrays by name, heads first `[h, ...]`; each class of parts says its names and shapes."""
 
     def labels(self) -> dict[str, np.ndarray]:
-        """What the axes of the arrays behind heads are, by name; none where they are all queries and all keys."""
+        """What the axes of the arrays after heads are, by name; {} where they are all queries and all keys."""
         return {}
 
     @property
@@ -51,16 +51,16 @@ class Part(ABC):
 
 
 class RowReducer(Protocol):
-    """Makes its part of the statistics of a call's rows, such as sums over keys; they are in NumPy.
+    """Makes a `Part` of the statistics of a call's query rows, such as entropies or sums over keys, as NumPy arrays.
 
-    Of a `DeviceReducer` they are where they were computed.
+    A `DeviceReducer` gets them as tensors where they were computed.
     """
 
     def wanted(self, call: Call) -> Wanted:
-        """The statistics that it needs of the rows of `call`."""
+        """A request for the statistics that it needs of the rows of `call`."""
 
     def part(self, call: Call, stats: RowStats) -> Part:
-        """The finished numbers of `call`; `stats` has what `wanted` named, and what other reducers wanted."""
+        """The finished numbers of `call`, from its row statistics; `stats` has what `wanted` named, or more."""
 
 
 class DeviceReducer(RowReducer, Protocol):
@@ -73,7 +73,8 @@ class DeviceReducer(RowReducer, Protocol):
 
 
 class BandReducer(Protocol):
-    """Reads every weight of a call, band by band: `start` allocates, `add` takes a band, `result` hands over.
+    """Makes a `Part` of every weight of a call, band by band: `start` allocates, `add` takes a band,
+    `result` hands over.
 
     A band is the weights of some adjacent query rows, of all heads or of some.
 
@@ -102,16 +103,16 @@ Reducer = RowReducer | BandReducer
 class TextsReducer(RowReducer, Protocol):
     """A row reducer that makes the parts of many texts, packed one after the other, in hardly longer than one's.
 
-    takes_texts  whether it can: not where it is of some rows alone
+    takes_texts  whether it can; False where it takes some rows alone
     """
 
     takes_texts: bool
 
     def wanted_of_texts(self, packed: PackedCall) -> Wanted:
-        """The row statistics that the reducer reads, of the rows of all packed texts."""
+        """A request for the row statistics that the reducer reads, of the rows of all packed texts."""
 
     def parts_of_texts(self, packed: PackedCall, stats: RowStats) -> Sequence[Part]:
-        """The part of every text from the statistics of all their rows, text after text."""
+        """The part of each packed text, in their order, from the statistics of all their rows."""
 
 
 Kind = TypeVar("Kind", bound=Part)
@@ -119,10 +120,11 @@ Kind = TypeVar("Kind", bound=Part)
 
 @dataclass(frozen=True, eq=False)
 class Summary(Displayed):
-    """The parts of one call, one per reducer, with everything needed to label them.
+    """What was measured of one attention call, one `Part` per reducer, with everything needed to label it.
 
-    It has n queries and m keys; `rule` says mask, scale and the like in words and numbers as `Rule.describe` gives
-    them; `hidden` are the keys that the user left out, of which parts hold weight 0.
+    place    the layer, heads and stream; `queries` and `keys` the tokens of its n rows and m columns
+    rule     mask, scale and the like in words and numbers, by name
+    hidden   the keys that the user left out, whose weight in the parts is 0
     """
 
     place: Place
@@ -155,7 +157,7 @@ def with_part(summaries: Iterable[Summary], kind: type[Kind]) -> list[tuple[Summ
 
 
 def reduce(call: Call, *reducers: Reducer) -> Summary:
-    """The parts that the reducers make of `call`, from one pass over it.
+    """What each of the reducers makes of one attention call, from one pass over its weights.
 
     Raises LoadError where a reducer needs scores or values that the model doesn't show.
 
@@ -180,7 +182,7 @@ def _part(reducer: RowReducer, call: Call, stats: RowStats) -> Part:
 
 
 def reduce_texts(packed: PackedCall, reducers: Sequence[Sequence[Reducer]]) -> list[Summary]:
-    """The summary of each packed text by its own reducers, as `reduce` makes it; from one pass if that can be."""
+    """The summary of each packed text by its own reducers, `reducers[text]`, from one pass over all if that can be."""
     parts = _parts_together(packed, reducers)
     if parts is None:
         return [reduce(call, *own) for call, own in zip(packed.calls, reducers, strict=True)]

@@ -21,7 +21,10 @@ class Sight(ABC):
 
     @abstractmethod
     def sees(self, keys: np.ndarray) -> np.ndarray:
-        """For each query and each of its keys, True if the key is visible `[n, c]`; False for -1."""
+        """For each of n queries and each of its c keys `[n, c]`, True if it may see the key; False for key -1.
+
+        keys  indices of keys `[n, c]`
+        """
 
     @abstractmethod
     def along_rows(self, of_keys: np.ndarray) -> np.ndarray:
@@ -50,16 +53,22 @@ class IntervalSight(Sight):
         self.count = self.last - self.first
 
     def sees(self, keys: np.ndarray) -> np.ndarray:
-        """For each query and each of its keys, True if the key lies in the query's interval `[n, c]`."""
+        """For each of n queries and each of its c keys `[n, c]`,
+        True if the key lies in the interval that the query sees.
+        """
         return (keys >= np.maximum(self.first, 0)[:, None]) & (keys < self.last[:, None])
 
     def along_rows(self, of_keys: np.ndarray) -> np.ndarray:
-        """The sum of numbers of the keys `[m]` over each query's interval `[n]`, by differences of a running sum."""
+        """For each of n queries the sum of `of_keys` `[m]` over its interval of keys, `[n]`,
+        by differences of a running sum.
+        """
         sums = np.concatenate([[0.0], np.cumsum(of_keys)])
         return sums[self.last] - sums[self.first]
 
     def along_columns(self, of_rows: np.ndarray) -> np.ndarray:
-        """The sum of numbers of the queries `[n]` over those that see each key `[m]`, by a running sum."""
+        """For each of m keys the sum of `of_rows` `[n]` over the queries whose interval holds it, `[m]`,
+        by a running sum.
+        """
         steps = np.zeros(self.m + 1)
         np.add.at(steps, self.first, of_rows)
         np.subtract.at(steps, self.last, of_rows)
@@ -69,7 +78,7 @@ class IntervalSight(Sight):
 class MaskSight(Sight):
     """Which keys each query may see by any mask, computed some rows at a time.
 
-    Where heads differ a query sees the keys that it sees in one of them.
+    Where heads have different masks a query sees the keys that it sees in any head.
     """
 
     def __init__(self, mask: Mask, n: int, m: int, like: Array) -> None:
@@ -77,7 +86,11 @@ class MaskSight(Sight):
         self.count = np.concatenate([np.zeros(0, int), *(cells.sum(axis=1) for _, cells in self._rows())])
 
     def uniform(self, of_rows: np.ndarray) -> np.ndarray:
-        """`of_rows` `[n]` shared evenly among the keys that each row sees, by key `[m]`; the mean over heads."""
+        """What each of m keys gets `[m]` if each query shares its number of `of_rows` `[n]` evenly among the keys it
+        sees.
+
+        The mean over heads.
+        """
         sums = np.zeros(self.m)
         for rows, cells in self._cells():
             shares = of_rows[rows] * _inverse(cells.sum(axis=-1))  # [h, b]
@@ -85,18 +98,20 @@ class MaskSight(Sight):
         return sums
 
     def sees(self, keys: np.ndarray) -> np.ndarray:
-        """For each query and each of its keys, True if the mask allows it in some head `[n, c]`; False for key -1."""
+        """For each of n queries and each of its c keys `[n, c]`, True if the mask allows it in some head;
+        False for key -1.
+        """
         seen = np.zeros(keys.shape, dtype=bool)
         for rows, cells in self._rows():
             seen[rows] = np.take_along_axis(cells, np.maximum(keys[rows], 0), axis=1) & (keys[rows] >= 0)
         return seen
 
     def along_rows(self, of_keys: np.ndarray) -> np.ndarray:
-        """The sum of numbers of the keys `[m]` over the keys that each query sees `[n]`."""
+        """For each of n queries the sum of `of_keys` `[m]` over the keys that it sees in any head, `[n]`."""
         return np.concatenate([np.zeros(0), *(cells @ of_keys for _, cells in self._rows())])
 
     def along_columns(self, of_rows: np.ndarray) -> np.ndarray:
-        """The sum of numbers of the queries `[n]` over those that see each key `[m]`, in any head."""
+        """For each of m keys the sum of `of_rows` `[n]` over the queries that see it in any head, `[m]`."""
         return sum((of_rows[rows] @ cells for rows, cells in self._rows()), start=np.zeros(self.m))
 
     def _rows(self) -> Iterator[tuple[slice, np.ndarray]]:

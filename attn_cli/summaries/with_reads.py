@@ -11,7 +11,7 @@ from attn_cli.summaries.told.word_reads import UnitReads, can_be_told, reads_of
 
 
 def reads_each_token(call: Call) -> bool:
-    """True for self-attention in both directions over a text whose reads can be added up by words or sentences.
+    """True for self-attention in both directions over a text short enough to say what each word or sentence reads.
 
     Those are texts of at most 512 tokens, by words, and longer ones of 3 to 512 sentences.
     """
@@ -19,9 +19,9 @@ def reads_each_token(call: Call) -> bool:
 
 
 def with_word_reads(report: Report) -> Report:
-    """The report with what its words read, in the first stream that reads the text; without their parts.
+    """The report with what each word (or sentence) of its text reads, from the parts `UnitReads`, which are taken out.
 
-    The report itself where no call holds what words read.
+    Of the first stream whose queries are the text's tokens. Unchanged where no summary has `UnitReads`.
     """
     tokens = report.prompts[0].tokens
     seen = with_part(report.summaries, UnitReads)

@@ -22,11 +22,12 @@ FEWEST_TEXTS = 3
 
 @dataclass(frozen=True)
 class PricedUnit:
-    """A part of the KV cache, and the loss when it alone is taken away: a window on a key head, or digits of a layer.
+    """A part of the KV cache, and the loss when it alone is taken away: keys behind a window, or digits by rounding.
 
+    unit           the part
     bits           the rise of -log2 p in bits a scored token, mean over the texts of the sample
     by_text        the same for each text
-    weight_behind  of a window, the mean weight on the keys that it cuts off, in the baseline; None where unknown
+    weight_behind  of a window, the mean weight on the keys that it cuts off, in a run without it; None where unknown
     """
 
     unit: Unit
@@ -36,12 +37,12 @@ class PricedUnit:
 
     @property
     def place(self) -> KeyHead:
-        """The layer and the key head of the unit."""
+        """The layer and the key head of the part; of a part of a whole layer key head 0."""
         return self.unit.place
 
     @property
     def key_head(self) -> int | None:
-        """The number of its key head; None for a whole layer."""
+        """The number of its key head; None where the part is of a whole layer."""
         return None if self.unit.whole_layer else self.place.head
 
     @property
@@ -52,7 +53,9 @@ class PricedUnit:
 
 @dataclass(frozen=True)
 class RoundedAll:
-    """What is lost, in bits a scored token, with all keys, all values, or both rounded in the format named."""
+    """Bits a scored token that are lost with the keys, the values,
+    or both of all layers rounded in the format named.
+    """
 
     format: str
     keys: float
@@ -62,9 +65,10 @@ class RoundedAll:
 
 @dataclass(frozen=True)
 class TextSizes:
-    """A text: its file, "" for that of the command line, its tokens, how many of the last are scored, and `bits`.
+    """A text: the name of its file, "" on the command line, how many tokens it has,
+    and how many of the last are scored.
 
-    These are the mean -log2 p of a scored token with the whole cache.
+    bits  the mean -log2 p of a scored token with the whole KV cache
     """
 
     name: str
@@ -80,10 +84,10 @@ class TextSizes:
 
 @dataclass(frozen=True, eq=False)
 class CheckedPlan:
-    """What a plan loses on tokens that it was not made on, in bits a scored token.
+    """What a plan of a smaller KV cache loses on tokens that it was not made on, in bits a scored token.
 
     text       the text, of which the last tokens are scored
-    losses     bits that each of these tokens loses `[t]`
+    losses     the rise of -log2 p of each of its t scored tokens, in bits `[t]`
     by_weight  the mean loss there of a plan of as small a cache that is made by attention weights alone; None where
                there is none
     """
@@ -94,30 +98,30 @@ class CheckedPlan:
 
     @property
     def bits(self) -> float:
-        """The loss in bits a token."""
+        """The mean loss in bits a scored token."""
         return float(self.losses.mean())
 
     @property
     def error(self) -> float:
-        """The standard error of that mean, in bits: how far other tokens of the same text may move it by chance."""
+        """The standard error of the mean loss, in bits: how far other tokens of the same text may move it by chance."""
         return standard_error(self.losses)
 
 
 def standard_error(losses: np.ndarray) -> float:
-    """The standard error of a mean over tokens `[t]`, each taken as drawn by itself; 0 of a single one."""
+    """The standard error of a mean over the losses of t tokens `[t]`, taken as independent draws; 0 of a single one."""
     return float(np.std(losses, ddof=1) / np.sqrt(len(losses))) if len(losses) > 1 else 0.0
 
 
 @dataclass(frozen=True)
 class PricedPlan:
-    """A plan of what to take from the KV cache at once, run whole on the sample and on other texts.
+    """A plan of what to take from the KV cache at once, with its loss on the sample of texts and on other texts.
 
-    plan       the units that are taken away: windows on key heads, or digits of layers
-    target     what it was made for
-    by_text    bits a token lost on each text of the sample
+    plan       the parts that are taken away: windows on key heads, or digits of a layer's keys or values
+    target     the loss, share of the cache or share of heads that it was made for
+    by_text    bits a scored token lost on each text of the sample
     by_weight  the plan of as small a cache that windows the key heads with the least weight behind the window, which is
                how plans are made by attention alone; None where no windows are planned
-    held       the plan on the end of each text of the sample that was held back; none where all are too short
+    held       the plan on the end of each text of the sample that was held back; () where all are too short
     checked    the plan on other texts
     """
 
@@ -130,12 +134,14 @@ class PricedPlan:
 
     @property
     def held_losses(self) -> np.ndarray | None:
-        """Bits that each token lost that was held back, of all texts `[t]`; None where none was."""
+        """Bits that the plan loses on each of the t tokens that were held back from the sample `[t]`;
+        None where none was.
+        """
         return np.concatenate([own.losses for own in self.held]) if self.held else None
 
     @property
     def is_within(self) -> bool:
-        """True if the plan, run whole, loses no more, or leaves no more of the cache, than was asked for."""
+        """True if the plan loses no more on the sample, or leaves no more of the cache, than was asked for."""
         if self.target.bits is not None:
             return self.plan.bits <= self.target.bits
         return self.target.cache is None or self.plan.cache <= self.target.cache
@@ -147,15 +153,17 @@ class Budget(Answer):
 
     Loss is the rise of -log2 p, in bits a scored token; the last tokens of each text are scored.
 
-    texts    those of the sample, without what is held back of them
+    texts    those that were run, without the ends held back to check a plan
     layers, key_heads  that are cached, of the chosen layers
     bits     -log2 p a scored token with nothing taken away
     window   the keys that a windowed key head keeps
-    top      how many keys each query head sees, where these are priced; None otherwise
-    keys, values  the formats in which layers are rounded; "" for none
-    noise    bits a token by which copies with nothing taken away differ from the baseline
-    passes   the work, in baseline runs of one text
-    units    what was priced, in the order of the forward pass
+    top      how many keys each query head sees, where that is priced: those of the highest scores; else None
+    keys, values  the formats in which a layer's keys and values are rounded; "" for none
+    noise    bits a token by which runs with nothing taken away differ from one another: rounding
+    passes   the work, in runs of one text with the whole cache
+    run_mode  how rows were computed: "cache" (last rows alone), "prefix" or "whole"; `no_cache_reason` why not "cache"
+    units    the parts that were priced, in the order of the forward pass
+    rounded  the losses with all layers rounded, by format
     plan     None where none was asked for, or nothing can be saved
     """
 
@@ -185,7 +193,9 @@ class Budget(Answer):
         return NoiseFloor.FACTOR * self.noise
 
     def of(self, *taken: Taken) -> list[PricedUnit]:
-        """The priced parts of the cache of these kinds: "window", "top" (highest scores alone), "keys", "values"."""
+        """The priced parts of the cache of some kinds: "window", "top" (all but the highest scores),
+        "keys", "values".
+        """
         return [priced for priced in self.units if priced.unit.taken in taken]
 
     @property
@@ -196,9 +206,11 @@ class Budget(Answer):
         return list(zip(self.units, self.plan.plan.taken.tolist(), strict=True))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`taken` (words), `layers`, `key_heads` (-1 for a whole layer), `bits` and `weight_behind`, `[units]` each.
+        """For each priced part of the cache `taken`, `layers`, `key_heads`, `bits` and `weight_behind`, `[units]` each.
 
-        `weight_behind` is NaN where it is unknown; booleans `in_plan` are there with a plan.
+        `taken` is what is taken away ("window", "top", "keys", "values"), `key_heads` -1 for a whole layer, `bits` the
+        loss a token, `weight_behind` the mean weight behind the window, NaN if unknown; booleans `in_plan` are there
+        with a plan.
         """
         unseen = (np.nan if priced.weight_behind is None else priced.weight_behind for priced in self.units)
         arrays = {

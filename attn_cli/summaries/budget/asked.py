@@ -14,13 +14,13 @@ _PERCENT = 100
 
 @dataclass(frozen=True)
 class Asked:
-    """The parts of the cache that `attn budget` is asked to price.
+    """What `attn budget` is asked: which parts of the KV cache to price, on how many tokens, and what to plan.
 
-    window   the last keys that a windowed head keeps; an eighth of the text, at most 256, where it is None
-    first    the first keys that it keeps besides
-    scored   how many of the last tokens of each text are scored; where it is None an eighth, at most 512. Where there
-             is a plan, as many after them are held back (`split_text`)
-    top      price the keys of the highest scores alone, so many; None for no
+    window   how many of the last keys a windowed head keeps; None: an eighth of the text's tokens, from 16 to 256
+    first    how many of the first keys it keeps besides
+    scored   how many of the last tokens of each text are scored; None: an eighth, from 16 to 512. Where there is a
+             plan, as many after them are held back to check it (`split_text`)
+    top      price that each query sees only so many keys, those of the highest scores; None for no
     keys, values  formats in which keys and values of each layer are rounded; "" for no
     windows  whether windows are priced
     target   what a plan is made for; None for no plan
@@ -54,7 +54,7 @@ class Asked:
         """The request that arguments make: windows are priced unless top keys or formats are, or `window` is given.
 
         kv      "q8_0" for keys and values, "q8_0/q4_0" for each; "f16" rounds nothing; None for no formats
-        target  as `target_of` makes it
+        target  what a plan must stay within, as `target_of` makes it; None for no plan
 
         Raises InputError for a format that isn't known, for a plan of heads without windows, and for numbers out of
         range.

@@ -48,7 +48,11 @@ _DIGITS = 6
 
 
 def engine_files(budget: Budget) -> dict[str, str]:
-    """The files of a plan, by name: `engines.txt` always, the others where the plan has windows of key heads."""
+    """What inference engines read of a plan: the texts of files by name.
+
+    `engines.txt` (options of llama.cpp and others) always; the others, for DuoAttention and kvpress, only where the
+    plan windows single key heads, as many in every layer.
+    """
     files = {"engines.txt": "".join(f"{line}\n" for line in _lines(budget))}
     scores = head_scores(budget)
     if scores is None:
@@ -65,9 +69,10 @@ def engine_files(budget: Budget) -> dict[str, str]:
 
 
 def head_scores(budget: Budget) -> np.ndarray | None:
-    """For each key head `[layers, key heads]` a number by which engines window it: those below 0.5, as the plan does.
+    """For each key head `[layers, key heads]` a number from 0 to 1: engines window those below 0.5, as the plan does.
 
-    The higher, the more is lost without. None where no single key heads are windowed, or layers differ in their number.
+    The higher, the more is lost with a window. None where no single key heads are windowed, or layers differ in their
+    number.
     """
     windows = [(priced, taken) for priced, taken in budget.planned if priced.unit.taken == "window"]
     if not windows or any(priced.key_head is None or taken is None for priced, taken in windows):

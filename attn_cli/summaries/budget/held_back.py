@@ -12,10 +12,10 @@ _TIMES = 2  # a text is so many times as long as what is held back of it, withou
 
 @dataclass(frozen=True)
 class SplitText:
-    """A text in two.
+    """A text whose end is held back, to check a plan on tokens that it was not made on.
 
-    sample  the tokens on which prices and plans are made
-    whole   all tokens, of which the last `count` are held back
+    sample  the prompt on which parts of the cache are priced and plans made
+    whole   the prompt of all tokens, of which the last `count` are held back; 0 for none
     """
 
     sample: Prompt
@@ -24,9 +24,10 @@ class SplitText:
 
 
 def split_text(prompt: Prompt, asked: Asked) -> SplitText:
-    """A prompt, and its last tokens held back: as many as would be scored; none without a plan, or of a short text.
+    """A prompt, and its last tokens held back to check a plan: as many as are scored, none without a plan.
 
-    Of what a model wrote, which alone is scored, the last half is held back.
+    None, too, of a text too short for both. Of tokens that a model generated, which alone are scored, the last half is
+    held back.
     """
     n, written = len(prompt.tokens), sum(token.generated for token in prompt.tokens)
     if prompt.generated is not None:

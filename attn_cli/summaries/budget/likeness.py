@@ -18,8 +18,9 @@ _LEAST = 1e-3  # of the mean importance: units without an effect alone may have 
 class LikenessShape(NamedTuple):
     """The settings of the loss model that are chosen by their likelihood, given the measured losses.
 
-    sums   the weight of the term by saturated sums of single losses, where that of the term by shared parts is 1
-    bends  the variance of what slopes are off, over their own: large where losses bend between no window and a window
+    sums   the weight of the covariance by saturated sums of single losses; that of the one by shared parts is 1
+    bends  the variance of the noise on slopes over the model's own: large where the loss is not linear in a window's
+           share
     """
 
     sums: float
@@ -30,11 +31,14 @@ SHAPES = tuple(LikenessShape(*each) for each in product((0.3, 3.0), (0.03, 0.1, 
 
 
 class Likeness:
-    """The covariance of a Gaussian process over sets of n parts of a cache: what they lose beside their sum.
+    """The covariance of a Gaussian process over sets of n parts of a KV cache:
+    what a set loses beside the sum of its parts.
 
     A set is a share for each part, 0 for kept to 1 for taken away. Sets are alike by the parts that they share.
 
-    importance  of each part, of all together 1 `[n]`
+    singles     the loss of each of t tokens with each part alone taken away `[n, t]`
+    slopes      derivatives of the loss by each part's share, at some sets `[S, n]`
+    importance  how much each part counts in a set `[n]`; sums to 1
     """
 
     def __init__(self, singles: np.ndarray, slopes: np.ndarray) -> None:
@@ -50,15 +54,19 @@ class Likeness:
         self._scale = max(float(together), _LEAST_SUMS * float(apart), 1e-9)
 
     def of_sets(self, a: np.ndarray, b: np.ndarray, shape: LikenessShape) -> np.ndarray:
-        """The covariance of what sets `[A, n]` lose and what sets `[B, n]` lose, each a share of n parts: `[A, B]`."""
+        """The covariance `[A, B]` of the losses, beside the sum of single losses, of A sets `[A,
+        n]` and B sets `[B, n]`.
+
+        A set is a share of each of n parts of the cache, 0 for kept to 1 for taken away.
+        """
         shared = (a * self.importance) @ b.T
         sums = self._features(a) @ self._features(b).T
         return np.asarray((np.expm1(shared) - shared) / _WHOLE + _LINEAR * shared + shape.sums * sums)
 
     def of_slopes(self, a: np.ndarray, b: np.ndarray, shape: LikenessShape) -> np.ndarray:
-        """The covariance of what sets `[A, n]` lose and of slopes at sets `[B, n]`: `[A, B, n]`.
+        """The covariance `[A, B, n]` of the losses of A sets `[A, n]` with the slopes at B sets `[B, n]`.
 
-        Slopes are the derivatives of the loss by each part's share.
+        A set is a share of each of n parts of the cache; slopes are the derivatives of the loss by each part's share.
         """
         shared = (a * self.importance) @ b.T
         slopes = (np.expm1(shared) / _WHOLE + _LINEAR)[..., None] * (a * self.importance)[:, None]
@@ -67,7 +75,9 @@ class Likeness:
         return np.asarray(slopes)
 
     def between_slopes(self, a: np.ndarray, shape: LikenessShape) -> np.ndarray:
-        """The covariance of the derivatives by each part's share at sets `[A, n]` with one another: `[A, n, A, n]`."""
+        """The covariance of the derivatives of the loss by each part's share at A sets `[A, n]` with one another:
+        `[A, n, A, n]`.
+        """
         count, n = a.shape
         shared, weighed = (a * self.importance) @ a.T, a * self.importance
         slopes = np.einsum("ab,bi,aj->aibj", np.exp(shared) / _WHOLE, weighed, weighed)

@@ -17,9 +17,9 @@ _FEWEST = 3  # sets that are run before anything is learned from them
 
 
 class LossModel:
-    """Predicts the loss, in bits a token, of any set of n parts (units) taken from a KV cache, by what was run.
+    """Predicts the loss, in bits a token, of any set of n parts taken from a KV cache, from the sets that were run.
 
-    singles  bits of each of t tokens lost with each unit alone, `[n, t]`
+    singles  bits of each of t tokens lost with each part alone taken away, `[n, t]`
     means    their means over tokens `[n]`
     """
 
@@ -34,19 +34,23 @@ class LossModel:
         self._missed = 0.0
 
     def add(self, sets: np.ndarray, losses: Sequence[float] | np.ndarray) -> None:
-        """Take in sets that were run, booleans `[S, n]`, and bits a token that each lost."""
+        """Take in S sets of parts of the cache that were run, booleans `[S, n]`,
+        and the bits a token that each lost.
+        """
         self._sets = np.concatenate([self._sets, sets.astype(float)])
         self._losses = np.append(self._losses, losses)
         self._weights = None
 
     def add_slopes(self, sets: np.ndarray, slopes: np.ndarray) -> None:
-        """Take in the derivatives of the loss, in bits a token, by each unit's share `[S, n]`, at sets `[S, n]`."""
+        """Take in the derivatives of the loss, in bits a token, by each part's share, `slopes` `[S, n]`,
+        at S sets `[S, n]`.
+        """
         self._sloped = np.concatenate([self._sloped, sets.astype(float)])
         self._slopes = np.concatenate([self._slopes, slopes])
         self._weights = None
 
     def predict(self, sets: np.ndarray) -> np.ndarray:
-        """The predicted loss in bits a token of each set of units, booleans `[S, n]`: `[S]`."""
+        """The predicted loss in bits a token `[S]` of each of S sets of parts of the cache, booleans `[S, n]`."""
         sets = sets.astype(float)
         total = sets @ self.means
         if self._ran < _FEWEST:
@@ -58,9 +62,10 @@ class LossModel:
 
     @property
     def error(self) -> float:
-        """Bits a token by which sets are missed, each predicted from all that was measured but itself.
+        """The root mean square error in bits a token with which sets are predicted,
+        each from all that was measured but itself.
 
-        The root of the mean square, of sets without slopes where there are some; 0 before three sets ran.
+        Over the sets whose slopes weren't taken, where there are some; 0 before three sets ran.
         """
         if self._ran < _FEWEST:
             return 0.0
@@ -70,7 +75,7 @@ class LossModel:
 
     @property
     def measured(self) -> np.ndarray:
-        """The sets of parts of the cache that were run, two parts or more: booleans `[S, n]`."""
+        """The S sets of parts of the cache that were run, beside single parts: booleans `[S, n]`."""
         return self._sets[len(self.means) :].astype(bool)
 
     @property

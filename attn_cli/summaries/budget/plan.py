@@ -28,7 +28,7 @@ WITHIN, BESIDE = 0.15, 0.002
 class BudgetTarget:
     """What a plan must stay within: a loss in bits a token, or a share of the cache that may be left, 0 to 1.
 
-    The one that doesn't hold is None.
+    The one of `bits` and `cache` that isn't limited is None.
 
     heads  in place of both a window for this share of the key heads, 0 to 1, those with which least is lost
     """
@@ -40,14 +40,14 @@ class BudgetTarget:
 
 @dataclass(frozen=True)
 class CachePlan:
-    """A set of n units (windows on key heads, digits of layers) that are taken from the KV cache, and what it loses.
+    """A set of n parts (windows on key heads, digits of layers) that are taken from the KV cache, and what it loses.
 
-    taken      which units are taken away, booleans `[n]`
-    cache      the cache that is left, as a share
+    taken      which parts are taken away, booleans `[n]`
+    cache      the cache that is left, as a share of the whole, 0 to 1
     predicted  bits a token lost, as predicted before it was run
-    error      bits a token by which sets were missed that the model had not seen, one by one; 0 if this one had run
-    summed     the sum of its single losses
-    losses     bits that each scored token lost when it was run `[t]`
+    error      the root mean square error of such predictions, in bits a token; 0 if this set had run before
+    summed     the sum of the losses of its parts, each taken away alone
+    losses     bits that each of t scored tokens lost when it was run `[t]`
     """
 
     taken: np.ndarray
@@ -64,16 +64,17 @@ class CachePlan:
 
     @property
     def holds(self) -> bool:
-        """True if `predicted` is off by no more than 15 % of the loss when run, plus 0.002 bits a token."""
+        """True if `predicted` is off by no more than 15 % of |loss when run| plus 0.002 bits a token."""
         return abs(self.predicted - self.bits) <= WITHIN * abs(self.bits) + BESIDE
 
 
 def pilots(means: np.ndarray, count: int, seed: int = 0) -> np.ndarray:
-    """Sets of n units to run so that the loss model learns how losses add up: `count` different ones `[count, n]`.
+    """Sets of n parts of a KV cache to run so that a model learns how losses add up:
+    `count` different ones `[count, n]`.
 
-    The first takes all units; then by turns any units, and units that cost little alone.
+    The first takes all parts; then by turns any parts at random, and parts that cost little alone.
 
-    means  what each unit loses alone `[n]`
+    means  the loss with each part alone taken away `[n]`
     """
     draw, n = np.random.default_rng(seed), len(means)
     spread = float(np.std(means)) or 1.0
@@ -92,8 +93,8 @@ class CachePlanner:
 
     sample   the texts that are run
     heads    the key heads that share the cache
-    units    the parts that can be taken
-    singles  the bits a token that each unit costs alone
+    units    the n parts that can be taken
+    singles  bits that each of t scored tokens loses with each part alone taken away `[n, t]`
     """
 
     def __init__(
@@ -105,10 +106,11 @@ class CachePlanner:
         self._saved = np.array([empty - cached_share(heads, [unit]) for unit in units])
 
     def learn(self) -> None:
-        """Run sets of units, so that the loss model learns how losses add up, and take derivatives at some of them.
+        """Run sets of parts, so that the loss model learns how losses add up,
+        and take derivatives of the loss at some sets.
 
-        Where there are none, or units are no windows, as many more sets are run as these would take. Of few units all
-        sets are run.
+        Where the loss has no derivatives, or parts are no windows, as many more sets are run as these would take. Of
+        few parts all sets are run.
         """
         n, most = len(self.units), PILOTS + round(SLOPED * RUNS_OF_SLOPES)
         if 2**n <= most:
@@ -127,7 +129,8 @@ class CachePlanner:
         self.model.add(sets, self.sample.losses([self.chosen(own) for own in sets]).mean(1))
 
     def plan(self, target: BudgetTarget) -> CachePlan:
-        """The smallest cache found that a run whole shows to be within the target, else the nearest to it.
+        """The smallest cache found whose loss, when run, is within the target;
+        else of the plans run that which loses least.
 
         A target of memory or of heads has one plan; it is run, and chosen anew where the prediction was wrong.
         """
@@ -147,7 +150,9 @@ class CachePlanner:
         return min(tried, key=lambda plan: plan.bits)
 
     def run(self, taken: np.ndarray) -> CachePlan:
-        """The set `taken` `[n]` run on all texts, as a plan with its loss, which the loss model learns."""
+        """Run all texts without the parts that `taken` `[n]` is True for: a plan with its loss,
+        which the loss model learns.
+        """
         is_known = not taken.any() or any(np.array_equal(taken, own) for own in self.model.measured)
         predicted, error = float(self.model.predict(taken[None])[0]), 0.0 if is_known else self.model.error
         losses = self.sample.losses([self.chosen(taken)])[0]
@@ -155,7 +160,9 @@ class CachePlanner:
         return CachePlan(taken, self.cache(taken), predicted, error, float(self.model.means[taken].sum()), losses)
 
     def by_order(self, order: Sequence[int] | np.ndarray, cache: float) -> np.ndarray:
-        """Which units are taken away, `[units]`: the first of `order` until a share `cache` or less is left."""
+        """Which of n parts are taken away, booleans `[n]`:
+        the first of `order` until a share `cache` or less is left.
+        """
         taken = np.zeros(len(self.units), dtype=bool)
         for unit in order:
             if self.cache(taken) <= cache + 1e-9:
@@ -164,7 +171,7 @@ class CachePlanner:
         return taken
 
     def cache(self, taken: np.ndarray) -> float:
-        """The cache that is left, as a share of the whole, without the units that `taken` `[n]` is True for."""
+        """The cache that is left, as a share of the whole, without the parts that `taken` `[n]` is True for."""
         return cached_share(self.heads, self.chosen(taken))
 
     def chosen(self, taken: np.ndarray) -> list[Unit]:

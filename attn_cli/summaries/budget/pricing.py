@@ -34,11 +34,13 @@ _USUAL = ("q8_0", "q4_0")  # formats in which all layers are rounded unasked
 
 @dataclass(eq=False)
 class Pricing:
-    """Texts that ran once with the whole cache, and the parts of it (units) that are to be priced on them.
+    """Texts that ran once with the whole KV cache, and the parts of it that are to be priced on them.
 
-    asked   what is to be taken away; `window` how many keys windows keep
+    asked   what is to be taken away, and what a plan is made for
     sample  the texts
-    heads   the key heads that share the cache; `units` the parts
+    heads   the key heads that share the cache
+    units   the parts of the cache
+    window  the keys that a windowed key head keeps
     far     for each text the mean weights on the keys that windows would cut off
     held    the ends of texts, by file, that are held back from prices and plans
     """
@@ -61,7 +63,7 @@ class Pricing:
     def answer(self, checks: Sequence[tuple[str, Prompt]] = (), step: Callable[[], None] = lambda: None) -> Budget:
         """Run the texts with each part of the cache taken away, then with a plan, as `Budget`.
 
-        checks  further texts, by file, on which the plan is run, as it is on what is held back
+        checks  further prompts, by file, on which the plan is run, as it is on the ends of texts that were held back
         step    called after each run of a text
         """
         sample, target = self.sample, self._target
@@ -140,7 +142,7 @@ class Pricing:
 def begin_pricing(
     source: Predicting, texts: Sequence[tuple[str, Prompt]], asked: Asked, selection: Selection = ALL
 ) -> Pricing:
-    """Run each text once, with nothing taken away; `texts` are prompts by their file, "" for none.
+    """Run each text once, with the whole KV cache, before parts of it are priced; `texts` are (file or "", prompt).
 
     Where a plan is asked for, the end of each text that is long enough is held back: nothing is priced on it.
 
@@ -201,8 +203,9 @@ def budget(
 ) -> Budget:
     """What a smaller KV cache costs on these texts, in bits a scored token, as `Budget`.
 
-    asked   which parts are taken away, and a plan's target; None for windows on key heads, and a plan of 0.01 bits
-    checks  further texts, on which the plan is run
+    asked      which parts are taken away, and a plan's target; None for windows on key heads, and a plan of 0.01 bits
+    selection  the layers whose cache may be smaller
+    checks     further texts, on which the plan is run
     """
     pricing = begin_pricing(source, [("", text) for text in texts], asked or Asked(), selection)
     return pricing.answer([("", check) for check in checks])

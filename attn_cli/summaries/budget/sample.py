@@ -13,9 +13,9 @@ from attn_cli.summaries.budget.units import Unit
 
 @dataclass(eq=False)
 class SampleTexts:
-    """The texts on which parts of a cache are priced, each run once with the whole cache (its baseline).
+    """The texts on which parts of a KV cache are priced, each run once with the whole cache (its baseline).
 
-    step  called after each run of a text, and as often for derivatives as the runs that they take
+    step  called after each run of a text; for derivatives as often as there could be runs in their time
     """
 
     texts: Sequence[ScoredText]
@@ -33,7 +33,7 @@ class SampleTexts:
 
     @property
     def noise(self) -> float:
-        """The largest |change| of -log2 p in bits a token, of any text, of copies of the baseline: rounding."""
+        """The largest |change| of a text's -log2 p in bits a token between runs with the whole cache: rounding."""
         return max(text.noise for text in self.texts)
 
     @property
@@ -42,16 +42,20 @@ class SampleTexts:
         return sum(text.passes for text in self.texts) / len(self.texts)
 
     def losses(self, plans: Sequence[Sequence[Unit]]) -> np.ndarray:
-        """Bits that each scored token loses with each of these sets of units taken away, `[plans, tokens]`."""
+        """Bits that each scored token loses, `[plans, tokens]`,
+        with each of these sets of parts taken from the cache.
+        """
         of_texts: list[np.ndarray] = []
         for text in self.texts:
             of_texts.append(text.losses([changes_of(plan) for plan in plans], self.step))
         return np.concatenate(of_texts, axis=1)
 
     def slopes(self, units: Sequence[Unit], taken: np.ndarray) -> tuple[float, np.ndarray] | None:
-        """The loss in bits a token with the windows of `taken` `[n]`, and its derivatives by the share of each `[n]`.
+        """The loss in bits a token with the windows that `taken` `[n]` is True for,
+        and its derivatives by each window's share.
 
-        None where units are no windows, or a text has no derivatives.
+        The share of a window, 0 to 1, mixes the outputs of its head without and with it; derivatives are `[n]`. None
+        where parts are no windows, or a text has no derivatives.
         """
         if any(unit.taken != "window" for unit in units):
             return None
@@ -66,13 +70,17 @@ class SampleTexts:
         return lost / self.scored, slopes / self.scored
 
     def by_text(self, losses: np.ndarray) -> list[float]:
-        """For each text the mean of its scored tokens' bits; `losses` `[tokens]` has all texts' tokens in a row."""
+        """For each text the mean of its scored tokens' `losses`,
+        which has the tokens of all texts one after the other.
+        """
         ends = np.cumsum([text.scored for text in self.texts])[:-1]
         return [float(part.mean()) for part in np.split(losses, ends)]
 
 
 def changes_of(plan: Sequence[Unit]) -> Intervention:
-    """The run with these units taken away; windows alike on several heads of a layer are one change."""
+    """The intervention that takes these parts from the KV cache;
+    equal windows on several heads of a layer are one change.
+    """
     together: dict[tuple[object, ...], list[CacheChange]] = {}
     for change in (unit.change for unit in plan):
         alike = (change.layer, change.stream, change.window, change.first, change.top, change.keys, change.values)

@@ -29,7 +29,8 @@ def scored_count(tokens: int) -> int:
 
 
 def marked(prompt: Prompt, count: int) -> Prompt:
-    """The prompt whose last `count` tokens are scored: those that were generated, if some were.
+    """The prompt with its last `count` tokens marked as generated, so that they are scored;
+    unchanged if some were generated.
 
     Raises InputError for a text that is too short.
     """
@@ -50,10 +51,11 @@ RUNS_OF_SLOPES = 3.3
 
 @dataclass(eq=False)
 class ScoredText:
-    """A text, its baseline run with the whole cache, and the passes that were spent on it.
+    """A text, its baseline run with the whole KV cache, and the work that was spent on it.
 
-    name     the file that it came from; "" for the text of the command line
-    passes   how many baseline runs the work so far is worth: 1 for the baseline, part of 1 for each run with less cache
+    name        the file that it came from; "" for the text of the command line
+    experiment  the baseline, from which runs with less cache go on
+    passes      the work so far in baseline runs: 1 for the baseline, part of 1 for each run with less cache
     """
 
     name: str
@@ -82,16 +84,19 @@ class ScoredText:
 
     @property
     def noise(self) -> float:
-        """The largest |change| of -log2 p in bits a token of copies with nothing taken away: rounding."""
+        """The largest |change| of -log2 p in bits a token between runs with nothing taken from the cache: rounding."""
         return self.experiment.noise_floor.effect / self.scored
 
     @property
     def layers(self) -> Sequence[AttentionLayer]:
-        """The layers whose cache it reads."""
+        """The layers whose KV cache the scored tokens read."""
         return self.experiment.layers
 
     def losses(self, interventions: Sequence[Intervention], step: Callable[[], None] = lambda: None) -> np.ndarray:
-        """Bits that each scored token loses in each of these runs, `[runs, tokens]`; `step` is called after each."""
+        """The rise of each scored token's -log2 p, in bits, in each of these runs, `[runs, tokens]`.
+
+        step  called after each
+        """
         self.passes += self.experiment.passes(interventions)
         losses = []
         for outcome in self.experiment.outcomes(interventions):
@@ -100,9 +105,11 @@ class ScoredText:
         return np.array(losses).reshape(len(losses), self.scored)
 
     def slopes(self, windows: Sequence[CacheChange], shares: Sequence[float]) -> Slopes | None:
-        """The answer's log2 p with each window taken in by its share, 0 to 1, and its derivatives by these shares.
+        """The change of the scored tokens' log2 p, in bits, with each window in by its share,
+        and its derivatives by the shares.
 
-        None where the model's operations have no derivative, or the text is too long for them.
+        A share, 0 to 1, mixes the outputs of the window's heads without and with it. None where the model's operations
+        have no derivative, or the text is too long for them.
         """
         slopes = self.experiment.slopes(windows, shares)
         if slopes is not None:
@@ -113,7 +120,10 @@ class ScoredText:
 def scored_text(
     source: Predicting, prompt: Prompt, count: int | None = None, *, name: str = "", look: Look | None = None
 ) -> ScoredText:
-    """Run a prompt once; its last `count` tokens are scored, an eighth where that is None.
+    """Run a prompt once with the whole KV cache; its last `count` tokens are scored, an eighth where that is None.
+
+    name  the file that it came from, or ""
+    look  what is shown of the run's attention; None for nothing
 
     Raises InputError for a model without a language-model head or with an encoder, and for a text that is too short.
     """

@@ -29,16 +29,18 @@ class CachedHead:
 
     @property
     def is_seen(self) -> bool:
-        """True if its keys and values are seen, and not its weights alone, which the model's own code computes."""
+        """True if its keys and values can be changed; False where its layer shows weights alone,
+        as the model's own code has it.
+        """
         return any(self.sizes)
 
 
 @dataclass(frozen=True)
 class Unit:
-    """One part of the KV cache that can be taken away: keys of a head, or digits of a layer.
+    """One part of the KV cache that can be taken away: keys of a head, or digits of a layer's keys or values.
 
     taken   what is lost: "window", the keys behind a window; "top", all but the keys of the highest scores; "keys" and
-            "values", digits of a layer's
+            "values", digits of a layer's keys or values, which are rounded
     place   the key head, or head 0 of a layer that is taken as a whole
     change  what a run takes away
     """
@@ -59,7 +61,7 @@ class Unit:
 
 
 def cached_heads(layers: Sequence[AttentionLayer], selection: Selection, tokens: int) -> list[CachedHead]:
-    """The key heads of the chosen layers, in the order of the forward pass."""
+    """The key heads of the chosen layers, in the order of the forward pass, for a text of so many tokens."""
     heads = []
     for layer in layers:
         if not selection.has_layer(layer.layer, layer.blocks):

@@ -32,11 +32,11 @@ def default_window(tokens: int) -> int:
 
 
 class FarWeights:
-    """Sees a text's baseline run: for every key head the mean weight on the keys that a window would cut off.
+    """For every key head the mean weight on the keys that a window would cut off, in a run with the whole cache.
 
     The mean is over the rows of scored tokens and the query heads that read the key head.
 
-    of  by (layer, stream) the means of its key heads `[g]`
+    of  by (layer, stream) the means of its g key heads `[g]`
     """
 
     def __init__(self, window: KeptKeys) -> None:
@@ -44,7 +44,9 @@ class FarWeights:
         self.of: dict[tuple[int, str], np.ndarray] = {}
 
     def visit(self, call: Call) -> None:
-        """Note the mean weight of a call's scored rows on the keys that windows would cut off, by key head."""
+        """Take in one layer's attention: for each key head the mean weight of scored rows on keys that a window would
+        cut off.
+        """
         sums = np.zeros(call.h)
         rows = [token.index - 1 for token in call.queries if token.generated]
         for band in call.bands(rows=rows):
@@ -57,6 +59,10 @@ class FarWeights:
         self.of[call.place.layer, call.place.stream] = means
 
     def of_head(self, place: KeyHead, *, whole_layer: bool) -> float | None:
-        """The mean weight that a window would cut off, of a key head or of all of its layer; None if not seen."""
+        """The mean weight of scored rows on the keys that a window would cut off,
+        for one key head or the mean of its layer's.
+
+        None if its layer's attention was not seen.
+        """
         means = self.of.get((place.layer, place.stream))
         return None if means is None else float(means.mean() if whole_layer else means[place.head])

@@ -6,10 +6,10 @@ from attn_cli.prompt import Token
 
 
 class DerivedCall(Call):
-    """Base class of calls derived from another; subclasses define bands().
+    """One layer's attention changed from another's (keys hidden, tokens merged); subclasses define bands().
 
-    It has the place, rule, heads and value width of `call`, its own `queries` and `keys`, and no values. So it suits
-    summaries that need weights, and not those that need q, k or v.
+    It has the place, rule (mask, scale ...), heads and value width of `call`, its own `queries` and `keys`, and no q, k
+    or v: it suits what needs weights alone.
     """
 
     def __init__(self, call: Call, queries: tuple[Token, ...], keys: tuple[Token, ...]) -> None:
@@ -18,7 +18,7 @@ class DerivedCall(Call):
 
     @property
     def shows_scores(self) -> bool:
-        """True if the call that this one is derived from shows scores."""
+        """True if the attention that this one is derived from shows scores and not weights alone."""
         return self.call.shows_scores
 
     @property
@@ -33,5 +33,5 @@ class DerivedCall(Call):
 
     @property
     def like(self) -> Array:
-        """An array in the library, on the device and in the precision of the call's own."""
+        """An array in the library (NumPy, torch), on the device and in the precision of the weights."""
         return self.call.like

@@ -12,7 +12,10 @@ from attn_cli.weights_call import WeightsCall
 
 
 def call_of_scores(layer: int, scores: np.ndarray, tokens: tuple[Token, ...]) -> WeightsCall:
-    """The call of a layer from its scores `[h, n, n]`, -inf where masked; InputError for NaN and +inf among them."""
+    """The attention of a layer whose scores `[h, n, n]` alone are known, -inf where masked.
+
+    Its mask is causal if all scores of later keys are -inf, else none. InputError for NaN and +inf among the scores.
+    """
     if np.isnan(scores).any() or np.isposinf(scores).any():
         raise InputError(f"the scores of layer {layer} hold NaN or Inf", "does the dump hold what its engine computed?")
     heads = tuple(range(len(scores)))

@@ -22,7 +22,9 @@ _SUMS = {"masked", "weight_sum", "entropy_nats", "distance"}
 
 @dataclass
 class HiddenWeight:
-    """The weight on keys that the user left out, summed over all rows of all heads so far; and these rows."""
+    """A count of the weight on keys that the user left out, summed over all rows of all heads so far,
+    and of these rows.
+    """
 
     weight: float = 0.0
     rows: int = 0
@@ -34,9 +36,9 @@ class HiddenWeight:
 
 
 class HiddenKeys(DerivedCall):
-    """A call in which some keys are hidden: left out of what is shown, as by --hide, the other weights as ever.
+    """One layer's attention with some keys left out of what is shown, as by --hide; the other weights are unchanged.
 
-    A row then adds to 1 less what it gives to hidden keys. Divided by their sum weights are the softmax over the keys
+    A row then adds to 1 less what it gives to these keys. Divided by their sum weights are the softmax over the keys
     left.
 
     hidden  the indices of these keys, ascending
@@ -49,10 +51,10 @@ class HiddenKeys(DerivedCall):
         self.weight = HiddenWeight() if weight is None else weight
 
     def device_stats(self, wanted: Wanted) -> RowStats:
-        """The statistics of its rows: of the whole call by compiled code, less those of the hidden keys, or by bands.
+        """The wanted statistics of its rows, without the hidden keys.
 
-        Visible weights are summed directly; 1 - hidden would lose digits. Entropies and distances come by subtraction:
-        where a head leaves less than a thousandth, bands say them exactly.
+        From compiled code over all keys, less the part of the hidden ones; else by walking the weights. Entropies and
+        distances come by subtraction: where a head leaves less than a thousandth of its weight, the weights are walked.
         """
         stats = self.by_subtraction(self.call, wanted) if isinstance(self.call, AttentionCall) else None
         return super().device_stats(wanted) if stats is None else stats
@@ -110,9 +112,10 @@ class HiddenKeys(DerivedCall):
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
-        """The bands of the original call, changed in place: weights and shares 0, scores lowest, in the hidden columns.
+        """The bands of the attention that it hides keys in, changed in place:
+        weights and shares 0 in the hidden columns.
 
-        Each `band.hidden` `[h, b]` is what a row gave to them.
+        Scores are the lowest number there. Each `band.hidden` `[h, b]` is what each of b rows gave to the hidden keys.
         """
         for band in self.call.bands(rows=rows, want_scores=want_scores, in_parts=in_parts):
             weights, scores = band.weights, band.raw_scores

@@ -21,10 +21,10 @@ _MOST = 0.9  # of the patches of other tiles that a tile must hold if it shows t
 class ImageGrid:
     """Patches that make up a rectangle of an image.
 
-    cells    their indices among the tokens `[rows, columns]`
-    rows     names of the rows, columns those of the columns
-    name     which of several grids of one image it is, WHOLE or TILED; "" for the only one
-    box      the part of the picture that it covers; None where that is unknown
+    cells          the index of each patch among the tokens `[rows, columns]`
+    rows, columns  their names
+    name           which of several grids of one image it is, WHOLE or TILED; "" for the only one
+    box            the part of the picture that it covers; None where that is unknown
     """
 
     cells: np.ndarray
@@ -37,7 +37,7 @@ class ImageGrid:
 def image_grids(tokens: Sequence[Token]) -> list[ImageGrid]:
     """The grids of the patches among `tokens`: one, or of an image in tiles that of the whole and that of its tiles.
 
-    None without a rectangle of at least 4 patches. A rectangular part of an image counts; several images, and tiles of
+    [] without a rectangle of at least 4 patches. A rectangular part of an image counts; several images, and tiles of
     which nobody knows the place, do not.
 
     >>> tokens = [Token(0, "[CLS]"), *(Token(1 + at, "", row=at // 2, column=at % 2) for at in range(4))]

@@ -27,19 +27,23 @@ class MergedWords(NamedTuple):
     starts: np.ndarray
 
     def range(self, first: int, last: int) -> tuple[int, int]:
-        """The words, as first:last, that have a token among tokens first:last."""
+        """The words that have a token among tokens first:last, as the range (first, last) of their numbers;
+        lasts are excluded.
+        """
         if first == last:
             return 0, 0
         begin, end = np.searchsorted(self.starts, (first, last - 1), side="right")
         return int(begin) - 1, int(end)
 
     def inside(self, first: int, last: int) -> np.ndarray:
-        """For each word of tokens first:last the index, from `first`, at which it begins: `[words]`."""
+        """For each word that has a token among tokens first:last the place, counted from `first`,
+        of its first one there.
+        """
         begin, end = self.range(first, last)
         return np.maximum(self.starts[begin:end] - first, 0)
 
     def sizes(self, first: int, last: int) -> np.ndarray:
-        """The number of tokens of each of the words first:last, `[words]`."""
+        """For tokens first:last that are whole words, the number of tokens of each word `[words]`."""
         return np.diff(self.starts[first : last + 1])
 
 
@@ -86,7 +90,7 @@ def prompt_in_words(prompt: Prompt) -> Prompt:
 
 
 class InWords(DerivedCall):
-    """A call between words: weights summed over the tokens of a key word, then averaged over those of a query.
+    """Attention between words: weights summed over the tokens of a key word, then averaged over those of a query word.
 
     So a row's sum is the mean of its tokens' row sums. Scores of words are the logarithms of these weights: only
     exponentials of scores, normalised over their row, can be summed and averaged. They are not what the model computed
@@ -106,9 +110,9 @@ class InWords(DerivedCall):
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
-        """The weights between words, in bands of some words as rows, ascending.
+        """The weights between words as bands of some adjacent words as rows, ascending; of all words or of `rows`.
 
-        A word whose tokens lie in several bands of the call is in the last one.
+        A word whose tokens lie in several bands of the tokens' attention comes with the last of them.
         """
         starts = self._rows.starts
         tokens = None if rows is None else [at for row in rows for at in range(starts[row], starts[row + 1])]
@@ -146,7 +150,7 @@ class InWords(DerivedCall):
 
 
 def is_in_words(call: Call) -> bool:
-    """True if a call is between words, also where it was derived further."""
+    """True if the rows and columns of an attention call are words (`InWords`), also where keys were hidden since."""
     return isinstance(call, InWords) or (isinstance(call, DerivedCall) and is_in_words(call.call))
 
 

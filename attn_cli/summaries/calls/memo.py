@@ -12,10 +12,10 @@ _CAPACITY = 16
 
 
 def memoised(make: Callable[[Sequence[Token]], Result]) -> Callable[[Sequence[Token]], Result]:
-    """Cache make(tokens) by identity of tokens; don't mutate the result.
+    """A function that returns make(tokens), and keeps its last 16 results; don't mutate them.
 
-    The last 16 results are kept. Tokens are compared by identity, because comparing long texts takes as long as most
-    of what is computed from them.
+    Tokens are the same if they are the same object: comparing long texts takes as long as most of what is computed from
+    them.
     """
     cache: dict[int, tuple[Sequence[Token], Result]] = {}
 

@@ -24,16 +24,17 @@ _NUMBERS = 2**24  # of vectors that are held at once: 64 MiB in float32
 
 
 class ReadShares(DerivedCall):
-    """A call whose bands also carry the share of each key in what its row reads: weight times norm, over the row's sum.
+    """One layer's attention whose bands also carry each key's share of what its row reads: weight times norm,
+    over the sum.
 
     by        the norm: "value", w_ij |v_j|, or "output", w_ij |v_j W_O|, each with the rows of W_O that belong to the
               head
     each      whether bands get the shares of every head
-    together  whether they get those of all heads at once: of the length of the heads' vectors side by side, by output
-              of their sum
+    together  whether they get those of all heads at once: of the norm of the heads' vectors side by side, by output of
+              their sum
 
-    A row's shares add to 1, or to 0 if it reads nothing. Raises LoadError for a call without values, and InputError for
-    "output" without W_O.
+    A row's shares add to 1, or to 0 if it reads nothing. Raises LoadError for attention that shows no values, and
+    InputError for "output" without W_O.
     """
 
     def __init__(self, call: Call, by: By, *, each: bool = True, together: bool = False) -> None:
@@ -52,7 +53,9 @@ class ReadShares(DerivedCall):
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
-        """The bands of the original call, with `shares` `[h, b, c]` or `joint` `[1, b, c]`, where asked for."""
+        """The weights in bands of b rows and c keys, with `shares` `[h, b, c]` and `joint` `[1, b,
+        c]` where asked for.
+        """
         in_parts = in_parts and not self.together
         for band in self.call.bands(rows=rows, want_scores=want_scores, in_parts=in_parts):
             keys = slice(band.first, band.last)
@@ -70,7 +73,7 @@ class ReadShares(DerivedCall):
 
 
 def row_shares(lengths: Array) -> Array:
-    """Lengths of what each key brings `[h, b, c]` over their row's sum; 0 in a row whose lengths are all 0."""
+    """Norms of what each of c keys brings to b rows `[h, b, c]`, over their row's sum; 0 in a row where all are 0."""
     xp = namespace(lengths)
     sums = xp.sum(lengths, axis=-1, keepdims=True)
     return lengths / xp.where(sums > 0, sums, xp.ones_like(sums))
@@ -81,9 +84,9 @@ class Measure:
     """The measure by which keys are ranked: weight, or weight times the norm of the value before or after W_O.
 
     by         "weight", "value" (norm of the value) or "output" (norm of the value after W_O)
-    each       whether shares are needed of every head
+    each       whether each head's shares of this measure are needed
     together   whether shares are needed of all heads' outputs added up
-    rotations  whether calls must carry how rotary positions turned their queries and keys
+    rotations  whether it must be known how rotary positions turned queries and keys
     """
 
     by: By = "weight"
@@ -92,7 +95,9 @@ class Measure:
     rotations: bool = False
 
     def of(self, call: Call) -> Call:
-        """The call whose bands carry the measure as shares of each row; the call itself for the weight."""
+        """The attention whose bands carry this measure as shares of each row, `ReadShares`;
+        `call` itself for the weight.
+        """
         return call if self.by == "weight" else ReadShares(call, self.by, each=self.each, together=self.together)
 
 
@@ -100,7 +105,7 @@ WEIGHTS = Measure()
 
 
 def vectors_of(call: Call, by: By) -> tuple[Array, Array | None]:
-    """The values `[g, m, e]` of a call, and the matrix `[h, e, width]` that turns each head's into what counts.
+    """The values `[g, m, e]` of a call, and for each head the matrix `[h, e, width]` by which its values are measured.
 
     By "output" that is W_O (after U_V of latents), by "value" U_V of latents, None for none. InputError without W_O,
     and for a recording; LoadError for a call that shows weights alone.
@@ -125,9 +130,10 @@ def vectors_of(call: Call, by: By) -> tuple[Array, Array | None]:
 
 
 def outputs(v: Array, matrix: Array | None) -> Iterator[tuple[slice, Array]]:
-    """What each head makes of each key's value at weight 1, some keys at a time: their slice, and `[h, c, width]`.
+    """The values of some keys at a time, through each head's matrix: the slice of c keys, and `[h, c, width]`.
 
-    Without a matrix the values themselves, all keys at once: `[g, m, e]`, by key head.
+    v       the values `[g, m, e]` of g key heads
+    matrix  of each query head `[h, e, width]`; None for the values themselves, all keys at once: `[g, m, e]`
     """
     xp, (g, m, e) = namespace(v), v.shape
     if matrix is None:
@@ -149,9 +155,12 @@ def _lengths(v: Array, matrix: Array | None) -> Array:
 
 
 def products_of_heads(v: Array, matrix: Array) -> Array:
-    """For each key the dot products, between any two heads, of what they write from it at weight 1 `[m, h, h]`.
+    """For each of m keys the dot products, between any two heads, of its values through their matrices: `[m, h, h]`.
 
-    With them the length of any sum over heads costs h numbers a weight more, not the width of the model.
+    With them the norm of any weighted sum over heads costs h numbers a weight more, not the width of the model.
+
+    v       the values `[g, m, e]` of g key heads
+    matrix  of each query head, its rows of W_O `[h, e, width]`
     """
     xp, h = namespace(v), matrix.shape[0]
     products = zeros((v.shape[1], h, h), v)
@@ -162,7 +171,7 @@ def products_of_heads(v: Array, matrix: Array) -> Array:
 
 
 def joint_squares(weights: Array, products: Array) -> Array:
-    """The squared length `[b, c]` of what all heads together write from each key into each row.
+    """The squared norm `[b, c]` of what all heads together write from each of c keys into each of b rows.
 
     weights   of each head `[h, b, c]`
     products  of what two heads write from a key at weight 1, the dot products `[c, h, h]`

@@ -11,7 +11,7 @@ from attn_cli.summaries.median import median
 
 
 def key_head_norms(call: Call) -> np.ndarray | None:
-    """The length of each value `[g, m]`, summed in float32 or longer.
+    """The norm of each value `[g, m]`, of g key heads and m keys, summed in float32 or longer.
 
     None where there are no values, or where every query head makes values of its own from shared latents.
     """
@@ -26,13 +26,18 @@ def key_head_norms(call: Call) -> np.ndarray | None:
 
 
 def value_norms(call: Call) -> np.ndarray | None:
-    """The length of each key's value in float64, for every query head `[h, m]`; None as in `key_head_norms`."""
+    """The norm of each of m keys' values in float64, for every query head `[h, m]`.
+
+    None where there are no values, or where every query head makes values of its own from shared latents.
+    """
     norms = key_head_norms(call)
     return None if norms is None else np.repeat(norms.astype(np.float64), call.h // max(1, len(norms)), axis=0)
 
 
 def relative_value_norms(call: Call) -> np.ndarray | None:
-    """The length of each value over the median of its key head's `[g, m]`, or 1; None without keys, too."""
+    """The norm of each value over the median norm of its key head's `[g, m]`; 1 where that is 0,
+    None without values or keys.
+    """
     norms = key_head_norms(call)
     if norms is None or not norms.size:
         return None

@@ -26,7 +26,7 @@ MOST_MASKED = 32
 
 
 class Leaning(NamedTuple):
-    """A later sentence, its number from 0, and the change of its log2 p with an earlier one masked, in bits."""
+    """A later sentence's number, from 0, and the change of its log2 p, in bits, with an earlier sentence masked."""
 
     sentence: int
     bits: float
@@ -38,10 +38,11 @@ class Anchor:
 
     number   its place among the sentences, from 0
     vs_usual  the weight that a token of it gets from later sentences over what a sentence at their distance usually
-              gets; None where no later one is far enough from it
-    bits     change of log2 p of all later sentences with it masked for all rows after it; None where it wasn't masked
+             gets; None where no later one is far enough from it
+    bits     change of log2 p of all later sentences, added up, with it masked for all rows after it; None where it
+             wasn't masked
     leaning  the later sentences that need it, with the change of each one's log2 p
-    answer_bits  the change of the last sentence's
+    answer_bits  the change of the last sentence's log2 p
     """
 
     number: int
@@ -91,9 +92,9 @@ FIELDS = (
 class Anchors(Answer):
     """The sentences of a text, each with what later ones attend to it, and what they lose with it masked.
 
-    anchors  one for each sentence, in the order of the text
-    receivers  the heads in which most later sentences attend to the same one
-    heads    how many heads there are
+    anchors    one for each sentence, in the order of the text
+    receivers  the heads in which most later sentences attend to the same sentence
+    heads      how many heads there are
     noise_floor  the largest effects of runs in which nothing was masked: rounding
     """
 
@@ -122,12 +123,17 @@ class Anchors(Answer):
     def records(self) -> Iterator[dict[str, Any]]:
         """One row per sentence: sentence (its number), text, first_token, tokens, vs_usual, bits and answer_bits.
 
-        `vs_usual` is what it receives, 1 for as much as usual; bits are changes of log2 p with it masked, None untried.
+        `vs_usual` is the weight that it gets, 1 for what is usual at its distance; `bits` and `answer_bits` are the
+        changes of log2 p of all later sentences and of the last with it masked, None where it wasn't.
         """
         return (made(_ANCHOR, anchor) for anchor in self.anchors)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`bits`, `answer_bits` and `vs_usual` of every sentence `[sentences]`, as in `Anchor`; NaN where unknown."""
+        """`bits`, `answer_bits` and `vs_usual` of every sentence `[sentences]`; NaN where unknown.
+
+        The changes of log2 p of all later sentences, and of the last, with it masked; and the weight that it gets from
+        later ones over what is usual at its distance.
+        """
         return {
             name: np.array([np.nan if (x := getattr(anchor, name)) is None else x for anchor in self.anchors])
             for name in ("bits", "answer_bits", "vs_usual")
@@ -140,9 +146,9 @@ def anchors_of(
 ) -> Anchors:  # fmt: skip
     """The sentences of a text, `parts` in order, with what later ones attend to them and lose with them masked.
 
-    All but the first are the answer of the prompt. The sentences that are attended to most are masked, one by one.
+    All but the first are the answer of the prompt. The 32 that are attended to most are masked, one by one.
 
-    selection  the layers and heads whose reads are told, and from which a sentence is masked
+    selection  the layers and heads that are looked at, and from which a sentence is masked
     step       called after every layer and every masked sentence
 
     Raises InputError for a model that chooses no next token, and for fewer than two sentences.

@@ -35,14 +35,12 @@ def _hides_nothing(_: Call) -> Sequence[int]:
 
 @dataclass(frozen=True, eq=False)
 class PartsRead(Answer):
-    """The parts of a text, those first that the answer needed most, else those that the rows gave most, sinks aside.
+    """The parts of a text with what some rows attend to each, and what masking it changes of the answer.
 
-    The first is one that was given before the question, if there is one: that a question needs itself, or a chat its
-    template, is no news.
-
-    queries_from  which rows read: "last part", "generated" for those that chose what was generated, "picked", "all"
-    hidden     what hiding each part changes; None where nothing can be hidden, as in a table
-    obstacle   why a model's parts can't be hidden; "" where they can
+    queries_from  which rows: "last part", "generated" for those that chose what was generated, "picked", "all"
+    read       the share of attention of each part
+    hidden     what masking each part changes; None where nothing can be masked, as in a table
+    obstacle   why a model's parts can't be masked; "" where they can
     cut        how the text was divided: lines, paragraphs, sentences, words, roles, or the name of a file
     rescaled   whether a screen divides shares by what the rows give to tokens that are not left out
     summaries  of the attention calls that read the text
@@ -77,9 +75,11 @@ class PartsRead(Answer):
 
     @property
     def order(self) -> list[ReadPart]:
-        """The parts as they are shown, by `effects`, smallest first; before all the first that was given as context.
+        """The parts as they are shown: first the most needed of those given before the question, then all others.
 
-        Context is what comes before the question.
+        By the change of the answer's log2 p with the part masked, most negative first; where nothing was masked by the
+        share of attention, largest first. Without parts before the question the first is one that holds none of the
+        reading rows.
         """
         effects = self.effects
         order = sorted(self.read.parts, key=lambda read: (effects[read.number], -read.non_sink_share))
@@ -95,7 +95,9 @@ class PartsRead(Answer):
 
     @property
     def citation(self) -> Citation | None:
-        """The parts that the whole answer needed; None where there is no answer, or nothing can be masked."""
+        """The parts of the text that the whole answer needed; None where there is no answer,
+        or nothing can be masked.
+        """
         if self.hidden is None or self.hidden.target is None:
             return None
         text = "".join(token.text for token in self.hidden.target.tokens)
@@ -106,21 +108,28 @@ class PartsRead(Answer):
 
     @property
     def citations(self) -> list[Citation]:
-        """For each sentence or line of the answer the parts of the text that it needed."""
+        """For each sentence or line of the answer the parts of the text that it needed;
+        [] where nothing can be masked.
+        """
         if self.hidden is None or self.hidden.target is None:
             return []
         return citations(self.hidden, self.context, self.prompt)
 
     @property
     def cited(self) -> list[Citation]:
-        """With `cites` the citation of each sentence of the answer, else of all of it; none without an answer."""
+        """With `cites` the parts that each sentence of the answer needed, else those of all of it;
+        [] without an answer.
+        """
         return self.citations if self.cites else [self.citation] if self.citation else []
 
     def _can_lead(self, read: ReadPart) -> bool:
         return read.part.kind != "other" and (self.queries_from == "all" or not self.has_queries(read))
 
     def has_queries(self, read: ReadPart) -> bool:
-        """True if some of the rows that read are of that part: masking it would hide the question from itself."""
+        """True if some of the rows whose attention is measured are tokens of this part.
+
+        Masking it would hide the question from itself.
+        """
         return self.read.stream != "cross" and not set(read.part.tokens).isdisjoint(self.read.rows)
 
     @property
@@ -141,7 +150,7 @@ class PartsRead(Answer):
         ]
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One row per part, as shown, with the columns of `COLUMNS`: its text, its shares of attention, and effects.
+        """One row per part, as shown: its text, its shares of attention, and the effect of masking it.
 
         `hidden_bits` is the change of log2 p of the answer with it masked; an encoder has `hidden_cosine_distance`.
         """
@@ -154,8 +163,10 @@ class PartsRead(Answer):
     def arrays(self) -> dict[str, np.ndarray]:
         """`names`, `tokens`, `share`, `non_sink_share`, `vs_uniform` and effects of the S parts `[S]`, in text order.
 
-        Beside them the reading `rows`, the `layers` of the calls, and `head_share` `[calls, heads, S]`, which is
-        `call0.head_share` `[heads, S]` and so on where calls differ in the number of heads.
+        Shares are of the attention of the reading `rows`; effects are `hidden_bits`, changes of the answer's log2 p
+        with the part masked, or `hidden_cosine_distance`. `head_share` `[calls, heads, S]`, the mean weight of each
+        head on each part, is `call0.head_share` `[heads, S]` and so on where calls differ in the number of heads;
+        `layers` are the calls'.
         """
         parts = self.read.parts
         arrays = {
@@ -191,13 +202,13 @@ def read_parts(
 ) -> PartsRead:
     """The attention of some rows to the parts of a prompt, and the effect of masking each part.
 
-    parts       see `attn_cli.summaries.parts.text_parts`
-    rows        the rows that read; None for those that chose what was generated, else those of the last part; in an
-                encoder all
-    everywhere  hide a part from all rows after it, and not from the rows that read alone
-    selection   the layers and heads whose shares are told, and that a part is hidden from
-    hides       the keys of a call that are left out of all parts, such as a sink: their weight counts for none, and
-                they stay in sight when a part is hidden
+    parts       what the text is divided into: lines, sentences, messages ...
+    rows        the rows whose attention is measured; None for those that chose what was generated, else those of the
+                last part; in an encoder all
+    everywhere  mask a part for all rows after it, and not for these rows alone
+    selection   the layers and heads whose shares are told, and that a part is masked from
+    hides       a function from a call to the keys that are left out of all parts, such as a sink: their weight counts
+                for none, and they stay in sight when a part is masked
     step        called after every layer and every part
 
     A model that predicts must be opened with `predicts=True`; of a table, and where a model's attention can't be

@@ -16,17 +16,18 @@ _LEAST_SHARE = 0.1  # of what an answer's tokens lose together: one that loses l
 class Citation:
     """A piece of an answer, and the parts of the text without which it is less likely.
 
-    Bits are changes of the piece's log2 p with parts masked: negative where they were needed.
+    Bits are changes of the piece's log2 p with parts masked: negative where they were needed. The context is all parts
+    before the question.
 
     text    the piece
     needed  (part number, bits): parts without which it is half as likely or less (-1 or below), most needed first; of
             at least a quarter of the first's bits
     either  two parts that replace each other: without one of them it loses less than half of what it loses without the
-            context, without both half or more; else none
+            context, without both half or more; else ()
     without  the bits with both of these masked; None where there are none
     bits    the bits with the whole context masked; None where that was not run
 
-    None needed, none of either: the piece rests on the question, or on what the model learned.
+    Without needed or either parts the piece rests on the question, or on what the model learned.
     """
 
     text: str
@@ -37,8 +38,10 @@ class Citation:
 
 
 def citation_of(hidden: HiddenParts, context: Sequence[int], text: str, targets: slice = slice(None)) -> Citation:
-    """Which parts of `context` a piece of the answer needed, by what hiding each changes of its log2 p.
+    """Which parts of the text a piece of the answer needed, by the change of its log2 p with each masked.
 
+    hidden   the runs with parts masked
+    context  the numbers of the parts that it may have needed
     text     the piece
     targets  which of the answer's tokens it has
     """
@@ -50,9 +53,10 @@ def citation_of(hidden: HiddenParts, context: Sequence[int], text: str, targets:
 
 
 def tokens_needing(outcome: Outcome | None, tokens: int) -> slice:
-    """Of an answer's tokens those from the first to the last that lose a tenth or more of what they lose together.
+    """Of an answer's tokens those from the first to the last that lose a tenth or more of what all lose together.
 
-    All of them, so many as `tokens`, where nothing is known of each.
+    outcome  the change of each token's log2 p with a part masked
+    tokens   how many tokens the answer has: all of them count where nothing is known of each
     """
     bits = () if outcome is None else outcome.token_bits
     least = _LEAST_SHARE * sum(bits)
@@ -61,13 +65,13 @@ def tokens_needing(outcome: Outcome | None, tokens: int) -> slice:
 
 
 def citations(hidden: HiddenParts, context: Sequence[int], prompt: Prompt) -> list[Citation]:
-    """For each sentence or line of the answer, in their order, the parts of `context` that it needed."""
+    """For each sentence or line of the answer, in order, the parts that it needed, among those numbered `context`."""
     assert hidden.target is not None
     return [citation_of(hidden, context, text, targets) for text, targets in pieces_of(hidden.target, prompt)]
 
 
 def pieces_of(target: Target, prompt: Prompt) -> list[tuple[str, slice]]:
-    """The sentences and lines of the answer: their texts, and where their tokens are among the target's."""
+    """The sentences and lines of the answer: the text of each, and the slice of the target's tokens that it is."""
     starts = [token.start for token in target.tokens]
     if not target.generated or prompt.generated is None or None in starts or prompt.generated.start is None:
         return [("".join(token.text for token in target.tokens), slice(None))]

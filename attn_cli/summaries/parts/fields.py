@@ -25,8 +25,10 @@ from attn_cli.summaries.parts.reading import ReadPart
 class PartRow(NamedTuple):
     """A row of tables and JSON: a part of the text, and what is read of it.
 
+    number       its place in the text, from 0
+    read         its shares of attention
     outcome      the effect of masking its tokens; None where tokens can't be masked
-    has_queries  whether rows that read are in it
+    has_queries  whether rows whose attention is measured are in it
     is_context   whether the answer may come from it: it was given before the question
     direct_logit what heads write from its tokens to the answer's logit; None unless asked for
     """

@@ -21,11 +21,12 @@ class HiddenParts:
     outcomes    one for each part, in the order of the text; an effect that can't be told from rounding is 0; None of a
                 part that was generated, which isn't masked for the rows that wrote it
     target      the answer; None of a model without a language-model head, whose mean vectors are compared
-    everywhere  whether parts were masked for all rows after them, and not for the rows that read alone
+    everywhere  whether parts were masked for all rows after them, and not for the rows that choose the answer alone
     rounding    the largest |effect| of a run in which nothing was masked
-    run_mode    how rows were computed: "cache", "prefix" or "whole", as `RunMode` says
+    run_mode    how rows were computed: "cache" (last rows alone, by the KV cache), "prefix" (whole passes from the
+                first changed block on) or "whole"
     no_cache_reason  why that wasn't "cache"; "" where it was
-    together    the outcome with the whole context masked; None where it is fewer than two parts
+    together    the outcome with the whole context masked, the parts before the question; None if these are under two
     pairs       by their numbers the outcomes of masking the two parts at once that a piece of the answer needs most,
                 only where masking parts one by one explains less than half of what the piece loses without the context
     """
@@ -73,14 +74,14 @@ def hide_parts(
     step: Callable[[], None],
     context: AnswerContext = AnswerContext(),
 ) -> HiddenParts:
-    """Mask each part in turn, then the context; a part of no tokens, and what is rounding, has an effect of 0.
+    """Mask each part of a text in turn, then all that the answer may come from;
+    a part without tokens has an effect of 0.
 
-    Where that leaves a piece of the answer unexplained, the two parts that it needs most are masked at once.
+    An effect that may be rounding is 0, too. Where masking parts singly leaves a piece of the answer unexplained, the
+    two that it needs most are masked at once. Sinks stay in sight, unless a part is nothing else: the weight on a
+    hidden sink goes to other keys.
 
-    Sinks stay in sight, unless a part is nothing else: the weight on a hidden sink goes to other keys.
-
-    parts    see `attn_cli.summaries.parts.text_parts`
-    context  which of them the answer may come from, and which keys are sinks
+    context  which parts the answer may come from, and which keys are sinks
     everywhere  mask a part for all rows after it, and not for the experiment's rows alone
     step     called after each part
     """
@@ -121,7 +122,9 @@ def hide_parts(
 class PieceBits:
     """What a piece of an answer loses with each part of the context masked, and with all of them, in bits of log2 p.
 
-    piece  where its tokens are among the target's
+    piece      the slice of the answer's tokens that it is
+    of_parts   by number of a part the change of log2 p with it masked
+    together   the change with all of them masked; None where that was not run
     """
 
     def __init__(

@@ -22,7 +22,7 @@ class ReadSink:
     """A sink of the text: a key that is a sink of at least a tenth of the heads.
 
     heads  the share of heads whose sink it is
-    share  the mean weight that the rows give it
+    share  the mean weight that the reading rows give it, over all heads and layers
     """
 
     token: Token
@@ -36,8 +36,9 @@ class ReadPart:
 
     number      its place in the text, from 0
     share       mean over these rows, heads and layers of the weights on its tokens, added up, 0 to 1
-    non_sink_share  the weight on it past sinks over all that the rows give to keys that are no sinks, and not left out
-    vs_uniform     that, divided by what it would be if every row gave the same to all keys that it may see; None for a
+    non_sink_share  the weight on its tokens that are no sinks over all that the rows give to such keys; without keys
+                    that the user left out
+    vs_uniform  that, divided by what it would be if every row gave the same to all keys that it may see; None for a
                 part that the rows can't see, or that holds sinks alone
     sinks       the sinks of the text that are in it: keys that at least a tenth of the heads rest on
     """
@@ -54,12 +55,12 @@ class ReadPart:
 class TextReading:
     """The attention of some rows to each part of a text.
 
-    rows           ascending
+    rows           the rows' indices, ascending
     stream         the attention that reads the text: "self", or "cross" in an encoder-decoder
     parts          in the order of the text
     sinks          the sinks of the text, those with the largest share first
     learned_share  the mean weight that the rows gave to a learned sink; 0 where there is none
-    head_shares    per attention call its layer and for every head the shares of the parts `[h, S]`
+    head_shares    per attention call its layer and for every head the mean weight on each of S parts `[h, S]`
     left_out       tokens that are of no part, as `--hide` has it, ascending
     left           the mean weight that the rows gave to all other tokens; 1 where none is left out, nor learned
     """
@@ -75,11 +76,13 @@ class TextReading:
 
 
 def shares_read(prompt: Prompt, summaries: Sequence[Summary], hidden: HiddenWeight = NO_WEIGHT) -> TextReading:
-    """How much some rows attend to each part of the prompt, from `summaries` with `PartShares` and `HeadSinks`.
+    """How much some rows attend to each part of the prompt.
 
-    hidden  the weight of these rows on the keys that the user left out
+    summaries  of calls with the parts `PartShares`, weights by part of the text, and `HeadSinks`, the sinks of each
+               head
+    hidden     the weight of these rows on the keys that the user left out
 
-    Raises InputError where there are none.
+    Raises InputError where no summary has `PartShares`.
     """
     pairs = [(s, shares, s.part(HeadSinks)) for s in summaries if (shares := s.part(PartShares)) is not None]
     if not pairs:

@@ -25,8 +25,8 @@ class Receiver(NamedTuple):
 
     They agree where `clear` is 5 or more.
 
-    sentence  that one
-    times     what half of the later sentences give it at least, against what is usual at their distance
+    sentence  the number of the sentence that they read
+    times     what half of the later sentences give it at least, over what is usual at their distance
     clear     how far the spread of what sentences receive is above that of shuffled reads, in standard deviations
     """
 
@@ -54,7 +54,7 @@ class SentenceReads(Part):
     clear: np.ndarray
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per head: layer, head and clear; `clear` is NaN for too few sentences.
+        """One row per head: layer, head and `clear`, NaN for fewer than 8 sentences.
 
         It is how far the spread of what sentences receive is above that of shuffled reads, in standard deviations of
         the shuffled ones' spread.
@@ -68,9 +68,11 @@ class SentenceReads(Part):
 
 
 class SentenceReadsReducer:
-    """Collects `SentenceReads`, of sentences that are the tokens given, ascending; other tokens are left out.
+    """Adds up the weights of one call, band by band, to `SentenceReads`: how much sentences attend to earlier ones.
 
-    sinks  by head the keys that are left out of its reads `[h, m]`; may be set before each call
+    sentences  the tokens of each, ascending; other tokens are left out
+    n          how many tokens the text has
+    sinks      by head the keys that are left out of its reads, booleans `[h, m]`; may be set before each call
     """
 
     needs_scores, whole_heads = False, False
@@ -91,7 +93,7 @@ class SentenceReadsReducer:
         self.sums = np.zeros((call.h, count, count))  # weights of the rows of a sentence on each sentence
 
     def add(self, band: Band) -> None:
-        """Take in the rows of a band."""
+        """Add the weights of a band, adjacent query rows, by the sentences of query and key."""
         weights = to_numpy(band.weights)
         begins = np.unique(np.clip(self.begins, band.first, None))
         begins = begins[begins < band.last]
@@ -168,9 +170,9 @@ def receivers(summaries: Sequence[Summary]) -> list[Receiver]:
 
 
 def received_by(summaries: Sequence[Summary], heads: Sequence[Receiver]) -> np.ndarray:
-    """What each of S sentences gets from later ones `[S]`, 1 for what is usual so far back; mean over heads.
+    """What each of S sentences gets from later ones `[S]`, over what is usual at that distance; mean over heads.
 
-    These are `heads`, or if there are none all heads.
+    heads  the heads; all if there are none
     """
     chosen = {(receiver.place.layer, receiver.place.head) for receiver in heads}
     rows = [

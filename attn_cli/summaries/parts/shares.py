@@ -51,7 +51,10 @@ class PartShares(Part):
 
 
 class SharesOfParts:
-    """Collects `PartShares` of ascending `rows`, from calls whose keys are the tokens that the parts are made of."""
+    """Adds up one call's weights on each part of a text, over the ascending query rows `rows`, to `PartShares`.
+
+    The call's keys must be the tokens that the parts are made of.
+    """
 
     def __init__(self, parts: Sequence[TextPart], rows: Sequence[int]) -> None:
         self.parts = tuple(parts)
@@ -59,11 +62,11 @@ class SharesOfParts:
         self._even: dict[tuple[Mask, int], np.ndarray] = {}
 
     def wanted(self, call: Call) -> Wanted:
-        """The column sums over the picked rows."""
+        """A request for the sum of weights on each key, over the picked rows."""
         return Wanted(column_sums=(ColumnSums(self.rows),))
 
     def part(self, call: Call, stats: RowStats) -> PartShares:
-        """The mean weights of the picked rows on the keys of each part, added up over the keys."""
+        """The mean weights of the picked rows on the keys of each part, added up over its keys, by head."""
         sums = stats.column_sums[ColumnSums(self.rows)]
         shares = np.zeros((call.h, len(self.parts)))
         for number, part in enumerate(self.parts):

@@ -58,7 +58,7 @@ class TextPart:
 
 
 def parts_of(prompt: Prompt, cut: str, within: Sequence[PartSpan] | None = None) -> tuple[TextPart, ...]:
-    """The text cut into parts; written tokens are the last ones.
+    """The text cut into parts; what the model generated is the last ones.
 
     cut     "lines", "paragraphs", "sentences" or "words"
     within  the only spans to be cut, as the messages of a chat; what is between them is "template"
@@ -115,9 +115,9 @@ def template_tokens(prompt: Prompt, messages: Iterable[tuple[str, str]]) -> tupl
 
 
 def rows_of_last(prompt: Prompt, parts: Sequence[TextPart]) -> tuple[int, ...]:
-    """The rows, ascending, of the last part that was given, such as a question, and of all that was given after it.
+    """The rows, ascending, of the last part that was given, such as a question, and of all tokens given after it.
 
-    Of a text that the model continued they are the rows before it did.
+    Rows of tokens that the model generated are not among them.
     """
     given = [part for part in parts if part.kind == "given" and part.tokens]
     first = given[-1].tokens[0] if given else 0
@@ -125,9 +125,9 @@ def rows_of_last(prompt: Prompt, parts: Sequence[TextPart]) -> tuple[int, ...]:
 
 
 def question_of(prompt: Prompt, parts: Sequence[TextPart]) -> frozenset[int]:
-    """The numbers of the parts that ask: the last one given, or all from that which ends in a question mark on.
+    """The numbers of the parts that ask: the last one given, or all from the one that ends in a question mark on.
 
-    Such a part must be among the last 3 given; of several it is the last. Empty for a text without given parts.
+    That must be among the last 3 given; of several it is the last. Empty for a text without given parts.
 
     >>> text = "It is red. What is red? Answer:"
     >>> cut = [(0, 11), (11, 24), (24, 31)]

@@ -23,7 +23,7 @@ from attn_cli.summaries.reduce import Summary
 
 
 class CellSource(Protocol):
-    """What knows of a call's explained cells, each a query and a key, how their scores were split."""
+    """A result that explains scores, each of one query and key, and knows how they were split into terms."""
 
     @property
     def rotation(self) -> str | None:
@@ -31,10 +31,16 @@ class CellSource(Protocol):
 
     @property
     def not_split(self) -> str | None:
-        """Why a score isn't split into content and position, in words; None where it is."""
+        """Why scores aren't split into content and position (what the rotary angle of the distance adds);
+        None where they are.
+        """
 
     def terms(self, cell: "ExplainedCell") -> Sequence["DotTerm"]:
-        """The terms of the cell's scaled dot product, by pair of columns, each less its mean over visible keys."""
+        """The terms that the scaled dot product of a query and key is the sum of,
+        each less its mean over the visible keys.
+
+        One for each pair of columns of q and k that rotary positions turn together, or single column.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,9 +48,12 @@ class ExplainedCell:
     """One query and one key: its weight, and what its score has beyond the mean score of the keys that the row may see.
 
     head, query, key  indices in the call
+    weight, score  of the key; `mean_score` over the visible keys
     visible      how many keys the row may see
     content      the score less the mean at no distance in particular (at the mean rotation); None where not split
     position     the rest: what the key's distance adds, and the bias
+    bias         the bias less its mean over the visible keys; None without a bias
+    cap_factor   the contrast after the softcap over that before; None without a softcap
     rank         1 for the largest score among the visible; likewise by content and by distance alone
     contrasts    `[terms]`, one for every pair or column of the dot product, less its mean over the visible keys
     sink_weight  what a learned sink takes of the row
@@ -77,7 +86,9 @@ class ExplainedCell:
 
 
 class CellRow(NamedTuple):
-    """One query and key as a row of tables and JSON: the explained score `cell` of `part`, of the call of `summary`."""
+    """One query and key as a row of tables and JSON: the explained score `cell`,
+    a piece of the result `part` on a call.
+    """
 
     part: "CellSource"
     cell: ExplainedCell
@@ -87,8 +98,9 @@ class CellRow(NamedTuple):
 class DotTerm(NamedTuple):
     """A term of the scaled dot product, of a pair of columns or a single one, less its mean over the visible keys.
 
-    pair     its number, from 0: pairs first, the fastest turned first
-    columns  such as "3+35", or "70"
+    pair      its number, from 0: pairs that rotary positions turn come first, the one turned fastest is 0
+    columns   such as "3+35", or "70" for a single column
+    contrast  the term less its mean
     """
 
     pair: int

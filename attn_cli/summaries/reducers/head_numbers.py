@@ -13,7 +13,10 @@ from attn_cli.summaries.reducers.kinds.reducer import TextKinds
 class HeadNumbers:
     """Makes the reducers of `attn heads`: head statistics, and with `kinds` what each head attends to on this text.
 
-    rescale  whether weights are taken as shares of what is left of their row without the keys left out
+    A reducer makes a result of one layer's attention.
+
+    kinds    makes the reducers of kinds (induction ...); None for none
+    rescale  whether weights are divided by their row's sum on keys that the user didn't leave out
     """
 
     kinds: TextKinds | None = None

@@ -30,7 +30,7 @@ class Masked(Part):
 
 
 class MaskedRows:
-    """Collects the number of masked rows of a call."""
+    """Makes `Masked` of a call: how many rows of each head may attend to nothing."""
 
     def wanted(self, call: Call) -> Wanted:
         """A request to say of each row whether it may attend to nothing."""

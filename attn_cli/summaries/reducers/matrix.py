@@ -89,8 +89,9 @@ MATRICES = Field("matrices", Rows(_CALL_MAPS, "the maps of one layer", any_of=_O
 class Matrix(Part, Displayed):
     """Weights, scores and shares `[h, n, m]` of some rows, those that were asked for; scores are -inf where masked.
 
+    weights, scores  None where not asked for
     rows     the query behind every matrix row; None means all
-    averaged the weights are a mean over this many heads (then h = 1); 0 if not averaged
+    averaged how many heads the weights are a mean over (then h = 1); 0 for single heads
     block    (rows, keys) of weights that one number stands for; (1, 1) if nothing was pooled
     pooling  how numbers of a block were put together: "max", "mean" or, of signed numbers, "farthest from 0"
     ends     the smallest and the largest of all numbers that were pooled to those farthest from 0; else None
@@ -129,9 +130,9 @@ class Matrix(Part, Displayed):
 
     @property
     def maps(self) -> list[tuple[str, np.ndarray]]:
-        """The matrices to draw, each `[h, n, m]` with its name: scores, weights, by value, by output.
+        """The matrices to draw, each `[h, n, m]` with its name: scores, weights, "by value" or "by output" for shares.
 
-        Numbers over their row's sum (--rescale) stand in place of those that they are made of.
+        With --rescale numbers over their row's sum stand in place of the weights or shares.
         """
         kind = "weights" if self.by == "weight" else f"by {self.by}"
         named: tuple[tuple[str, np.ndarray | None], ...]
@@ -154,7 +155,8 @@ class Matrix(Part, Displayed):
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per head, query and key that isn't hidden: layer, head, both with their tokens, score and weight.
 
-        Then `value_share` or `output_share`, and `rescaled_share`, where collected; score or weight is None where not.
+        Then `value_share` or `output_share` (of weight times norm) and `rescaled_share`, where collected; score or
+        weight is None where it wasn't.
         """
         place, keys = summary.place, self.listed_keys(summary)
         for at, head in enumerate(self.head_names(summary)):
@@ -177,30 +179,39 @@ class Matrix(Part, Displayed):
                     } | share
 
     def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One object with the maps of all heads nested as [head][query][key]; masked scores are null and counted."""
+        """One JSON object with the matrices of all heads nested as [head][query][key];
+        masked scores are null and counted.
+        """
         yield made(_CALL_MAPS, _CallMaps(summary, self, self.arrays()))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`weights`, `scores`, `value_share` or `output_share`, `rescaled_share`: `[h, rows, keys]`, if collected."""
+        """Those collected of `weights`, `scores`, `value_share`, `output_share`, `rescaled_share`: `[h, rows,
+        keys]` each.
+
+        A share is a key's weight times the norm of its value, or of that after W_O, over the row's sum of these.
+        """
         named = {"weights": self.weights, "scores": self.scores, f"{self.by}_share": self.shares,
                  "rescaled_share": self.rescaled_share}  # fmt: skip
         return {name: values for name, values in named.items() if values is not None}
 
     def labels(self) -> dict[str, np.ndarray]:
-        """The numbers of picked `queries` and `keys`, the `block` that a cell stands for if pooled."""
+        """The token indices `queries` and `keys` where only some were picked; `block`, the (rows, keys) of a cell,
+        if pooled.
+        """
         picked = {"queries": self.rows, "keys": self.keys, "block": None if self.block == (1, 1) else self.block}
         return {name: np.array(numbers) for name, numbers in picked.items() if numbers is not None}
 
 
 class FullMatrix:
-    """Collects a `Matrix` of all queries or of `rows`; `mean_heads` averages over heads as bands pass.
+    """Makes a `Matrix` of a call's weights or scores for all queries or `rows`; `mean_heads` averages over heads.
 
     The mean score of a query and key that are masked in any head is -inf.
 
     keys     ascending indices of the only keys to collect; None for all
-    most     rows that it may have, beyond which they are pooled; None for any number
-    by       "weight", or with a `ReadShares` call "value" or "output": each key's share by weight times norm, too
-    rescale  whether weights or shares are collected as shares of their row's sum on the keys not left out, too
+    most     the most rows, beyond which they are pooled by their maximum; None for no limit
+    by       "value" or "output": also each key's share by weight times the norm of its value (after W_O), for which the
+             call is a `ReadShares`; "weight" for no shares
+    rescale  whether weights or shares are also divided by their row's sum on the keys not left out
     """
 
     def __init__(
@@ -233,7 +244,7 @@ class FullMatrix:
         self.kept_shares: np.ndarray | None = None if self.by == "weight" else np.zeros(shape, dtype=dtype)
 
     def add(self, band: Band) -> None:
-        """Copy the weights, scores and shares of the picked rows and keys of a band."""
+        """Copy the weights, scores and shares of the picked rows and keys of a band, adjacent query rows."""
         fit, columns = self.places.of(band), self.columns.fit(band.first, band.last)
         if fit is None or columns is None:
             return

@@ -15,7 +15,10 @@ from attn_cli.summaries.reduce import Part, Summary
 
 @dataclass(frozen=True, eq=False)
 class Outputs(Part):
-    """Output rows `[h, n, e]`, or `[1, n, h * e]` of joined heads; `names` are the titles of the h maps."""
+    """Rows of attention output: `values` `[h, n, e]`, of joined heads `[1, n, width]`, width h * e or that of W_O.
+
+    names  a title for each matrix of the first axis: h, or one of joined heads
+    """
 
     name: ClassVar[str] = "outputs"
 
@@ -23,26 +26,30 @@ class Outputs(Part):
     names: tuple[str, ...]
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per number of the output: the title of its map, query, dimension and value."""
+        """One row per number of the output: map (the title of its head, or of the joined heads), query,
+        dimension and value.
+        """
         for at, name in enumerate(self.names):
             for query, row in enumerate(self.values[at].tolist()):
                 for dimension, value in enumerate(row):
                     yield {"map": name, "query": query, "dimension": dimension, "value": value}
 
     def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One object with all rows nested as [map][query][dimension]."""
+        """One JSON object with the outputs nested as [head][query][dimension], and their titles."""
         yield {"layer": summary.place.layer, "batch": summary.place.text, "names": list(self.names)} | self.arrays()
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The attention output, `output` `[h, n, e]`, or `[1, n, width]` of joined heads."""
+        """The attention output, `output` `[h, n, e]`, or `[1, n, width]` of joined heads,
+        after W_O if that is known.
+        """
         return {"output": self.values}
 
 
 class KeepOutput:
-    """Collects `Outputs`; with `joined`, heads are concatenated and multiplied by `projection`.
+    """Makes `Outputs` of a call; with `joined`, heads are concatenated and multiplied by `projection`.
 
     projection  W_O `[h * e, width]`, None for none (Vaswani et al. 2017, section 3.2.2)
-    value_up    U_V `[h, r, e]`, which turns mixed latents into values, None where values were mixed
+    value_up    U_V `[h, r, e]`, which raises latents of r numbers to values; None where values are no latents
     """
 
     needs_scores = False
@@ -58,7 +65,7 @@ class KeepOutput:
         self.kept = zeros((call.h, call.n, call.e), call.like)
 
     def add(self, band: Band) -> None:
-        """Copy the output of the band's rows."""
+        """Copy the output of the rows of a band."""
         self.kept[band.heads, band.start : band.stop, :] = band.output
 
     def result(self) -> Outputs:
@@ -75,9 +82,10 @@ class KeepOutput:
 
 
 class PassOutput:
-    """A reducer that writes the output as bands pass, and keeps none in memory; its `Outputs` are empty.
+    """A reducer that writes the output as bands, some query rows each, pass, and keeps none in memory;
+    `Outputs` are empty.
 
-    write  called with the index of a head, a first row, and the output `[b, e]` of rows from there; each row once
+    write  called with the index of a head, a first row, and the output `[b, e]` of b rows from there; each row once
     """
 
     needs_scores = False
@@ -96,5 +104,5 @@ class PassOutput:
             self.write(head, band.start, rows)
 
     def result(self) -> Outputs:
-        """An empty part: the rows were written as they came."""
+        """`Outputs` without numbers: the rows were written as they came."""
         return Outputs(np.empty((0, 0, 0)), ())

@@ -34,7 +34,8 @@ class Overall(Part):
     A share is the mean weight over those queries; equal shares rank by key number. Early keys of a causal layer, which
     more queries see, receive more. The place of a key that would receive nothing holds -1.
 
-    averaged  the shares are a mean over this many heads (then h = 1); 0 if not averaged
+    rows      the indices of the r queries
+    averaged  how many heads the shares are a mean over (then h = 1); 0 for single heads
     abridged  whether this stands in for the keys of each query, of which a screen would take too many
     by        what ranks the keys: "weight", or "value" or "output", the weight times the norm of the value (after W_O)
     read      `[h, k]`, by value or by output each key's share of these in a row, mean over the queries; None by weight
@@ -59,12 +60,16 @@ class Overall(Part):
 
     @property
     def shown(self) -> np.ndarray:
-        """The numbers on screens `[h, k]`: what ranks the keys, with --rescale over its sum on keys not left out."""
+        """The numbers on screens `[h, k]`: what ranks the keys;
+        with --rescale divided by its sum on keys not left out.
+        """
         return self.measured if self.rest is None else renormalised(self.measured, self.rest[:, None])
 
     @property
     def measured(self) -> np.ndarray:
-        """The number that ranks the keys `[h, k]`, 0 to 1: the mean weight, or the mean share by value or output."""
+        """The number that ranks the keys `[h, k]`, 0 to 1: the mean weight,
+        or the mean share of weight times value norm.
+        """
         return self.shares if self.read is None else self.read
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
@@ -87,8 +92,8 @@ class Overall(Part):
 
         keys            their indices, the largest share first; -1 where nothing is received
         received_share  the mean weight on each, over the queries
-        value_share     the mean share of its values in what queries read; by value only
-        output_share    the same by output; by output only
+        value_share     the mean share of weight times the norm of its value in a row's sum of these; by value only
+        output_share    the same with the norm after W_O; by output only
         rescaled_share  the one of these that ranks keys, over its sum on keys that are not hidden; rescaled only
         """
         named = {"keys": self.keys, "received_share": self.shares, f"{self.by}_share": self.read,
@@ -97,7 +102,7 @@ class Overall(Part):
 
     @property
     def footnote(self) -> str:
-        """The caption that names the option for single queries."""
+        """The caption that names the option for single queries where these were too many to show; else ""."""
         return "too many queries to show each: --token picks some, -f jsonl has all" if self.abridged else ""
 
     def labels(self) -> dict[str, np.ndarray]:
@@ -106,10 +111,12 @@ class Overall(Part):
 
 
 class OverallKeys:
-    """Collects `Overall`: the `count` keys that all queries, or `rows`, attend to most; `mean_heads` averages heads.
+    """Makes `Overall` of a call: the `count` keys that all queries, or `rows`, attend to most.
 
-    by       "weight", or with a `ReadShares` call "value" or "output": keys rank by mean shares of weight times norm
-    rescale  whether shares are to be shown over their sum on the keys that weren't left out
+    mean_heads  whether heads are averaged
+    abridged    whether it stands in for the keys of each query, too many for a screen
+    by          "weight", or with a `ReadShares` call "value" or "output": keys rank by mean shares of weight times norm
+    rescale     whether shares are to be shown over their sum on the keys that weren't left out
     """
 
     reads_tensors: ClassVar[bool] = True
@@ -128,11 +135,11 @@ class OverallKeys:
         self.received = ReceivedShares(rows, by=by, mean_heads=mean_heads)
 
     def wanted(self, call: Call) -> Wanted:
-        """The column sums of the weights, or of what else ranks the keys."""
+        """A request for the sums over rows of the weights on each key, or of what else ranks the keys."""
         return self.received.wanted(call)
 
     def part(self, call: Call, stats: RowStats) -> Overall:
-        """The keys with the largest sums."""
+        """The keys with the largest sums over rows, and their mean shares."""
         received = self.received.part(call, stats)
         measured = received.measured
         rest = measured.sum(axis=-1) if self.rescale else None

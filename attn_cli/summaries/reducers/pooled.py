@@ -15,15 +15,15 @@ from attn_cli.summaries.reducers.matrix import Matrix
 
 
 class PooledMatrix:
-    """Collects a `Matrix` pooled to at most `rows_at_most` x `keys_at_most` blocks; not pooled if it fits.
+    """Makes a `Matrix` pooled to at most `rows_at_most` x `keys_at_most` blocks; not pooled if it fits.
 
-    Keys that the user left out get no column.
+    Keys that the user left out get no column. The default is the maximum of a block: attention is sparse, and a mean
+    would erase single spikes; of scores it is the number farthest from 0.
 
-    The default is the maximum of a block: attention is sparse, and a mean would erase single spikes; of scores it is
-    the number farthest from 0. With `mean_heads` the mean over heads is taken first, for each query and key.
-
-    by       "weight", or with a `ReadShares` call "value" or "output": then each key's share of weight times norm
-    rescale  whether numbers are divided, before pooling, by their row's sum on the keys not left out
+    scores      pool scores, not weights
+    mean_heads  take the mean over heads first, for each query and key
+    by          "weight", or with a `ReadShares` call "value" or "output": then each key's share of weight times norm
+    rescale     whether numbers are divided, before pooling, by their row's sum on the keys not left out
     """
 
     def __init__(
@@ -43,7 +43,9 @@ class PooledMatrix:
         self.mean_heads, self.pooling, self.by = mean_heads, pooling, by
 
     def wanted(self, call: Call) -> Wanted:
-        """The pooled blocks as row statistics; of signed numbers a block's largest and its smallest."""
+        """A request for the largest number (or sum) of each block;
+        of signed numbers for the largest and the smallest.
+        """
         pool = self._pool(call)
         return Wanted(pools=(pool, replace(pool, lowest=True)) if self._is_signed(call) else (pool,))
 

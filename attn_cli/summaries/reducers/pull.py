@@ -16,10 +16,11 @@ from attn_cli.summaries.reduce import Part, Summary
 
 @dataclass(frozen=True, eq=False)
 class Pulls(Part):
-    """For r queries their weights and pulls on all keys, over all heads at once: `[r, m]` each.
+    """For r queries their weights and pulls on all m keys, over all heads at once: `[r, m]` each.
 
     weights  mean over the heads
-    pulls    each key's share of the output (see `PullOfKeys`); a row adds to 1. None where a source shows no values.
+    pulls    each key's share of the attention output: the part that comes from it, measured along the output, over its
+             norm; may be negative, a row adds to 1. None where a source shows no values
     """
 
     name: ClassVar[str] = "pulls"
@@ -47,7 +48,9 @@ class Pulls(Part):
                 }
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`weights` and, where known, `pulls`, `[1, r, m]` each: one mean over all heads."""
+        """`weights`, mean over heads, and, where known, `pulls`, shares of the output: `[1, r,
+        m]` for r queries and m keys.
+        """
         arrays = {"weights": self.weights[None]}
         return arrays if self.pulls is None else arrays | {"pulls": self.pulls[None]}
 
@@ -67,14 +70,14 @@ class PullOfKeys:
         self.rows: Sequence[int] | None = sorted(rows)
 
     def start(self, call: Call) -> None:
-        """Allocate `[r, m]` twice, where the weights are."""
+        """Allocate weights and pulls `[r, m]` for r rows and m keys, on the device where the weights are."""
         self.places = RowPlaces(self.rows, call.n)
         self.weights = zeros((len(self.places), call.m), call.like)
         self.pulls = zeros((len(self.places), call.m), call.like)
         self.values: Array = None if call.v is None else expand_groups(at_least_float32(call.v), call.h)
 
     def add(self, band: Band) -> None:
-        """Add the picked rows of the band."""
+        """Take in the picked rows of a band: their mean weights, and the pulls of its keys."""
         fit = self.places.of(band)
         if fit is None:
             return

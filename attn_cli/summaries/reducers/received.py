@@ -39,7 +39,7 @@ class Received(Part):
     by more queries and so receive more.
 
     by        the measure of a key: "weight", or "value" or "output", weight times norm of the value (after W_O)
-    read      by these the key's mean share of a row's sum `[h, m]`; None by weight
+    read      each key's share of that measure in a row's sum, mean over the queries `[h, m]`; None by weight
     rescaled  whether screens show the measure as a share of its sum over the keys that weren't left out
     """
 
@@ -58,13 +58,13 @@ class Received(Part):
 
     @property
     def measured(self) -> np.ndarray:
-        """The mean weight on each key, or where another measure was chosen its mean share `[h, m]`, 0 to 1."""
+        """The mean weight on each key `[h, m]`, or by value or output its mean share of weight times norm; 0 to 1."""
         return self.shares if self.read is None else self.read
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per head and key that isn't hidden: layer, head, key, key_token and received_share, 0 to 1.
 
-        `rescaled_share` beside it, if rescaled.
+        If rescaled `rescaled_share` beside it: the measure of the key over its sum on the keys that aren't hidden.
         """
         rescaled_shares, hidden = self.rescaled_shares, set(summary.hidden)
         for at, head in enumerate(summary.place.heads):
@@ -89,13 +89,16 @@ class Received(Part):
 
 
 def mean_received(parts: Sequence[Received]) -> np.ndarray:
-    """The mean weight that keys receive `[m]` over all heads of calls; rescaled over those not hidden."""
+    """The mean over all heads of some calls of what each key receives `[m]`: mean weight, or share by another measure.
+
+    Where rescaled, over its sum on the keys that aren't left out.
+    """
     mean: np.ndarray = np.mean([part.measured.mean(axis=0) for part in parts], axis=0)
     return renormalised(mean, mean.sum(keepdims=True)) if parts[0].rescaled else mean
 
 
 class ReceivedShares:
-    """Collects `Received` from all queries or from `rows`.
+    """Makes `Received` of a call: what each key receives from all queries, or from `rows`.
 
     by          "weight", or with a `ReadShares` call "value" or "output": shares of weight times norm, too
     mean_heads  take all heads together, then h = 1
@@ -112,7 +115,7 @@ class ReceivedShares:
         self.measured = None if by == "weight" else ColumnSums(self.rows, by, joint=mean_heads)
 
     def wanted(self, call: Call) -> Wanted:
-        """The column sums of the weights, and of what else keys are measured by."""
+        """A request for the sums over rows of the weights on each key, and of what else keys are measured by."""
         return Wanted(column_sums=(self.weights,) if self.measured is None else (self.weights, self.measured))
 
     def part(self, call: Call, stats: RowStats) -> Received:

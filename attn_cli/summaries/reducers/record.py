@@ -29,23 +29,23 @@ THUMBNAIL = 64  # blocks a side, at most
 
 @dataclass(frozen=True, eq=False)
 class Recorded(Part):
-    """A call as a recording keeps it; it is written in a file's own format, and has no rows or arrays."""
+    """One layer's attention as a recording keeps it, for a file; it has no rows of data and no arrays."""
 
     name: ClassVar[str] = "recorded"
 
     layer: RecordedLayer
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """Nothing: a recording has a format of its own."""
+        """No rows: a recording is written in a format of its own."""
         return iter(())
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Nothing: a recording has a format of its own."""
+        """{}: a recording is written in a format of its own."""
         return {}
 
 
 class MemoryBudget:
-    """The memory for a recording's queries and keys: half of what is free; no limit where that is unknown."""
+    """The memory for a recording's queries and keys: half of the free bytes; no limit where `free` is None."""
 
     def __init__(self, free: int | None = None) -> None:
         self.size = self.left = None if free is None else free // 2
@@ -64,7 +64,10 @@ class MemoryBudget:
 
 
 def left_out_note(budget: MemoryBudget) -> str:
-    """A note that says which layers are recorded with their numbers alone; "" if all are whole."""
+    """A note that says which layers are recorded without queries and keys, for want of memory; "" if none is.
+
+    They are kept with head statistics and a pooled matrix alone.
+    """
     if not budget.left_out or budget.size is None:
         return ""
     return (
@@ -75,9 +78,9 @@ def left_out_note(budget: MemoryBudget) -> str:
 
 
 class Record:
-    """Collects `Recorded`: head statistics, sums of weights by key, pooled weights, log-sum-exp by row.
+    """Makes `Recorded` of a call: head statistics, sums of weights by key, pooled weights, log-sum-exp by row.
 
-    With queries and keys, or scores or weights where only these show, while `budget` has memory for them.
+    With queries and keys, or where only these show with scores or weights, while `budget` has memory for them.
     """
 
     def __init__(self, budget: MemoryBudget | None = None) -> None:
@@ -86,7 +89,9 @@ class Record:
         self.pooled = PooledMatrix(THUMBNAIL, THUMBNAIL)
 
     def wanted(self, call: Call) -> Wanted:
-        """The log-sum-exp of every row; the row statistics of head statistics, received shares and thumbnails."""
+        """A request for what is recorded: each row's log-sum-exp, head statistics, what keys receive,
+        and pooled weights.
+        """
         if isinstance(call, RecordedLayer):
             return Wanted()
         parts = self.heads.wanted(call) | self.received.wanted(call) | self.pooled.wanted(call)

@@ -20,14 +20,16 @@ _MANY = 64  # queries; of more a screen has no room for the keys of each
 class RowKeys:
     """Makes the reducers of the keys that rows attend to most: of each row, of all together, or over all heads.
 
+    A reducer makes a result of one layer's attention.
+
     count       how many keys of a row
     mean_heads  whether heads are averaged
     by          what ranks the keys: "weight", or "value" or "output", weight times the norm of the value (after W_O)
     scores      whether scores are shown beside weights
     rescale     whether shares are of what is left without the keys left out
     together    whether the rows are ranked together
-    abridges    whether many rows are ranked together, too, for a screen
-    all_heads   whether all heads are taken together, in the picked rows or those that decide what comes next
+    abridges    for a screen: whether the rows of a call of more than 64 queries are ranked together, too
+    all_heads   whether all heads are taken together, in the picked rows or those that choose the next token
     """
 
     count: int
@@ -54,7 +56,7 @@ class RowKeysExplained:
     """Makes the reducers that explain the scores of the `count` keys that rows attend to most, or of those picked.
 
     picked    a function from the tokens of a call's keys to the indices of the keys; None for the heaviest
-    abridges  whether many rows are refused with InputError, for a screen
+    abridges  for a screen: whether all rows of a call of more than 64 queries are refused with InputError
     """
 
     count: int

@@ -18,6 +18,8 @@ class HeadSinks(Part):
     """The mean weight on each key from the rows that may see it, and which keys each head rests on: its sinks.
 
     A sink gets over 0.3 of the weight of these rows, and over 3 times what uniform attention would give it.
+
+    reception  for h heads and m keys the mean weight `[h, m]`, that of uniform attention `[m]`, and booleans `[h, m]`
     """
 
     name: ClassVar[str] = "head_sinks"
@@ -45,10 +47,13 @@ class HeadSinks(Part):
 
 
 class HeadSinksReducer:
-    """Collects `HeadSinks` from all rows."""
+    """Makes `HeadSinks` of a call, from all its rows."""
 
     def wanted(self, call: Call) -> Wanted:
-        """The sums of weights by key, over all rows, and over rows that see fewer than 8 keys and tell no sinks."""
+        """A request for the sums of weights by key over all rows, and over the rows that see fewer than 8 keys.
+
+        The latter are subtracted: such rows don't tell which keys are sinks.
+        """
         return Wanted(column_sums=(ColumnSums(), ColumnSums(_told_by(call).few_rows)))
 
     def part(self, call: Call, stats: RowStats) -> HeadSinks:

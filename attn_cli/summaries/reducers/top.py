@@ -51,7 +51,7 @@ class Top(Part):
     not collected; then keys of weight 0 are left out too.
 
     rows      the queries
-    averaged  the weights are a mean over this many heads (then h = 1); 0 if not averaged
+    averaged  how many heads the weights are a mean over (then h = 1); 0 for single heads
     by        what ranks the keys: "weight", or "value" or "output", weight times the norm of the value (after W_O)
     shares    `[h, r, k]`, by value or by output each key's part of the row's sum of these, 0 to 1; None by weight
     rest      the sum over each row `[h, r]` of what ranks its keys, on those not left out; None unless divided by it
@@ -70,7 +70,9 @@ class Top(Part):
 
     @property
     def measured(self) -> np.ndarray:
-        """The number that ranks the keys `[h, r, k]`: the weight, or the share by value or output."""
+        """The number that ranks the keys `[h, r, k]`: the weight,
+        or by value or output the share of weight times norm.
+        """
         return self.weights if self.shares is None else self.shares
 
     @property
@@ -80,7 +82,9 @@ class Top(Part):
 
     @property
     def shown(self) -> np.ndarray:
-        """The numbers on screens `[h, r, k]`: what ranks the keys, or with --rescale its share."""
+        """The numbers on screens `[h, r, k]`: what ranks the keys;
+        with --rescale divided by the row's sum on keys not left out.
+        """
         return self.measured if self.rest is None else renormalised(self.measured, self.rest[..., None])
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
@@ -119,9 +123,10 @@ class Top(Part):
                     )
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The heaviest keys by name, `[h, r, k]` each, heaviest first: `keys`, -1 for none, and `weights`.
+        """For h heads and r rows the k heaviest keys, heaviest first: `keys`, -1 for none, and `weights`, `[h, r,
+        k]` each.
 
-        `scores`, `value_share` or `output_share`, and `rescaled_share` only where they were collected.
+        `scores`, `value_share` or `output_share` (of weight times norm), and `rescaled_share` only where collected.
         """
         named = {"keys": self.keys, "weights": self.weights, "scores": self.scores, f"{self.by}_share": self.shares,
                  "rescaled_share": self.rescaled_shares}  # fmt: skip
@@ -133,7 +138,7 @@ class Top(Part):
 
 
 class TopKeys:
-    """Collects `Top`: the `count` heaviest keys of all queries or of `rows`; equal weights rank by key number.
+    """Makes `Top` of a call: the `count` heaviest keys of all queries or of `rows`; equal weights rank by key number.
 
     by       "weight", or with a `ReadShares` call "value" or "output": keys rank by their shares of weight times norm
     rescale  whether each row's sum on the keys not left out is noted, to show shares of it
@@ -155,7 +160,9 @@ class TopKeys:
         self.ranking = TopK(count, mean_heads, by, scores)
 
     def wanted(self, call: Call) -> Wanted:
-        """The `count` largest cells of the picked rows; with `rescale` also each row's sum over visible keys."""
+        """A request for the `count` largest weights (or shares) of each picked row;
+        with `rescale` for the row's sum, too.
+        """
         return Wanted(rows=self.rows, tops=(self.ranking,), moments=("weight_sum",) if self._sums_weights else ())
 
     @property

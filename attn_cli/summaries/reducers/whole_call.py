@@ -7,7 +7,9 @@ from attn_cli.summaries.reduce import Part, RowReducer, reduce
 
 
 def of_whole_call(reducer: RowReducer, call: Call) -> RowReducer:
-    """The reducer itself where no key of `call` is left out; else one that makes its part of all keys."""
+    """The reducer itself where no key of `call` is left out; else one that makes its result from all keys,
+    hidden ones too.
+    """
     return _OfWholeCall(reducer) if isinstance(call, HiddenKeys) else reducer
 
 

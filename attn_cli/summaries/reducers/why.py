@@ -28,8 +28,9 @@ class WrittenBy(NamedTuple):
     Writers are what adds to the residual stream: the embedding, earlier heads and MLPs, biases.
 
     cell        the explained query and key
-    contrast    the scaled product less the mean product; all writers of a side add up to it
-    query, key  (writer, its part of the contrast, signed) of all of each side, by size
+    contrast    the scaled dot product of q and k less its mean over the visible keys; the writers of a side add up to
+                it
+    query, key  (writer, its part of the contrast, signed) of all writers of each side, the largest |part| first
     """
 
     cell: ExplainedCell
@@ -42,9 +43,10 @@ class WrittenBy(NamedTuple):
 class Why(Part):
     """Scores explained, each of a query and key (a cell), in the order of heads, queries and weights.
 
+    cells    what makes each score larger or smaller than the mean visible key's
     columns  which pairs or single columns of q and k the terms of the dot product are
     turning  how rotary positions turned these pairs; None where nothing says so
-    written  what wrote the heaviest cell's query and key; None where that wasn't asked for
+    written  what wrote the heaviest cell's query and key to the residual stream; None where that wasn't asked for
     """
 
     name: ClassVar[str] = "why"
@@ -60,7 +62,8 @@ class Why(Part):
         return [DotTerm(pair, columns, contrast) for pair, (columns, contrast) in enumerate(numbers)]
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per cell and term of its dot product: the columns of `CELL`, then pair, columns and contrast.
+        """One row per explained query and key and term of its dot product: layer, head, tokens, scores ...,
+        then the term.
 
         `pair` is the term's number, `columns` such as "3+35", `contrast` the term less its mean over the visible keys.
         """
@@ -69,14 +72,16 @@ class Why(Part):
             yield from (lead | term._asdict() for term in self.terms(cell))
 
     def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One object per explained query and key, with `pairs`: the terms of its dot product."""
+        """One JSON object per explained query and key, with `pairs`: the terms of its dot product."""
         return (made(EXPLAINED, CellRow(self, cell, summary)) for cell in self.cells)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The numbers of all cells by name, `[cells]` each, NaN for none, and `contrasts` `[cells, terms]`.
+        """The numbers of all cells, each a query and key, by name, `[cells]` each, NaN for none;
+        `contrasts` `[cells, terms]`.
 
-        `head_places` (among the call's heads), `cell_queries` and `cell_keys` are indices; `weights`, `scores`,
-        `mean_scores`, `contents`, `positions`, `biases`, `ranks`, `content_ranks` and `distance_ranks` as in `CELL`.
+        `head_places` (among the call's heads), `cell_queries` and `cell_keys` are indices. `weights`, `scores`,
+        `mean_scores` (over visible keys), `contents`, `positions`, `biases` and `ranks` by score, content and distance
+        are as in `ExplainedCell`.
         """
         names = ("weight", "score", "mean_score", "content", "position", "bias", "rank", "content_rank",
                  "distance_rank")  # fmt: skip
@@ -108,7 +113,9 @@ class Why(Part):
 
     @property
     def not_split(self) -> str | None:
-        """Why a score isn't split into content and position, in words; None where it is."""
+        """Why scores aren't split into content and position (what the rotary angle of the distance adds);
+        None where they are.
+        """
         if any(cell.content is not None for cell in self.cells):
             return None
         if self.turning is None:
@@ -132,7 +139,9 @@ class Why(Part):
 
 
 class ExplainedKeys:
-    """Collects `Why` of the `count` heaviest keys of all queries or of `rows`; of `keys` alone where some are picked.
+    """Makes `Why` of a call: explains the scores of the `count` heaviest keys of all queries or of `rows`.
+
+    keys  the indices of the only keys that are explained; None for the heaviest
 
     Every row costs what its scores cost, O(m d). Raises InputError for a call whose q and k were not captured, or that
     has no softmax.
@@ -158,7 +167,7 @@ class ExplainedKeys:
         self.cells: list[tuple[int, int, list[ExplainedCell]]] = []
 
     def add(self, band: Band) -> None:
-        """Explain the picked rows of the band, head by head."""
+        """Explain the picked rows of a band, head by head."""
         fit = self.places.of(band)
         if fit is None or band.first == band.last:
             return

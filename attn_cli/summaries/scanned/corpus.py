@@ -9,7 +9,7 @@ from attn_cli.text import counted, excerpt, listed
 
 
 class ScannedPlace(NamedTuple):
-    """A head, and the key head that it reads.
+    """A head of a scan, and the number of the key head that it reads.
 
     module, call  which of several modules of a layer, and which run of it; "" and 0 where there is one
 
@@ -26,7 +26,9 @@ class ScannedPlace(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The head's name on a command line, `18.6`; its stream before it and its call after it where it needs them."""
+        """The head's name on a command line, layer and number, `18.6`; `cross 18.6` in another stream,
+        `18.6/1` of a later run.
+        """
         name = f"{self.layer}.{self.head}" + (f"/{self.call}" if self.call else "")
         return name if self.stream == "self" else f"{self.stream} {name}"
 
@@ -49,9 +51,9 @@ class Estimate(NamedTuple):
     """The distribution of a number over documents: mean, interval, quantiles.
 
     documents  how many have it
-    mean, low, high  its mean, and the ends of the 95 % confidence interval of that
+    mean, low, high  its mean, and the ends of the 95 % confidence interval of the mean
     deviation  its standard deviation over documents
-    quantiles  its value at so many hundredths of the documents, by name: p05, p50 ...
+    quantiles  by name (q05, q25, q50 ...) the value that so many hundredths of the documents have at most
     """
 
     documents: int
@@ -82,10 +84,11 @@ ESTIMATE = (
 class KindEstimate(NamedTuple):
     """How much a head gives to the keys that define one kind of head (its targets), as means over documents.
 
+    documents  how many have targets of the kind
     share, share_low, share_high  what targets get of all that sinks don't, with its 95 % confidence interval
-    weight     what they get of the whole row
+    weight     what targets get of the whole row
     baseline   what uniform attention would give them
-    control    what keys as far away get that are no targets; None for most kinds
+    control    what random keys as far away get that are no targets; None for most kinds
     named      whether the head is called so
     certainty  how sure it is that its mean over documents is enough for the name, 0 to 1; NaN with one document
     """

@@ -25,7 +25,7 @@ class HeadDifference:
 
     first, second          the mean over documents in each scan
     difference, low, high  the second mean less the first, with its 95 % confidence interval
-    effect    the difference over the standard deviation of documents
+    effect    the difference over the standard deviation over documents, pooled from both scans
     p_value   the probability of one as large where nothing differs, two-sided, by Student's t
     adjusted  the p-value corrected for all compared numbers (Holm 1979)
     """
@@ -89,14 +89,14 @@ FIELDS = (
 
 @dataclass(frozen=True, eq=False)
 class ScanDifferences(Answer):
-    """Two scans, head by head.
+    """Two scans of a corpus, head by head.
 
     folder, other  the folders of the two scans
     differences    one for each head and statistic that both have; those that differ first, the largest |effect| first
-    shown     how many of them a screen shows; None for as many as differ
+    shown     how many of them a screen shows; None for those that differ beyond chance
     renamed   heads that are of another kind in the second scan, with both kinds
     alone     how many heads are in one scan only
-    same      whether both are of the same documents, so that each is held against itself
+    same      whether both are of the same documents, so that each document is held against itself
     """
 
     name: ClassVar[str] = "scan_differences"
@@ -130,11 +130,12 @@ def differences(
     statistics: Sequence[str],
     paired: Paired | None = None,
 ) -> tuple[HeadDifference, ...]:
-    """Every statistic of every head that is in both scans.
+    """Every statistic of every head that is in both scans, tested; those that differ first, the largest |effect| first.
 
     By Welch's test, which takes the documents of the two as drawn apart; over the same documents by the paired one.
 
-    paired  the standard error and degrees of freedom of each difference, for scans of the same documents
+    statistics  their names
+    paired      the standard error and degrees of freedom of each difference, for scans of the same documents
     """
     others = {head.place: head.statistics for head in second}
     pairs = [

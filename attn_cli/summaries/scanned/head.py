@@ -27,7 +27,7 @@ from attn_cli.summaries.scanned.heads import HEAD, STATISTICS, ScannedHead, colu
 
 
 class WeightRange(NamedTuple):
-    """Distances of query and key in tokens, or key positions, first to last, both included; None for no end.
+    """Distances from query to key in tokens, or key positions, from `first` to `last`, both included; None for no end.
 
     weight    the share of the head's weight on keys in that range, 0 to 1
     baseline  what uniform attention would give them
@@ -40,7 +40,7 @@ class WeightRange(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The distances of the range: `3`, `9-16`, `1025-`; a minus sign before those of keys after the query."""
+        """The range as text: `3`, `9-16`, `1025-`, `-16 to -9`; distances of keys after the query are negative."""
         if self.first == self.last:
             return f"{self.first}"
         between = " to " if (self.first or 0) < 0 or (self.last or 0) < 0 else "-"
@@ -48,11 +48,12 @@ class WeightRange(NamedTuple):
 
 
 class TokenCount(NamedTuple):
-    """A token that a head attends from, or to, most: for how many queries of the corpus it was.
+    """A token that a head attends from, or to, most often.
 
-    times  how many these queries are
+    token  its name in the vocabulary
+    times  for how many query rows of the corpus it is the query, or the key, of the row's largest weight
     rows   how often the token is in the corpus
-    exact  whether all of them are counted; not so where the vocabulary was too large to count every token
+    exact  whether these are exact counts; False where the vocabulary was too large to count every token
     """
 
     token: str
@@ -64,10 +65,13 @@ class TokenCount(NamedTuple):
 class ScanExample(NamedTuple):
     """An example of a head in a corpus: a query and key with a large weight, and the text around them.
 
+    kind, rank   the kind of head that it shows, and its number among these, from 1, the largest weight first
+    document, piece  numbers from 0 of the document, and of its piece where it was cut; `file` and `record` where it was
+                     read
     text         what the model read, or an excerpt around query and key
     whole        whether the text is all that the model read
-    first, last  the range of characters of the record's text that the model read
-    query_span, key_span  the characters of each token in `text`; None where it isn't there
+    first, last  the characters of the record's text that the model read: the first, and one past the last
+    query_span, key_span  (start, end) of each token's characters in `text`; None where it isn't there
     """
 
     kind: str
@@ -173,9 +177,11 @@ class ScanHead(Answer):
 
     model      as -m names it
     folder     the scan's
+    head       its place, kind and statistics
     kinds      what it gives to the keys that define each kind of head
-    distances  its weight by distance, from far ahead to far back; `positions` by key position, from the first on
-    sent, received  tokens that it attends from and to most
+    distances  its weight by distance from query to key, from keys far ahead to far back
+    positions  its weight by key position, from the first on
+    sent, received  tokens that it attends from and to most often
     parts      (name, weight, that of uniform attention) for each named part of the documents
     examples   by kind, strongest first
     """
@@ -196,7 +202,7 @@ class ScanHead(Answer):
     examples: tuple[ScanExample, ...]
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One row per example, a cell of one document: the head's place, then the columns of `EXAMPLE`.
+        """One row per example, a query and key of one document: the head's layer and number, then the example.
 
         Kind and rank from 1, weight, document, piece, file and record, query and key with tokens, and the text around.
         """

@@ -26,9 +26,9 @@ class ScannedHead:
     """A head of a scan: its statistics over documents, and its kind.
 
     place       its layer, number and stream in the model
-    kind        what it is called, with its numbers; None where it is of no kind, or none was judged
+    kind        its kind (induction ...), with the numbers that say so; None where it is of no kind, or none was judged
     judged      whether kinds were judged
-    statistics  its head statistics over documents, by name
+    statistics  by name the distribution over documents of each head statistic, such as entropy
     """
 
     place: ScannedPlace
@@ -38,7 +38,7 @@ class ScannedHead:
 
     @property
     def kind_name(self) -> str:
-        """The name of what the head attends to, such as "induction"; "none" or "not judged"."""
+        """The name of the head's kind, such as "induction"; "none", or "not judged"."""
         return self.kind.kind if self.kind is not None else "none" if self.judged else "not judged"
 
     def mean(self, statistic: str) -> float:
@@ -82,7 +82,7 @@ class ScanHeads(Answer):
     folder   the scan's
     total    how many heads were scanned; `heads` may be fewer
     ranking  the order, None for that of the forward pass
-    kind     the kind that all of them are of, None for heads of all
+    kind     the kind that all listed heads are of; None for heads of any
     """
 
     name: ClassVar[str] = "scan_heads"

@@ -48,13 +48,13 @@ class Alignment:
 
     @property
     def without_keys(self) -> tuple[int, ...]:
-        """All that is said of a call but its tokens."""
+        """The numbers and flags of the alignment, without the tokens: equal for calls of the same sizes and mask."""
         return (self.n, self.m, self.offset, self.same_tokens, self.is_causal, self.has_sink, self.shows_scores,
                 self.hides)  # fmt: skip
 
     @property
     def is_partial(self) -> bool:
-        """True if the weights of a row may add up to less than 1."""
+        """True if the weights of a row may add up to less than 1: with a learned sink, or keys left out."""
         return self.has_sink or self.hides
 
 
@@ -62,14 +62,16 @@ class Alignment:
 class AlignedTexts:
     """For each text of a batch, whose rows lie one after the other, where its queries stand among its keys.
 
-    But for their tokens and lengths texts are alike; a call by itself is one text.
+    The texts differ in their tokens and lengths alone; a call by itself is one text.
     """
 
     texts: tuple[Alignment, ...]
 
     @property
     def any(self) -> Alignment:
-        """The alignment that all texts share; its n, m, keys and offset are of no text."""
+        """The alignment of the first text: what all texts share, such as whether they are causal,
+        can be read off it.
+        """
         return self.texts[0]
 
     @cached_property

@@ -43,16 +43,17 @@ HEADS = Field("heads", FieldRows(_ROW, "means over the queries that are not full
 
 @dataclass(frozen=True, eq=False)
 class Heads(Part):
-    """Means over queries, one number per head `[h]`; rows that may attend to nothing are counted and left out.
+    """Statistics of the attention of each head over queries, `[h]` each; rows that may attend to nothing are left out.
 
-    Entropy is in bits, distance in tokens; all else are weights from 0 to 1 (`attn guide numbers`).
+    Entropy is in bits, distance in tokens, `max_score` a score; all else is from 0 to 1: mean weights, and `ruled`, a
+    share of rows. Means over rows, but for the largest score.
 
     statistics   by the names in `STATISTICS`, which are attributes too: `heads.entropy_bits`; NaN where a call has none
-    masked_rows  the number of rows that may attend to nothing, a plain count
+    masked_rows  the number of rows that may attend to nothing
     rest         the mean weight of a row on the keys that the user didn't leave out (--hide, --no-special, or sinks by
                  --rescale); None where none is left out or weights divided by what is left
-    first_value  the length of the first key's value over the median of all keys', median over heads; None where values
-                 aren't known, and of several texts at once
+    first_value  the norm of the first key's value over the median of all keys', median over key heads; None where
+                 values aren't known, and of several texts at once
     """
 
     name: ClassVar[str] = "heads"
@@ -72,8 +73,8 @@ class Heads(Part):
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per head: layer, head, kv_head, every statistic by its name, and the count masked_rows.
 
-        Entropy is in bits, distance in tokens, all else from 0 to 1; `visible_weight` last, where keys are hidden or
-        rescaled.
+        Entropy is in bits, distance in tokens, `max_score` a score, all else from 0 to 1; `visible_weight` last, the
+        mean weight on keys not left out, where some are.
         """
         place = summary.place
         columns = {name: values.tolist() for name, values in self.statistics.items()}
@@ -85,7 +86,7 @@ class Heads(Part):
             yield lead | dict(zip(columns, numbers, strict=True))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The mean of each head statistic over rows `[h]`, by its name: in bits, tokens or weights from 0 to 1.
+        """Each head statistic `[h]` by its name: in bits, tokens, a score (`max_score`), or from 0 to 1.
 
         Beside them the counts `masked_rows` `[h]` and, where keys are hidden or weights divided by the others' sum,
         `visible_weight` `[h]`, the mean weight on keys that are not left out.
@@ -96,10 +97,11 @@ class Heads(Part):
 
 @dataclass(frozen=True, eq=False)
 class HeadMeans:
-    """Which row statistics the head statistics of some texts are means of, and how they are made of them.
+    """Which row statistics the head statistics of some texts are made of, and how.
 
-    unknown  by statistic which texts have no such number `[texts]`
-    keys     for each key whose weight is a statistic (first, previous ...) its index in every row `[n, 1]`
+    texts    how the queries of each text stand among its keys
+    unknown  by statistic which texts have no such number, booleans `[texts]`
+    keys     for each key whose weight is a statistic (first, previous ...) its index in each of n rows `[n, 1]`
     """
 
     texts: AlignedTexts
@@ -108,7 +110,7 @@ class HeadMeans:
 
     @classmethod
     def of(cls, alignments: Sequence[Alignment]) -> "HeadMeans":
-        """The means of texts whose queries and keys are aligned as `alignments` say, one for each."""
+        """How statistics are made for texts whose queries and keys are aligned as `alignments` say, one for each."""
         if len({text.is_causal for text in alignments}) > 1:  # a text of one token has nothing to look ahead to
             alignments = [replace(text, is_causal=False) for text in alignments]
         texts = AlignedTexts(tuple(alignments))
@@ -117,12 +119,17 @@ class HeadMeans:
         return cls(texts, unknown, {cell: cell.keys_of_texts(texts)[:, None] for cell in dict.fromkeys(cells)})
 
     def wanted(self, rows: Rows = None) -> Wanted:
-        """The row statistics whose means the head statistics are, over the query rows `rows`; None for all rows."""
+        """A request for the row statistics (entropy, weight on the first key ...) that head statistics are made of.
+
+        rows  the query rows; None for all
+        """
         names = [name for each, missing in self.unknown.items() for name in each.moments if not missing.all()]
         return Wanted(rows, ("masked", "weight_sum", *dict.fromkeys(names)), tuple(self.keys.values()))
 
     def means(self, of_rows: HeadRows) -> dict[str, np.ndarray]:
-        """Every head statistic by its name, its mean over rows `[h, texts]`; NaN for texts without it."""
+        """Every head statistic by its name, `[h, texts]`, a mean over rows (of scores the largest);
+        NaN for texts without it.
+        """
         known = [statistic for statistic, unknown in self.unknown.items() if not unknown.all()]
         finished = dict(zip(known, to_numpy_together([each.finish(of_rows) for each in known]), strict=True))
         nothing = np.full(of_rows.live_rows.shape, np.nan)
@@ -132,7 +139,7 @@ class HeadMeans:
         }
 
     def taken(self, stats: RowStats, rows: Rows = None, *, rescale: bool) -> list[Heads]:
-        """For each text the head statistics as `Heads`: means of the row statistics of a call.
+        """For each text its head statistics, made of the row statistics of a call.
 
         rows     the query rows over which they are means; None for all
         rescale  weights are divided by their sum over the keys that the user didn't leave out
@@ -152,11 +159,11 @@ class HeadMeans:
 
 
 class HeadStatistics:
-    """Collects `Heads`: means over the rows that may attend to something of a few numbers of every row.
+    """Makes `Heads` of a call: means of a few numbers of every row over the rows that may attend to something.
 
     rows     the ascending query rows over which means are taken, None for all
-    rescale  whether weights are divided by their row's sum without hidden keys and a learned sink; rows then count by
-             that sum, sum over sum
+    rescale  whether weights are divided by their row's sum without hidden keys and a learned sink; a mean is then the
+             sum of weights over the sum of those row sums
     """
 
     reads_tensors: ClassVar[bool] = True
@@ -166,11 +173,13 @@ class HeadStatistics:
 
     @property
     def takes_texts(self) -> bool:
-        """True if means are over all rows."""
+        """True if many texts can be taken at once, packed: where means are over all rows."""
         return self.rows is None
 
     def wanted(self, call: Call) -> Wanted:
-        """The sums over each row (entropy, distance ...), and the weight on each key that a statistic is about."""
+        """A request for each row's sums (entropy, distance ...),
+        and its weight on each key that a statistic is about.
+        """
         return _means_of(call).wanted(self.rows)
 
     def part(self, call: Call, stats: RowStats) -> Heads:
@@ -179,11 +188,11 @@ class HeadStatistics:
         return replace(heads, first_value=_first_value(call))
 
     def wanted_of_texts(self, packed: PackedCall) -> Wanted:
-        """The row statistics of packed texts that it needs."""
+        """A request for the row statistics that head statistics are made of, of the rows of all packed texts."""
         return self._of_texts(packed)[1]
 
     def parts_of_texts(self, packed: PackedCall, stats: RowStats) -> Sequence[Heads]:
-        """The statistics of every head, for each of packed texts."""
+        """The statistics of every head, for each of the packed texts in order."""
         means, _ = self._of_texts(packed)
         return means.taken(replace(stats, wanted=means.wanted()), rescale=self.rescale)
 

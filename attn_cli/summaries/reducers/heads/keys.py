@@ -11,32 +11,34 @@ from attn_cli.summaries.reducers.heads.alignment import AlignedTexts, Alignment
 
 
 class Cell(ABC):
-    """One key for each row, such as the first or the one before; a statistic is the mean weight on it.
+    """A rule that gives each row one key, such as the first or the one before; a statistic is the mean weight on it.
 
-    Its weight is 0 where the row has no such key, or may not attend to it.
+    The weight is 0 where the row has no such key, or may not attend to it.
     """
 
     @abstractmethod
     def exists(self, alignment: Alignment) -> bool:
-        """True if any row of the call has a key of this kind."""
+        """True if any row of a call has a key by this rule; `alignment` says how its queries stand among its keys."""
 
     @abstractmethod
     def keys(self, alignment: Alignment) -> np.ndarray:
-        """The key of every query `[n]`, -1 where it has none."""
+        """The index of the key of each of n queries `[n]`, -1 where it has none."""
 
     def keys_of_texts(self, texts: AlignedTexts) -> np.ndarray:
-        """The key of every query of all texts, counted in its text `[rows]`; -1 where it has none."""
+        """The index in its own text of the key of each query of all texts, one after the other `[rows]`;
+        -1 for none.
+        """
         return np.concatenate([self.keys(text) for text in texts.texts])
 
 
 @dataclass(frozen=True)
 class FixedKey(Cell):
-    """The same key for all rows, such as the first."""
+    """The same key, number `key`, for all rows, such as the first."""
 
     key: int
 
     def exists(self, alignment: Alignment) -> bool:
-        """True: every row has it."""
+        """True: every row has this key."""
         return True
 
     def keys(self, alignment: Alignment) -> np.ndarray:
@@ -51,7 +53,7 @@ class Diagonal(Cell):
     back: int
 
     def exists(self, alignment: Alignment) -> bool:
-        """True if queries are keys, and may attend to that side."""
+        """True if the queries are keys too; with `back` below 0 they must also be allowed to attend to later keys."""
         return alignment.same_tokens and (self.back >= 0 or not alignment.is_causal)
 
     def keys(self, alignment: Alignment) -> np.ndarray:
@@ -62,17 +64,17 @@ class Diagonal(Cell):
 
 @dataclass(frozen=True)
 class KeyOfRow(Cell):
-    """For each row a key that the tokens say, such as the one after an earlier occurrence.
+    """For each row a key that depends on the tokens, such as the one after the last earlier occurrence of its own.
 
-    keys_of  gives for every token of the keys the index of its key `[m]`, -1 where it has none
+    keys_of  a function from the m tokens of the keys to the index of each one's key `[m]`, -1 where it has none
     """
 
     keys_of: Callable[[Sequence[Token]], np.ndarray]
 
     def keys(self, alignment: Alignment) -> np.ndarray:
-        """The key of every query `[n]`, -1 where it has none."""
+        """The index of the key of each of n queries `[n]`, -1 where it has none."""
         return self.keys_of(alignment.keys)[alignment.offset :]
 
     def exists(self, alignment: Alignment) -> bool:
-        """True if queries are keys, and some query has a key of this kind."""
+        """True if the queries are keys too, and some query has such a key."""
         return alignment.same_tokens and alignment.offset >= 0 and bool((self.keys(alignment) >= 0).any())

@@ -20,12 +20,13 @@ from attn_cli.summaries.reducers.heads.keys import Cell
 
 @dataclass(frozen=True, eq=False)
 class HeadRows:
-    """The rows of a call, or of the texts of a batch one after the other, with their statistics in float64.
+    """The row statistics of a call, or of the texts of a batch one after the other, in float64: of h heads and n rows.
 
     All arrays are of the library of `stats`, on their device; of several texts they are NumPy's.
 
     stats     of all rows, or more than `rows` of them
-    keys      the key of every row `[n, 1]` for each cell that some statistic is the mean of
+    texts     where each text's rows begin, and how its queries stand among its keys
+    keys      the index of the key of every row `[n, 1]`, for each rule (first, previous ...) that a statistic is about
     rows      the rows that means are taken over; None for all: then over those of each text
     rescaled  whether weights are taken as shares of what is left of their row without hidden keys and a learned sink
     """
@@ -41,7 +42,7 @@ class HeadRows:
         return as_float64(self.stats.of_rows(self.stats.on_keys(self.keys[cell]), self.rows))
 
     def has(self, cell: Cell) -> Array:
-        """Which rows have a key of this kind, whether they may attend to it or not, booleans `[n]`."""
+        """Which of n rows have a key by the rule `cell`, whether they may attend to it or not, booleans `[n]`."""
         found = self.keys[cell][:, 0] >= 0
         return moved_to(self.live, found if self.rows is None else found[list(self.rows)])
 
@@ -50,12 +51,12 @@ class HeadRows:
 
     @cached_property
     def xp(self) -> ModuleType:
-        """The array API's functions for these arrays."""
+        """The module of array functions (NumPy's, or torch's as the array API has them) for these arrays."""
         return namespace(self.live)
 
     @cached_property
     def live(self) -> Array:
-        """The rows that may attend to any key, booleans `[h, n]`."""
+        """Whether each row may attend to any key, by head, booleans `[h, n]`."""
         seen = self.stats.of_rows(self.stats.masked, self.rows) == 0
         return seen if self.stats.hidden is None else seen | (self.hidden > 0)
 
@@ -66,7 +67,9 @@ class HeadRows:
 
     @cached_property
     def weight_sum(self) -> Array:
-        """The sum of the weights on keys `[h, n]`: less than 1 by what is hidden and what a learned sink takes."""
+        """The sum of the weights on keys of each row `[h, n]`:
+        less than 1 by what is hidden and what a learned sink takes.
+        """
         return self._moment("weight_sum") if self.texts.any.is_partial else as_float64(self.live)
 
     @cached_property
@@ -76,7 +79,7 @@ class HeadRows:
 
     @cached_property
     def distance(self) -> Array:
-        """The sum of weight |i - j| of every row `[h, n]`."""
+        """The sum over keys j of weight times |i - j| of every row i `[h, n]`, in tokens."""
         return self._moment("distance")
 
     @cached_property
@@ -89,7 +92,7 @@ class HeadRows:
 
     @cached_property
     def sink(self) -> Array:
-        """The weight of every row on the learned sink, `[h, n]`; 0 where weights are divided by the others' sum."""
+        """The weight of every row on a learned sink `[h, n]`; 0 where weights are rescaled to shares without it."""
         if not self.texts.any.has_sink or self.rescaled:
             return self.xp.zeros_like(self.weight_sum)
         return self.xp.where(self.live, 1 - self.weight_sum - self.hidden, 0.0)
@@ -101,7 +104,9 @@ class HeadRows:
 
     @cached_property
     def peak(self) -> Array:
-        """The largest weight of every row `[h, n]`; over the row's sum on keys not left out where rows are rescaled."""
+        """The largest weight of every row `[h, n]`;
+        where rows are rescaled as a share of its sum on keys not left out.
+        """
         with np.errstate(invalid="ignore"):  # rows without a key
             exponents = self._moment("maximum") - self._moment("logsumexp")
         peak = self.xp.exp(self.xp.where(self.live, exponents, -np.inf))
@@ -125,8 +130,8 @@ class HeadRows:
     def mean(self, values: Array) -> Array:
         """The mean `[h, texts]` of `values` `[h, n]`, 0 in masked rows, over the rows that may attend to anything.
 
-        Rescaled, the sum of values over the sum of weights: a mean of ratios would be ruled by the rows of which next
-        to nothing is left.
+        Rescaled it is the sum of values over the sum of weights: a mean of ratios would be ruled by the rows of which
+        next to nothing is left.
         """
         if self.rescaled:
             return renormalised(self.total(values), self.total(self.weight_sum))
@@ -154,9 +159,9 @@ class Statistic(ABC):
     caption  what the line below a table says of the column; {unit} stands for token or word
     meaning  what the JSON Schema says
     minimum  of the JSON Schema, None for none
-    nothing  a table without any other value leaves the column out; None: the column always stays
-    moments  of `RowStats`, which it is made of, for all of a class
-    cell     whose weight it is the mean of; None for none
+    nothing  the value of no interest: a column of it alone is left out of tables. None: the column always stays
+    moments  names of the row statistics that it is made of, for all of a class
+    cell     the rule that gives each row the key whose weight it is the mean of; None for none
     largest_first  whether heads with large values come first where a table is sorted by it
     """
 
@@ -178,12 +183,14 @@ class Statistic(ABC):
         return True
 
     def rows_of(self, keys: Sequence[Token], n: int) -> np.ndarray | None:
-        """The rows that it is the mean of, by index `[rows]`, among n queries that are the last keys; None for all."""
+        """The indices of the rows that it is a mean over `[rows]`, of n queries that are the last of `keys`;
+        None for all.
+        """
         return None
 
     @abstractmethod
     def finish(self, rows: HeadRows) -> Array:
-        """The number of each head and text `[h, texts]`, from the rows' `moments` and their weight on `cell`."""
+        """The number of each head and text `[h, texts]`, from the statistics of their rows."""
 
     def says_nothing(self, values: np.ndarray) -> bool:
         """True if the number is the same, `nothing`, for every head: then a table leaves its column out."""
@@ -199,7 +206,7 @@ class Statistic(ABC):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CellWeight(Statistic):
-    """The mean weight on one key per query (`cell`: the first, the one before ...).
+    """The mean weight on one key per query, which the rule `cell` gives (the first, the one before ...).
 
     Over all queries that may attend to anything.
     """
@@ -209,7 +216,7 @@ class CellWeight(Statistic):
     digits: int = 2
 
     def exists(self, alignment: Alignment) -> bool:
-        """True if some query of the call has a key of the kind `cell`."""
+        """True if some query of the call has a key by the rule `cell`."""
         return self.cell.exists(alignment)
 
     def finish(self, rows: HeadRows) -> Array:

@@ -106,7 +106,9 @@ class SinkWeight(Statistic):
 
 
 class NextWeight(CellWeight):
-    """The mean weight of queries on the next token; NaN if it is 0 for all queries and heads, as in causal models."""
+    """The mean weight of queries on the next token; NaN if it is 0 for all queries and heads,
+    as in causal attention.
+    """
 
     def finish(self, rows: HeadRows) -> Array:
         """The mean weight on the next token over the rows of each text `[h, texts]`; NaN if it is 0 in all heads."""
@@ -115,12 +117,14 @@ class NextWeight(CellWeight):
 
 
 class MaxScore(Statistic):
-    """The largest score of all rows, as the softmax gets it: scaled, capped, with its bias."""
+    """The largest score of a head over all its rows and keys, as the softmax gets it: scaled, capped, with its bias."""
 
     moments = ("maximum",)
 
     def exists(self, alignment: Alignment) -> bool:
-        """False for calls that show weights alone, and where keys are left out: the largest score may be on one."""
+        """False for calls that show weights alone, and where keys are left out:
+        the largest score may be on one of these.
+        """
         return alignment.shows_scores and not alignment.hides
 
     def finish(self, rows: HeadRows) -> Array:
@@ -130,7 +134,7 @@ class MaxScore(Statistic):
 
 
 class Ruled(Statistic):
-    """The share of rows in which one key has 0.95 of the weight or more."""
+    """The share of a head's rows in which one key has 0.95 of the weight or more, of the rows that see any key."""
 
     moments = ("maximum", "logsumexp")
 
@@ -139,11 +143,11 @@ class Ruled(Statistic):
         return not alignment.hides
 
     def finish(self, rows: HeadRows) -> Array:
-        """The share of rows with one key of 0.95 of the weight or more, of those that see any key `[h, texts]`."""
+        """The share of rows with one key of 0.95 of the weight or more, of those that see any key, `[h, texts]`."""
         return rows.total(rows.peak >= RULES) / rows.counted_rows
 
     def says_nothing(self, values: np.ndarray) -> bool:
-        """True if the share of rows with one key of 0.95 or more is 0 in all heads, or unknown."""
+        """True if `values`, the shares of rows with one key of 0.95 or more, are 0 or NaN for all heads."""
         return not np.nan_to_num(values).any()
 
 

@@ -22,7 +22,7 @@ class TextRows(NamedTuple):
     begin, stop   the first row of each row's text, and the one after its last `[R]`
     names         a number for each token, equal for the same token of one text `[R]`
     at_sink       True at each row at which a sink is expected `[R]`
-    offsets       the offset of each row's text, as `offset_of` makes it, 0 to 1 `[R]`
+    offsets       a hash of each row's text, 0 to 1, which moves the random draws for it `[R]`
     delimiters    True at special tokens after the first, and at punctuation `[R]`
     """
 
@@ -35,12 +35,12 @@ class TextRows(NamedTuple):
 
 
 class DrawnFrom(NamedTuple):
-    """The distances, query less key, from which keys are drawn that a head's targets are held against (its control).
+    """The distances, query less key, at which random keys are drawn to compare a head's weight on its targets with.
 
     Targets are the keys that define a kind of head, such as induction; distances are those of all targets, text after
     text.
 
-    first, total  the index in `distances` of the first of each row's text, and how many are its text's `[R]`
+    first, total  for each row where those of its text begin in `distances`, and how many they are `[R]`
     """
 
     distances: np.ndarray
@@ -49,22 +49,25 @@ class DrawnFrom(NamedTuple):
 
     @classmethod
     def of(cls, targets: np.ndarray, rows: TextRows) -> "DrawnFrom":
-        """The distances of the target keys `[R, c]`, -1 for none, of each of the texts that `rows` are of."""
+        """The distances of the target keys `[R, c]`, at most c a row, -1 for none, by the texts that `rows` are of."""
         queries, distances = distances_of(targets)
         bounds = np.searchsorted(queries, [rows.begin, rows.stop])
         return cls(distances, bounds[0], bounds[1] - bounds[0])
 
 
 def distances_of(targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The queries of all targets `[R, c]`, one after the other, and their distances: query less key."""
+    """For all targets, one after the other, the row and its distance, row less key; `targets` `[R,
+    c]` has -1 for none.
+    """
     queries, columns = np.nonzero(targets >= 0)
     return queries, queries - targets[queries, columns]
 
 
 def shares_of(seed: int, kind: Kind, places: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Even random numbers from 0 to 1 `[Q, 64]` for queries at these places of texts with these offsets `[Q]`.
+    """Random numbers from 0 to 1 `[Q, 64]`, 64 draws for each of Q queries, by their places in their texts `[Q]`.
 
-    Every place has numbers of its own, which each text moves by its offset (Cranley and Patterson 1976).
+    Every place has numbers of its own, which each text moves by its offset `[Q]`, 0 to 1, modulo 1 (Cranley and
+    Patterson 1976).
     """
     random = np.random.default_rng((seed, KINDS.index(kind)))
     moved = random.random((int(places.max(initial=-1)) + 1, _TRIED))[places] + offsets[:, None]
@@ -72,15 +75,17 @@ def shares_of(seed: int, kind: Kind, places: np.ndarray, offsets: np.ndarray) ->
 
 
 def offset_of(ids: Sequence[int] | np.ndarray) -> float:
-    """A hash of a text's token ids as a number from 0 to 1, which seeds the draws of its control."""
+    """A hash of a text's token ids as a number from 0 to 1, which moves the random draws for it."""
     digest = blake2b(np.asarray(ids, np.int64).tobytes(), digest_size=4).digest()
     return int.from_bytes(digest, "little") / 2**32
 
 
 def control_keys(kind: Kind, targets: np.ndarray, rows: TextRows, drawn: DrawnFrom, seed: int) -> np.ndarray:
-    """For each row 16 keys to hold its targets against: as far away as targets of its text, not target or sink.
+    """For each of R rows 16 random keys to compare its target keys with: neither target nor sink,
+    at targets' distances.
 
-    targets  the target keys of each row `[R, c]`, -1 after its last
+    targets  the target keys of each row `[R, c]`, those that define `kind`; -1 after its last
+    drawn    the distances of targets to draw from
 
     Indices `[R, 16]`, -1 after the last of a row; rows without a target have none.
     """

@@ -11,7 +11,7 @@ LEAST_KEYS = 4  # a query that sees fewer has no choice worth counting
 
 
 class CountedRows(NamedTuple):
-    """Which of R rows count in the numbers of one kind of head: those that see 4 keys, a target among them.
+    """Which of R rows count in the numbers of one kind of head: those that see 4 keys or more, a target among them.
 
     Targets are the keys that define the kind.
 
@@ -36,7 +36,7 @@ def counted_rows(targets: np.ndarray, on_sinks: np.ndarray | int, keys: np.ndarr
     targets   how many targets each row sees `[R]`
     on_sinks  at how many of them a sink is expected `[R]`
     keys      how many keys each row sees `[R]`
-    more      how many targets and keys there are beside the keys: 1 for a learned sink that is a target
+    more      1 if a learned sink is a target too, which is none of the keys; else 0
 
     >>> counted_rows(np.array([1, 1, 0]), np.array([0, 1, 0]), np.array([3, 4, 5])).counted.tolist()
     [0.0, 1.0, 0.0]
@@ -47,13 +47,15 @@ def counted_rows(targets: np.ndarray, on_sinks: np.ndarray | int, keys: np.ndarr
 
 
 def of_uniform_entropy(keys: np.ndarray) -> np.ndarray:
-    """1 over the entropy, in nats, of equal weights on `keys` keys, `[R]`; 0 for rows that see fewer than 4 keys."""
+    """For each row 1 over the entropy, in nats, of equal weights on the `keys` that it sees `[R]`; 0 below 4 keys."""
     return have_choice(keys) / np.log(np.maximum(keys, 2))
 
 
 def control_factors(targets: np.ndarray, drawn: np.ndarray, counted: np.ndarray) -> np.ndarray:
-    """The number of target keys that each row sees over that of control keys, drawn as far away, `[R]`.
+    """The number of target keys that each row sees over that of random keys at like distances that it sees, `[R]`.
 
-    0 for rows that don't count, or see no control key.
+    0 for rows that don't count, or see none of those keys.
+
+    counted  1 for rows that count, else 0 `[R]`
     """
     return np.divide(targets, drawn, out=np.zeros(len(targets)), where=drawn > 0) * counted

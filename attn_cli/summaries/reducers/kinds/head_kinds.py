@@ -14,10 +14,10 @@ class Kind(NamedTuple):
     letter    in a grid of heads
     name      in Python and machine output: `<name>_weight`, `<name>_baseline`
     words     in a legend
-    does      what one head of it does, in a sentence
+    does      what one head of the kind does, in a sentence
     meaning   what the JSON Schema says of its targets
-    rank      kinds of a smaller rank go first, where a head could be named by several
-    back      where its only target is the key so many places before the query, which number; None elsewhere
+    rank      where several kinds fit a head, one of a smaller rank names it
+    back      how many places before the query its only target is (0 the query itself, -1 the next); None for others
     """
 
     letter: str

@@ -44,7 +44,7 @@ class KindSums:
     rest_rows      number of rows with a target that is no sink `[K]`
     rest           weight on targets that are no sinks `[K, h]`
     rest_total     weight of these rows on all keys that are no sinks `[K, h]`
-    control_rows   number of rows with control keys, as far away as targets and none `[K]`
+    control_rows   number of rows with control keys, random ones at the distances of targets `[K]`
     control        weight on control keys, scaled to the number of targets `[K, h]`
     control_total  weight of these rows on all keys that are no sinks `[K, h]`
     row_support    fraction of rows whose weight on targets is enough to name the head `[K, h]`; where heads are named
@@ -72,11 +72,12 @@ class JudgedKinds:
     Targets are the keys that define a kind; NaN where a call has no such number.
 
     weight    mean weight on the targets over rows with one `[K, h]`
-    share     the same as a share of what the head gives to anything but a sink `[K, h]`
-    non_sink_weight  mean weight on the targets that are no sink, over rows with one: what `share` is a share of counts
-              by it `[K, h]`
+    share     weight on targets that are no sinks over all that these rows give to keys that are no sinks `[K, h]`; of
+              the kinds first, delimiter and uniform the weight
+    non_sink_weight  mean weight on the targets that are no sinks, over rows with one `[K, h]`
     baseline  what uniform attention would give the targets `[K]`
-    control   for induction and duplicate what the head gives to keys as far away that are no targets `[K, h]`
+    control   for induction and duplicate the weight (by_share: the share) on random keys at the targets' distances `[K,
+              h]`
     row_support  the fraction of rows that are enough for a name on their own `[K, h]`
     rows      how many rows have a target `[K]`
     agrees    whether most texts bear out a name by place or marks, each on its own `[K, h]`
@@ -113,7 +114,9 @@ class JudgedKinds:
 
     @cached_property
     def kind(self) -> np.ndarray:
-        """The index of each head's kind in `KINDS` `[h]`; -1 (`NOTHING`), -2 (`NOT_JUDGED`) if no kind has a number."""
+        """The index of each head's kind in `KINDS` `[h]`; -1 if it is of none,
+        -2 if no kind has a number to judge by.
+        """
         number = self.number
         if np.isnan(number).all():
             return np.full(number.shape[1], NOT_JUDGED)
@@ -124,14 +127,16 @@ class JudgedKinds:
 
     @cached_property
     def high(self) -> np.ndarray:
-        """True where a head's number is high enough for a kind's name, on however few rows `[K, h]`: see `is_high`."""
+        """True where a head's weight or share on a kind's keys is high enough for its name,
+        on however few rows `[K, h]`.
+        """
         return self.is_high(self.measured)
 
     def is_high(self, number: np.ndarray) -> np.ndarray:
         """True where a number `[K, h]` is at least `least_for_name` and passes the other tests of a kind's name.
 
-        These are that most texts and rows bear it out, that near places get less, and that the weight itself is no
-        trifle. False for NaN.
+        These are that most texts and rows bear it out, that keys at other fixed distances get less, and that the weight
+        itself is 0.1 or more. False for NaN.
         """
         best_place = _best_places(number)
         pairs = zip(KINDS, self.baseline, self.control, strict=True)
@@ -172,11 +177,11 @@ def enough(baseline: npt.ArrayLike) -> np.ndarray:
 def least_for_name(kind: Kind, baseline: npt.ArrayLike, control: npt.ArrayLike) -> np.ndarray:
     """The least weight, or share, that the target keys of a kind must get, for a head to be named by it.
 
-    It is `enough` of the baseline; for induction and duplicate also twice the control; other numbers for window and
-    uniform.
+    It is 0.1, or 5 times the baseline if that is larger; for induction and duplicate at least twice the control; for
+    window 0.6 or twice the baseline, for uniform 0.9.
 
     baseline  what uniform attention gives the targets
-    control   what as many keys get that are as far away and no targets; NaN where there are none
+    control   what as many random keys get that are as far away and no targets; NaN where there are none
 
     >>> float(least_for_name(KINDS[0], 0.01, 0.2)), float(least_for_name(KINDS[0], 0.03, np.nan))
     (0.4, 0.15)
@@ -191,7 +196,7 @@ def least_for_name(kind: Kind, baseline: npt.ArrayLike, control: npt.ArrayLike) 
 
 
 def most_rows(rows: float) -> float:
-    """Which share of so many rows of a text must each bear out a name by place or marks, so that most rows do.
+    """The share of so many rows of a text that must each bear out a head's name, so that most rows do beyond chance.
 
     More than half by two standard errors of a share, so that few rows must be the surer; at least 0.6.
 
@@ -202,10 +207,11 @@ def most_rows(rows: float) -> float:
 
 
 def is_held_by_rows(kind: Kind) -> bool:
-    """True for kinds of a fixed distance and of marks, whose name most rows of a text must each bear out.
+    """True for kinds of a fixed distance and of marks (first, delimiter),
+    whose name most rows of a text must each bear out.
 
     Sharp scores of a network that learned nothing put a few rows on any place, and the mean over rows is theirs. What a
-    head does by place it does in row after row; repeats of a token are of many kinds, and their control is `control`.
+    head does by place it does in row after row; kinds of a token's repeats are tested against random keys instead.
     """
     return kind.rank in (PLACE, MARKS)
 
@@ -213,7 +219,7 @@ def is_held_by_rows(kind: Kind) -> bool:
 def judged(texts: Sequence[KindSums], *, by_share: bool) -> JudgedKinds:
     """The mean weight, share, baseline ... of K kinds for h heads: over the rows of each text, then over the texts.
 
-    texts     one at least
+    texts     the sums over rows of each text, one at least
     by_share  whether a head is named by the share of what it doesn't give to sinks, or by its weight
 
     A text without rows for a kind is left out of its means, which are NaN where no text has any.

@@ -12,9 +12,9 @@ STRONGEST = TopK(3, scores=False)  # a row may have two sinks among them, as [CL
 
 @dataclass(frozen=True, eq=False)
 class Peaks:
-    """For each of h heads and n rows the largest weight on a key that is no sink (no key that heads rest on).
+    """For each of h heads and n rows the key of the largest weight that is no sink (no key that heads rest on).
 
-    keys     such a key `[h, n]`, -1 where the three strongest are all sinks
+    keys     the index of that key `[h, n]`, -1 where the three strongest are all sinks
     weights  the weight on it `[h, n]`, 0 for -1
     counted  which rows have a choice, as they see 4 keys or more `[n]`
     weight   the mean of the weights over these rows `[h]`
@@ -31,12 +31,12 @@ class Peaks:
 
     @classmethod
     def of(cls, tops: RankedKeys, is_sink: Array, beyond: Array, counted: np.ndarray, seen: np.ndarray) -> "Peaks":
-        """The peaks of h heads and n rows past the keys that are sinks; the first three are NumPy's, or tensors.
+        """The strongest keys of h heads and n rows past the keys that are sinks; arrays of NumPy or a device's tensors.
 
-        tops     the 3 strongest keys of each row
+        tops     the 3 strongest keys of each row, with their weights
         is_sink  whether each key is a sink of each head `[h, m]`
         beyond   what each row gives to anything but expected sinks `[h, n]`
-        counted  rows that have a choice `[n]`
+        counted  which rows have a choice, booleans `[n]`
         seen     how many keys each row sees `[n]`
         """
         where = namespace(beyond).where

@@ -62,11 +62,11 @@ class HeadKinds(Part):
     texts      the sums over the rows of each text; `judged` makes numbers and kinds of them
     sinks      the keys that are sinks of a head, for each head `[h]`
     reception  the mean weight on each key over the rows that may see it, mean over heads `[m]`
-    value      the length of each value over the median of all, median over key heads `[m]`; None without values
+    value      the norm of each value over the median of all, median over key heads `[m]`; None without values
     peaks      the strongest key of every row past the sinks, on the first text
     targets    the targets of every row, on the first text
-    residual   the length of each key's vector before the block over the median of all `[m]`; None where it isn't seen
     by_share   whether heads are named by the share of what they don't give to sinks, as on a text
+    residual   the norm of each key's vector before the block over the median of all `[m]`; None where it isn't seen
     """
 
     name: ClassVar[str] = "kinds"
@@ -87,16 +87,18 @@ class HeadKinds(Part):
         return judged(self.texts, by_share=self.by_share)
 
     def reading_rows(self, at: int, kind: Kind) -> np.ndarray:
-        """The rows in which head number `at` gives its largest weight past sinks to a target of a kind, of those that
-        have a choice: booleans `[n]`.
+        """Which of n rows give their largest weight past sinks, in head number `at`,
+        to a key that defines `kind`: booleans `[n]`.
+
+        False for rows that see fewer than 4 keys.
         """
         return self.peaks.counted & (self.targets.lists[kind] == self.peaks.keys[at][:, None]).any(axis=1)
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per head, with the columns of `HEAD_ROW`: layer, head, kv_head, its kind, and that kind's numbers.
+        """One row per head: layer, head, kv_head, its kind, and that kind's weight, share, baseline and control.
 
-        These are weight, share, baseline and control, None without a kind; weight, share and baseline of every kind
-        follow.
+        These are None without a kind; weight, share and baseline of every kind follow. A share is of non-sink weight,
+        the baseline what uniform attention gives, the control the weight on random keys at like distances.
         """
         numbers, place = self.judged, summary.place
         for at, (head, group) in enumerate(zip(place.heads, place.groups, strict=True)):
@@ -110,7 +112,9 @@ class HeadKinds(Part):
     def arrays(self) -> dict[str, np.ndarray]:
         """`kind` `[h]`, the name of each head's kind, and `kind_weight`, `kind_share`, `kind_baseline`, `kind_control`.
 
-        These are `[h, K]`, of all K kinds; NaN where there is no such number.
+        These are `[h, K]`: the weight on the keys that define each of K kinds, its share of non-sink weight, what
+        uniform attention gives these keys, and the weight on random keys at like distances; NaN where there is no such
+        number.
         """
         numbers = self.judged
         kind = np.array([KIND_NAMES[int(named)] for named in numbers.kind])
@@ -126,8 +130,8 @@ class HeadKinds(Part):
 class KindTexts:
     """Texts on which heads are told to be of a kind, and what all layers share: the keys that define kinds.
 
-    texts     the tokens of all streams of these texts
-    seed      of the draws of the keys that repeats are held against
+    texts     the tokens of all streams of these texts (decoder, encoder ...)
+    seed      of the random keys that a token's repeats are compared with
     by_share  whether heads are named by the share of what they don't give to sinks
     """
 
@@ -157,7 +161,8 @@ class KindTexts:
         """Which of a call's n rows count for each of K kinds, `[K, n]` each: those that see a key that defines it.
 
         targets  the keys that define each kind, for every row
-        seen     the keys that each row may read, as intervals; None for another mask: then the call's own is read
+        seen     the keys that each row may read, as intervals; None where the mask allows others: then it is asked
+                 itself
 
         They are made once for calls of the same targets and intervals.
         """
@@ -171,9 +176,9 @@ class KindTexts:
 
 
 class HeadKindsReducer:
-    """Collects `HeadKinds`, the weight on the keys that define each kind of head, of one call after the other.
+    """Makes `HeadKinds` of one call after the other: each head's weight on the keys that define each kind of head.
 
-    texts  what the calls are about
+    texts  the texts that the calls are about, with the keys that define kinds
     """
 
     reads_tensors: ClassVar[bool] = True
@@ -182,7 +187,9 @@ class HeadKindsReducer:
         self.texts = texts
 
     def wanted(self, call: Call) -> Wanted:
-        """Each row's weights on the keys that define kinds, its entropy and 3 strongest keys, and sums by key."""
+        """A request for each row's weights on the keys that define kinds, its entropy and 3 strongest keys,
+        and sums by key.
+        """
         targets = self.texts.targets(call)
         wanted = Wanted(
             moments=("weight_sum", "entropy_nats"), key_sets=targets.all_lists, vectors=tuple(targets.marks),
@@ -322,14 +329,14 @@ def _residual_lengths(call: Call) -> np.ndarray | None:
 
 
 class TextKinds:
-    """Makes reducers that tell the kinds of heads on the text that each call is about, by itself.
+    """Makes reducers that tell the kinds of heads on one text, the one that a call is about.
 
-    seed  of the draws of the keys that repeats are held against
+    seed  of the random keys that a token's repeats are compared with
     """
 
     def __init__(self, seed: int = 0) -> None:
         self._texts = memoised(lambda tokens: KindTexts([tokens], seed=seed))
 
     def reducer(self, call: Call) -> HeadKindsReducer:
-        """The reducer for a call, of all its rows."""
+        """The reducer that tells the kinds of a call's heads, from all its rows."""
         return HeadKindsReducer(self._texts(call.keys))

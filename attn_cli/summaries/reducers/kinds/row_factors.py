@@ -31,7 +31,8 @@ class RowFactors:
     counted     1 for rows with a target `[K, n]`; for uniform attention 1 / log of the keys seen
     rest        1 for rows with a target that is no expected sink `[K, n]`
     uniform     targets seen / keys seen `[K, n]`; NaN for kinds without targets
-    controls    for induction and duplicate targets seen / keys of the control seen `[n]`, 0 where it has none
+    controls    for induction and duplicate targets seen / random keys at like distances seen `[n]`, 0 where there are
+                none
     sight       which keys each row may see
     copies      copies of these arrays on other devices, by the device's name
     """
@@ -80,7 +81,7 @@ def factors_of(targets: Targets, sight: Sight, *, learned_sink: bool) -> RowFact
 
     targets       for every row the keys that define each kind
     sight         the keys that each row sees
-    learned_sink  whether the call has one, which is a target of the kind `first`
+    learned_sink  whether the call has one, which is a target of the kind `first` besides key 0
     """
     count = sight.count.astype(np.float64)
     counted, rest = np.zeros((len(KINDS), len(count))), np.zeros((len(KINDS), len(count)))

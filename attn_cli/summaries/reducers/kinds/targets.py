@@ -19,9 +19,9 @@ REACH = 4  # of the window
 class Targets:
     """The target keys of each kind of head for n queries, the last n of m keys: those that define it (previous ...).
 
-    lists     for each kind its keys `[n, c]`, -1 after the last of a row; delimiters are `marks` instead
-    on_sinks  those among the keys of kinds with several targets at which sinks are expected `[n, c]`; only if any
-    controls  for induction and duplicate keys as far away as targets of other rows, that are none `[n, c]`
+    lists     for each kind its keys `[n, c]`, at most c a row, -1 after the last; delimiters are in `marks` instead
+    on_sinks  those of `lists` at which sinks are expected, for kinds with several targets a row `[n, c]`; only if any
+    controls  for induction and duplicate random keys that are no targets, at the distances of targets `[n, c]`
     marks     which keys are delimiters, and which are no expected sinks `[2, m]`
     sinks     the keys at which sinks are expected, ascending
     """
@@ -34,16 +34,19 @@ class Targets:
 
     @property
     def all_lists(self) -> tuple[np.ndarray, ...]:
-        """The lists of keys that define kinds, then those among them on sinks, then the controls: `[n, c]` each."""
+        """The keys that define kinds, those of them on sinks, and the random keys to compare with:
+        all arrays `[n, c]`.
+        """
         return (*self.lists.values(), *self.on_sinks.values(), *self.controls.values())
 
 
 class Distances:
-    """How far the keys that induction and duplicate heads look for are from their queries, in all texts.
+    """How far the keys that induction and duplicate heads look for are from their queries, query less key,
+    in all texts.
 
-    Each is query less key.
-
+    texts      the tokens of each
     is_causal  whether a text's queries see no key after themselves
+    of         by kind the distances of all its keys, text after text
     """
 
     def __init__(self, texts: Sequence[Sequence[Token]], *, is_causal: bool) -> None:
@@ -60,7 +63,7 @@ def targets_of(
     """The keys that define each kind of head for n queries that stand at the last n of `keys`, -1 for none.
 
     sinks      the keys at which sinks are expected
-    distances  of the keys of induction and duplicate, from which their control keys are drawn, with `seed`
+    distances  at which random keys are drawn, with `seed`, to compare those of induction and duplicate with
     is_causal  whether queries see no later keys: then later keys define no kind
     """
     m = len(keys)
@@ -81,8 +84,8 @@ def targets_of_rows(
 ) -> Targets:
     """For R rows of texts side by side the keys that define each kind of head; each row's token is a key of its text.
 
-    drawn  the distances from which the keys are drawn that induction and duplicate are held against; by default those
-           of each text's own targets
+    drawn  the distances at which random keys are drawn, with `seed`, to compare those of induction and duplicate with;
+           None for the distances of each text's own
     """
     count = len(rows.names)
     begin, stop = rows.begin[:, None], rows.stop[:, None]
@@ -101,7 +104,10 @@ def targets_of_rows(
 
 
 def cross_targets(keys: Sequence[Token], n: int, sinks: np.ndarray) -> Targets:
-    """The target keys of n queries of cross-attention, which have no place among keys: key 0 and delimiters."""
+    """The keys that define kinds of head for n queries of cross-attention, which stand nowhere among the keys.
+
+    Key 0, and the delimiters: special tokens and punctuation. sinks: keys at which sinks are expected.
+    """
     marks = np.stack([delimiters(keys), np.isin(np.arange(len(keys)), sinks, invert=True)]).astype(np.float32)
     return Targets({FIRST: np.zeros((n, 1), dtype=np.int64)}, {}, {}, marks, sinks)
 
@@ -148,7 +154,9 @@ def content_lists(names: np.ndarray, *, is_causal: bool) -> dict[Kind, np.ndarra
 
 
 def placed_keys(kinds: Sequence[Kind], m: int) -> np.ndarray:
-    """For each of m positions the one key that kinds at a fixed distance name `[m, kinds]`; some < 0, or >= m."""
+    """For each of m positions the one key of each kind at a fixed distance `[m, kinds]`; outside the text some < 0,
+    or >= m.
+    """
     return np.arange(m)[:, None] - np.array([kind.back for kind in kinds])
 
 
