@@ -90,5 +90,8 @@ MERGED = object_schema(_ALL)
 
 
 def input_document(prompt: Prompt, merged_tokens: int | None = None) -> dict[str, object]:
-    """A text as a JSON object; `merged_tokens` of its tokens were merged into words, None where none were."""
+    """A text as a JSON object, with its tokens, or its words where tokens were merged into words.
+
+    merged_tokens  how many tokens were merged; None where none were
+    """
     return made(_ALL, _Input(prompt, merged_tokens))

@@ -4,7 +4,7 @@ import numpy as np
 
 
 def median(values: np.ndarray, axis: int = 0) -> np.ndarray:
-    """The middle of the numbers along an axis, or the mean of the two in the middle; NaN where one of them is NaN.
+    """The median of the numbers along an axis, of an even count the mean of the two in the middle; NaN if one is NaN.
 
     >>> float(median(np.array([4.0, 1.0, 3.0, 2.0]))), median(np.array([[1.0, 2.0, np.nan]]), axis=1).tolist()
     (2.5, [nan])

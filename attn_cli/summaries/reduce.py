@@ -46,7 +46,7 @@ class Part(ABC):
 
     @property
     def footnote(self) -> str:
-        """The caption below the parts of all calls; "" for none."""
+        """The caption below the results of all calls on a screen; "" for none."""
         return ""
 
 
@@ -64,7 +64,7 @@ class RowReducer(Protocol):
 
 
 class DeviceReducer(RowReducer, Protocol):
-    """A row reducer that takes the statistics as tensors of the GPU that computed them: its sums are made there.
+    """A row reducer that takes the statistics as tensors of the GPU that computed them, to sum them there.
 
     reads_tensors  True
     """
@@ -91,7 +91,7 @@ class BandReducer(Protocol):
         """Allocate memory for what is collected of `call`, before its first rows come."""
 
     def add(self, band: Band) -> None:
-        """Take in the weights of a few rows; may be given rows that it did not ask for."""
+        """Take in the weights of a band, a few query rows; they may be rows that it did not ask for."""
 
     def result(self) -> Part:
         """The part made of all rows that came, its arrays in NumPy."""
@@ -147,12 +147,14 @@ class Summary(Displayed):
         return replace(self, parts=tuple(part for part in self.parts if not isinstance(part, kind)))
 
     def head_names(self, averaged: int) -> list[int | str]:
-        """The names along the first axis of a part's numbers: the true head numbers, or "mean" of so many heads."""
+        """What the first axis of a result's arrays is: the heads' numbers in the model,
+        or ["mean"] if `averaged` isn't 0.
+        """
         return ["mean"] if averaged else list(self.place.heads)
 
 
 def with_part(summaries: Iterable[Summary], kind: type[Kind]) -> list[tuple[Summary, Kind]]:
-    """The summaries that have a part of that class, each with it."""
+    """The summaries that have a part of class `kind`, each with it."""
     return [(summary, part) for summary in summaries if (part := summary.part(kind)) is not None]
 
 

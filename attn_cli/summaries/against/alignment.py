@@ -24,7 +24,9 @@ class TokenAlignment:
     alone_second: np.ndarray
 
     def partners(self, places: np.ndarray) -> np.ndarray:
-        """The partners of tokens `places` of the first sequence by index in the second; each must have one."""
+        """For tokens of the first sequence, by index, the indices of their partners in the second;
+        each must have one.
+        """
         return self.second[np.searchsorted(self.first, places)]
 
     @property
@@ -52,7 +54,7 @@ class TokenAlignment:
 
 
 def aligned_tokens(first: Sequence[Token], second: Sequence[Token]) -> TokenAlignment:
-    """The tokens of two texts side by side.
+    """Which tokens of two texts are the same, as pairs.
 
     Longest matching blocks of equal tokens are pairs, by id, or by text where they have none; so are runs of equal
     length between these blocks, replaced one by one. The first tokens are a pair whatever they are, since that is where

@@ -54,13 +54,21 @@ class HeadChanges(Part):
     last_row: int | None
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per head: layer, head, kv_head, change (the mean over paired rows) and last_change, from 0 to 1."""
+        """One row per head: layer, head, kv_head, change and last_change, from 0 to 1.
+
+        `change` is half the sum of |change of weight| of a row, mean over the rows that both texts have; `last_change`
+        that of the last such row.
+        """
         place = summary.place
         numbers = (place.heads, place.groups, self.changes.tolist(), self.last_changes.tolist())
         return (made(_ROW, _Row(place.layer, *of_head)) for of_head in zip(*numbers, strict=True))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`changes` `[h]`, the mean change of paired rows, from 0 to 1, and `last_changes` `[h]`, of the last row."""
+        """`changes` `[h]`: half the sum of |change of weight| of a row, 0 to 1,
+        mean over the rows that both texts have.
+
+        `last_changes` `[h]` are those of the last such row.
+        """
         return {"changes": self.changes, "last_changes": self.last_changes}
 
 

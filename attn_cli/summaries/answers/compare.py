@@ -38,11 +38,12 @@ class Journey:
         return tokens[0].text if first is None or last is None else self.prompt.text[first:last]
 
     def pulls(self, step: BlockVectors) -> tuple[np.ndarray, np.ndarray | None]:
-        """The weights `[m]` on every token, mean over heads, and the pulls `[m]`, in this block's attention.
+        """For the attention of block `step` the word's weights on every token, mean over heads, and their pulls:
+        `[m]` each.
 
         Both are means over the word's tokens. A pull is the share of the attention output that comes from a token's
-        value, of all heads side by side; None where values are unknown. InputError for a block without attention of the
-        text.
+        value, measured along the output, of all heads side by side: signed, they add to 1. None where values are
+        unknown. InputError for a block without attention of the text.
         """
         for summary in self.summaries:
             place, part = summary.place, summary.part(Pulls)
@@ -59,8 +60,8 @@ class Context:
 
     before, after  its vector `[d]`, the mean over the word's tokens
     weights        of the word on every token of the text `[m]`, mean over heads
-    pulls          the share of the word's attention output that each token's value makes `[m]`, which sum to 1; None
-                   where values are unknown
+    pulls          the share of the word's attention output that comes from each token's value, measured along the
+                   output `[m]`: signed, they sum to 1; None where values are unknown
     """
 
     before: np.ndarray
@@ -76,7 +77,7 @@ class Context:
 
 @dataclass(frozen=True, eq=False)
 class ComparedBlock:
-    """One block in both contexts: the word's vectors, weights and pulls, and the cosines between the two vectors.
+    """One block in both contexts: the word's vectors, what it attends to, and the cosines between the two vectors.
 
     layer     the model's own block number
     contexts  what there is in the first text, and in the second
@@ -136,7 +137,7 @@ class Comparison(Answer):
     """One word in two contexts, block by block.
 
     journeys  the word's vectors and attention calls in each context
-    blocks    by block its mean vectors, weights and pulls in both, with the cosines between them
+    blocks    by block its mean vectors in both, the cosines between them, and its attention to each token
     """
 
     name: ClassVar[str] = "compare"
@@ -150,6 +151,7 @@ class Comparison(Answer):
         """One row per block, text and key: the cosines of the word's vectors, and the key's weight and pull.
 
         The columns are layer, cosine_before, cosine_after, text (0 or 1), cosine_turned, key, key_token, weight, pull.
+        A pull is the share of the attention output that comes from the key.
         """
         for block in self.blocks:
             for text, (journey, context) in enumerate(zip(self.journeys, block.contexts, strict=True)):
@@ -171,7 +173,8 @@ class Comparison(Answer):
     def arrays(self) -> dict[str, np.ndarray]:
         """`layers`, `cosine_before` and `cosine_after` `[layers]`; `before` and `after` `[layers, 2, d]`, by text.
 
-        For each text N, 1 or 2, `tokensN` `[m]`, `weightsN` and `pullsN` `[layers, m]`; NaN for pulls without values.
+        For each text N, 1 or 2, of m tokens `tokensN` `[m]`, the word's weights on them `weightsN` and their shares of
+        its attention output `pullsN` `[layers, m]`; NaN for pulls without values.
         """
         blocks = self.blocks
         arrays = {
@@ -191,7 +194,7 @@ class Comparison(Answer):
 
 
 def comparison_of(first: Journey, second: Journey) -> Comparison:
-    """One word in two contexts, block by block: its vectors, means over its tokens, with its weights and pulls.
+    """One word in two contexts, block by block: its vectors, means over its tokens, and what it attends to.
 
     Both come from the same blocks of the same model or table. InputError for a block without attention of the text.
     """

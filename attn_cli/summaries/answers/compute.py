@@ -85,8 +85,8 @@ class Computation(Answer):
     batch      the axes before heads and rows
     head_axis  whether the user's matrices have an axis of heads; if not, the arrays have none either
     joined     whether heads of the output were put side by side
-    mixed      whether W_O mixes the heads, so that none can be chosen
     operands   q, k and v `[*batch, h, ...]` by these names, where they were computed from other matrices
+    mixed      whether W_O mixes the heads, so that no single head's output can be chosen
     """
 
     name: ClassVar[str] = "compute"
@@ -107,7 +107,9 @@ class Computation(Answer):
             yield from (entry | row for row in summary.parts[0].records(summary))
 
     def document(self) -> dict[str, Any]:
-        """The rule (scale, mask ...), the arrays as nested lists, and how many numbers are null, as masked scores."""
+        """The rule (scale, mask ...), the arrays as nested lists, and how many numbers are null,
+        such as masked scores.
+        """
         return made(FIELDS, _Computed(self, self.arrays()))
 
     def arrays(self) -> dict[str, np.ndarray]:

@@ -116,7 +116,7 @@ class Decoding(Part):
         return [_Step(step, summary.queries[step.query]) for step in self.steps]
 
     def caches(self, tokens: int) -> list[_Cache]:
-        """The size of a cache of so many tokens with other kinds of keys: fewer key heads, latent vectors."""
+        """For each kind of cache (fewer key heads, latent vectors ...) its size with so many tokens in it."""
         return [_Cache(name, layer, tokens, self.itemsize) for name, layer in self.variants]
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:

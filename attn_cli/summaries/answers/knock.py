@@ -95,15 +95,16 @@ class Knock(Answer):
 
     @property
     def table_rows(self) -> list[KnockedRow]:
-        """The ablated heads as rows of tables and JSON, in the order of the answer."""
+        """The ablated heads as rows of tables and JSON, the most needed first."""
         several = len({head.place.stream for head in self.heads}) > 1
         return [KnockedRow(head, head.place.stream if several else None) for head in self.heads]
 
     def records(self) -> Iterator[dict[str, Any]]:
         """One row per ablated head, the most needed first: layer, head, kv_head, effects, key, key_token and weight.
 
-        Effects are bits, kl_bits, loss_bits, cosine_distance and direct_logit, None where unknown. `key` is the one
-        that the head attends to most in the rows that choose, and `weight` the mean weight there.
+        Effects are bits (change of the answer's log2 p), kl_bits, loss_bits, cosine_distance, and direct_logit (what
+        the head adds by itself), None where unknown. `key` is the one that it attends to most in the rows that choose,
+        by mean weight.
         """
         none = dict.fromkeys(field.name for field in KEY)
         for row in self.table_rows:
@@ -112,8 +113,8 @@ class Knock(Answer):
     def arrays(self) -> dict[str, np.ndarray]:
         """`layers`, `heads`, `kv_heads`, `streams` and effects of the heads, `[heads]` each, most needed first.
 
-        The effects are `bits`, `kl_bits`, `loss_bits`, `cosine_distance` and `direct_logit`: NaN where one is unknown,
-        left out where all are.
+        The effects are `bits` (change of the answer's log2 p), `kl_bits`, `loss_bits`, `cosine_distance` and
+        `direct_logit` (what the head adds by itself): NaN where one is unknown, left out where all are.
         """
         numbers = {
             name: np.array([np.nan if value is None else value for value in values], dtype=np.float64)
@@ -190,7 +191,9 @@ def chosen_heads(layers: Sequence[AttentionLayer], selection: Selection) -> list
 
 
 def interventions_of(layers: Sequence[ChosenHeads]) -> list[Intervention]:
-    """For each chosen head, in order, the run in which it alone is ablated: its output is 0, or its mean."""
+    """For each chosen head, in order, the variant of a run in which it alone is ablated: its output is 0,
+    or its mean.
+    """
     return [Intervention((head,)) for _, heads in layers for head in heads]
 
 

@@ -42,8 +42,8 @@ class Learning(Answer):
     """A gradient descent by which W_Q and W_K learn to make one word attend to others, with its texts.
 
     word, targets      the query's word, and the words that it should attend to
-    prompts, examples  the texts, and the query and targets in each
-    descent            losses, weights and projections, step by step
+    prompts, examples  the texts, and in each the query's row and the rows of the targets
+    descent            the loss, weights and projections after each step
     heads              the number of heads over which weights are averaged
     start, seed        the first W_Q and W_K: "identity", or "random" from this seed
     """
@@ -68,19 +68,23 @@ class Learning(Answer):
 
     @property
     def during(self) -> int:
-        """The first step after which the loss is half of the first one or less; the last step if there is none."""
+        """The first step after which the loss is half of that before training or less;
+        the last step if there is none.
+        """
         losses = self.descent.losses
         half_loss_steps = np.flatnonzero(losses <= losses[0] / 2)
         return int(half_loss_steps[0]) if len(half_loss_steps) else self.steps
 
     @property
     def milestones(self) -> list[int]:
-        """The steps of rows and screens: 0, 1, 2, 5, 10, 20, 50 ..., `during`, and the last one."""
+        """The steps that tables and screens show: 0, 1, 2, 5, 10, 20, 50 ..., the one where the loss is halved,
+        the last.
+        """
         series = [0] + [digit * 10**power for power in range(9) for digit in (1, 2, 5)]
         return sorted({step for step in series if step <= self.steps} | {self.during, self.steps})
 
     def weights(self, text: int, step: int) -> np.ndarray:
-        """The weights `[n]` of the query in a text after some steps, the mean over heads."""
+        """The weights `[n]` of the query on n tokens of text number `text` after step `step`, the mean over heads."""
         return self.descent.weights[step][text].mean(axis=0)
 
     def records(self) -> Iterator[dict[str, Any]]:
@@ -126,5 +130,5 @@ class Learning(Answer):
 
 
 def rose(losses: Sequence[float]) -> bool:
-    """True if the last loss is not smaller than the first."""
+    """True if the last loss is as large as the first or larger."""
     return losses[-1] >= losses[0]

@@ -33,10 +33,10 @@ FIELDS = (
 
 @dataclass(frozen=True, eq=False)
 class Plane(Answer):
-    """Every token of every text as two points: its vector before attention, and after.
+    """Every token of every text as two points in the plane of two principal components: before attention, and after.
 
     texts, tokens  the number of its text from 0, and the token, for each of n points
-    before, after  their places `[n, 2]`, on the same axes
+    before, after  coordinates of its vector before the first block and after the last `[n, 2]`, on the same axes
     axes           the two directions `[2, d]`, `centre [d]` where they cross, `shares [2]` of the variance along them
     layers         the first block, whose input is before, and the last, whose output is after
     unit           whether vectors were made 1 long first

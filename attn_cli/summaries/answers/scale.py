@@ -37,8 +37,9 @@ FIELDS = (
 class Scaling(Answer):
     """Softmax of growing scores, and the variance of q · k as d grows: why scores are divided by sqrt(d).
 
-    saturation  a row for each factor on the scores
-    spread      a row for each d, of `samples` random queries, each against `keys` keys, drawn with `seed`
+    saturation  for each factor on the same scores their softmax
+    spread      for each d the variance of q · k and the largest weight, of `samples` random queries, each against
+                `keys` keys, drawn with `seed`
     """
 
     name: ClassVar[str] = "scale"
@@ -54,7 +55,8 @@ class Scaling(Answer):
     def arrays(self) -> dict[str, np.ndarray]:
         """`factors` `[F]` and the `weights` `[F, scores]` that each makes of the scores, then numbers of S sizes d.
 
-        These are `d`, `variance`, `scaled_variance`, `top_weight` and `scaled_top_weight`, `[S]` each.
+        These are `d`, the `variance` of q · k and the `top_weight`, the mean largest weight of a row, and both after
+        the division by sqrt(d), `scaled_variance` and `scaled_top_weight`, `[S]` each.
         """
         columns = {name: np.array([row[name] for row in self.records()]) for name in next(self.records(), {})}
         return {

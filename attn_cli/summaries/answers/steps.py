@@ -128,7 +128,7 @@ class Steps(Part):
         ]
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The array of every stage by its name, such as `scores`, `weights` and `output`, with its `Stage.axes`."""
+        """The array of every stage of the computation by its name, such as `scores`, `weights` and `output`."""
         return {stage.name: stage.values for stage in self.stages}
 
     def sum_as_text(self, summary: Summary, head: int, row: int, most: int = 12) -> str:

@@ -40,10 +40,11 @@ def mean_frames(weights: np.ndarray) -> np.ndarray:
 
 
 def aligned(weights: np.ndarray, filter_width: int) -> np.ndarray:
-    """Weights `[h, r, m]` of heads as one matrix `[r, m]`, in which large numbers say that a row is at a frame.
+    """Attention weights `[h, r, m]` of h heads, r rows of text and m frames of audio as one matrix `[r, m]`.
 
-    Every frame's weights are standardised over rows, so that a frame to which all rows attend counts for none; each is
-    then the median over `filter_width` frames around it, and heads are averaged.
+    Large numbers say that a row is at a frame. Every frame's weights are standardised over rows, so that a frame to
+    which all rows attend counts for none; each is then the median over `filter_width` frames around it, and heads are
+    averaged.
     """
     wide = weights.astype(np.float64)
     spread = wide.std(axis=1, keepdims=True)
@@ -61,10 +62,11 @@ def _median_filtered(values: np.ndarray, width: int) -> np.ndarray:
 
 
 def first_frames(matrix: np.ndarray) -> np.ndarray:
-    """The frame `[r]` at which the path of the largest sum through `matrix` `[r, m]` enters each row.
+    """The frame at which the path with the largest sum through `matrix` `[r, m]`, r rows by m frames,
+    enters each row `[r]`.
 
-    It goes from the first row and frame to the last ones by steps of a row, a frame, or both: dynamic time warping. Of
-    equal sums, a step of a frame is taken, which stays in its row. The numbers are finite.
+    The path goes from the first row and frame to the last ones by steps of a row, a frame, or both: dynamic time
+    warping. Of equal sums, a step of a frame is taken, which stays in its row. The numbers are finite.
 
     >>> first_frames(np.array([[1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 2.0]])).tolist()
     [0, 1, 3]

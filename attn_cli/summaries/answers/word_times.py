@@ -33,7 +33,7 @@ Choice = Literal["generation_config", "named", "found"]
 
 
 class SpokenWord(NamedTuple):
-    """A word with its start and end in seconds; `token` is its first."""
+    """A word with its start and end in seconds; `token` is its first token."""
 
     token: Token
     text: str
@@ -42,7 +42,7 @@ class SpokenWord(NamedTuple):
 
 
 class AlignedHead(NamedTuple):
-    """A cross-attention head, and its `motion`: how the mean frame of its weights moves from row to row of the text."""
+    """A head of cross-attention to audio, and how the mean frame of its weights moves from row to row of the text."""
 
     place: HeadPlace
     motion: Motion
@@ -115,7 +115,7 @@ class WordTimes(Answer):
 
 
 def word_times(source: object, prompt: Prompt, selection: Selection | None = None) -> WordTimes:
-    """The times of the words that the decoder reads, or generated.
+    """The times in the audio of the words that the decoder reads, or generated, as `WordTimes`.
 
     selection  the heads; None for those that the model's generation_config names, else those found to follow the audio
 
@@ -220,7 +220,7 @@ def _found(source: Aligning, prompt: Prompt, rows: Sequence[int], frames: int) -
 
 
 def decoded_rows(source: Source, prompt: Prompt) -> tuple[tuple[int, ...], int, float]:
-    """The decoder's rows from which its words are predicted, the number of frames of audio, and the seconds of each.
+    """The decoder's rows from which its words are predicted, the number of frames of audio, and a frame's seconds.
 
     Raises InputError for a prompt without frames of known seconds, and without words.
     """

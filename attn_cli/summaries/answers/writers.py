@@ -95,7 +95,7 @@ class WrittenCell:
     def product(self) -> float:
         """The scaled dot product of query and key, less that of `against` or the mean of the visible keys.
 
-        The pairs of writers add up to it.
+        The contributions of all pairs of writers add up to it.
         """
         return self._less(self.row.products)
 
@@ -118,12 +118,17 @@ class WrittenCell:
 
     @cached_property
     def difference(self) -> float | None:
-        """|sum of all pairs - `product`|, the error of the sum over writers; None where there are no pairs."""
+        """|sum of all `pairs` - `product`|, the error of the sum over writers;
+        None where writers can't be told apart.
+        """
         return None if self.pairs is None else abs(float(self.pairs.sum()) - self.product)
 
     @cached_property
     def floor(self) -> float | None:
-        """|change of the key's weight| where nothing is taken out: rounding. None where there are no pairs."""
+        """|change of the key's weight| if its score is the sum of all pairs: rounding, below which no effect is told.
+
+        None where writers can't be told apart.
+        """
         if self.pairs is None:
             return None
         untouched = float(self.row.products[self.at]) - self.product + float(self.pairs.sum())
@@ -246,15 +251,17 @@ FIELDS = (Field("writers", Rows((*CELL, *_MORE)), "one key of one query", "cells
 
 
 def rows_of(cell: WrittenCell) -> list[_Row]:
-    """The terms of a cell's score (pairs of writers, or writers of one side) with ranks from 0."""
+    """The listed terms of the score of one query and key (pairs of writers,
+    or writers of one side) with ranks from 0.
+    """
     return [_Row(cell, rank, term) for rank, term in enumerate(cell.terms)]
 
 
 @dataclass(frozen=True, eq=False)
 class Writers(Answer):
-    """Keys of queries, each with the writers that its score is made of.
+    """Scores taken apart, each of one query and key (a cell), into what writers add to it.
 
-    These add to the residual stream that queries and keys are made of: the embedding, heads, MLPs, biases.
+    Writers add to the residual stream that queries and keys are made of: the embedding, heads, MLPs, biases.
     """
 
     name: ClassVar[str] = "writers"

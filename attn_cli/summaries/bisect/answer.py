@@ -96,7 +96,9 @@ class Bisected(Answer):
     """The verdict of `attn bisect` on a dump, the arrays that another engine saw in a forward pass.
 
     precision  the one in which the dump was computed, and rounding noise was measured: "float32", "bfloat16", "float16"
-    judged     the arrays that have a station in the model, in the order of the pass
+    tokens     how many tokens the text has
+    judged     the arrays that belong to a known place in the model's pass, with their errors, in the order of the pass
+    unplaced   all other arrays
     cause      the mistake that explains the first wrong array; None where none is wrong
     differing  the first token of the dump that the text doesn't have; None where all agree
     """

@@ -20,9 +20,9 @@ _SAME = 16.0  # times the noise that a model's numbers differ by at most where l
 class Compared:
     """The errors of one of a dump's arrays against the model's, at p positions.
 
-    placed  the array and where in the model it stands
-    errors  at each position and head
-    over    the same as multiples of the error that rounding explains `[p, heads]`: above 1 is wrong
+    placed  the array and its place in the model's pass
+    errors  the root mean square error at each position and head
+    over    the errors as multiples of what rounding explains `[p, heads]`: above 1 is wrong
     """
 
     placed: Placed
@@ -31,7 +31,7 @@ class Compared:
 
     @property
     def worst(self) -> float:
-        """The largest error over its noise, of all positions and heads; above 1 is wrong."""
+        """The largest error of all positions and heads, as a multiple of what rounding explains; above 1 is wrong."""
         return float(self.over.max(initial=0.0))
 
     @property
@@ -133,9 +133,9 @@ class HeldAgainst:
         return [min(one, by_name[one.placed.array.name], key=lambda each: each.worst) for one in judged]
 
     def shortest(self, first: Compared) -> int | None:
-        """The number of the text's first tokens that show what is wrong with an array, if later ones change nothing.
+        """How many of the text's first tokens show what is wrong with the array `first`, to make runs shorter.
 
-        None for all of them.
+        None for all of them, also where later tokens change the numbers of the first.
         """
         rows = np.flatnonzero((first.over > 1).any(axis=1)) + first.errors.start
         count = max(_FEWEST, 1 << int(rows[min(len(rows) - 1, _SHOWING)]).bit_length())

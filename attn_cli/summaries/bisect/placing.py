@@ -71,8 +71,9 @@ class Placing:
 
     While the reference's pass goes by, the error of every array is measured wherever its shape and name allow.
 
-    shapes      of the reference's numbers, by station
-    tokens      how many the text has; `logit_rows` the positions whose logits are compared
+    shapes      heads and width of the reference's numbers, by station
+    tokens      how many tokens the text has
+    logit_rows  the positions whose logits are compared
     names       the user's names of arrays
     until       the last layer that is looked at; None for all
     """

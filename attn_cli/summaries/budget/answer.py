@@ -78,7 +78,7 @@ class TextSizes:
 
     @classmethod
     def of(cls, text: ScoredText) -> "TextSizes":
-        """The sizes of a text that was run: its name, tokens, scored tokens and bits."""
+        """What is told of a text that was run: its name, tokens, scored tokens and their mean -log2 p."""
         return cls(text.name, len(text.prompt.tokens), text.scored, text.bits)
 
 
@@ -200,7 +200,9 @@ class Budget(Answer):
 
     @property
     def planned(self) -> list[tuple[PricedUnit, bool | None]]:
-        """Each priced part of the cache, and whether the plan takes it away; None without a plan."""
+        """Each priced part of the cache with True or False for whether the plan takes it away;
+        with None without a plan.
+        """
         if self.plan is None:
             return [(priced, None) for priced in self.units]
         return list(zip(self.units, self.plan.plan.taken.tolist(), strict=True))

@@ -37,7 +37,9 @@ class Asked:
 
     @property
     def plans(self) -> bool:
-        """True if a plan is made: there is a target, and something whose loss makes a cache smaller."""
+        """True if a plan is made: there is a target, and windows or rounding, which make a cache smaller,
+        are priced.
+        """
         return self.target is not None and bool(self.windows or self.keys or self.values)
 
     @classmethod

@@ -38,7 +38,7 @@ class SampleTexts:
 
     @property
     def passes(self) -> float:
-        """The work so far, in baseline runs of one text: the mean over texts."""
+        """The work so far, mean over texts: how many runs with the whole cache would take as long."""
         return sum(text.passes for text in self.texts) / len(self.texts)
 
     def losses(self, plans: Sequence[Sequence[Unit]]) -> np.ndarray:

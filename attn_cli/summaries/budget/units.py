@@ -17,8 +17,9 @@ Taken = Literal["window", "top", "keys", "values"]
 class CachedHead:
     """A key head whose keys and values are cached; in latent attention all heads of a layer, which share one cache.
 
+    place        its layer, number and stream
     whole_layer  whether it stands for all heads of its layer
-    keys         how many keys a row sees at the end of the text: what is cached of it
+    keys         how many keys a row sees at the end of the text, which are cached
     sizes        how many numbers are cached of a token's key, and of its value; 0 where unknown
     """
 
@@ -51,11 +52,11 @@ class Unit:
 
     @property
     def whole_layer(self) -> bool:
-        """True if it concerns all heads of its layer."""
+        """True if all heads of its layer are changed."""
         return self.change.key_heads is None
 
     def concerns(self, head: CachedHead) -> bool:
-        """True if it takes something from this head's cache."""
+        """True if this part of the cache is, or holds, some of this key head's keys or values."""
         same = (self.place.layer, self.place.stream) == (head.place.layer, head.place.stream)
         return same and (self.whole_layer or self.place.head == head.place.head)
 
@@ -76,7 +77,7 @@ def cached_heads(layers: Sequence[AttentionLayer], selection: Selection, tokens:
 
 
 def windows(heads: Sequence[CachedHead], window: KeptKeys) -> list[Unit]:
-    """A window for each key head that sees more keys than a window keeps, in their order; each is a unit by itself."""
+    """For each key head that sees more keys than a window keeps, in order, the part of the cache behind its window."""
     return [
         Unit("window", head.place, _of_head(head, window=window.size, first=window.first))
         for head in heads
@@ -85,19 +86,19 @@ def windows(heads: Sequence[CachedHead], window: KeptKeys) -> list[Unit]:
 
 
 def top_keys(heads: Sequence[CachedHead], count: int) -> list[Unit]:
-    """For each key head that sees more than `count` keys, a unit that leaves each query the `count` of highest scores.
+    """For each key head that sees more than `count` keys, all its keys but the `count` of highest scores of each query.
 
-    Raises InputError where the model's own code computes weights.
+    Each is a part of the cache to take away. Raises InputError where the model's own code computes weights.
     """
     _check_seen(heads, "--top-keys")
     return [Unit("top", head.place, _of_head(head, top=count)) for head in heads if head.keys > count]
 
 
 def rounded(heads: Sequence[CachedHead], keys: str, values: str) -> list[Unit]:
-    """For each layer a unit that rounds its keys, and one that rounds its values, in these formats; "" for none.
+    """For each layer the digits of its keys, and of its values, that rounding in these formats takes; "" for none.
 
-    Raises InputError for formats whose blocks no head holds, where there are latent vectors instead, and where the
-    model's own code computes weights.
+    Each is a part of the cache to take away. Raises InputError for formats whose blocks don't divide a head's numbers,
+    for latent vectors, and where the model's own code computes weights.
     """
     _check_seen(heads, "--kv")
     units: list[Unit] = []
@@ -132,7 +133,9 @@ def _check_seen(heads: Sequence[CachedHead], option: str) -> None:
 
 
 def cached_share(heads: Sequence[CachedHead], taken: Collection[Unit]) -> float:
-    """The bits of the KV cache at the text's end with these units taken away, over those of all at 16 bits."""
+    """The bits of the KV cache at the text's end without the parts `taken`,
+    over those of the whole at 16 bits a number.
+    """
     by_layer: dict[tuple[int, str], list[Unit]] = {}
     for unit in taken:
         by_layer.setdefault((unit.place.layer, unit.place.stream), []).append(unit)

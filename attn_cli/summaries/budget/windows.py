@@ -11,7 +11,9 @@ from attn_cli.model.kv_cache import KeyHead
 
 @dataclass(frozen=True)
 class KeptKeys:
-    """The keys that a row keeps under a window: the last `size`, its own among them, and the `first` of all."""
+    """The keys that a row keeps under a window: the last `size`, its own among them,
+    and the `first` ones of the text.
+    """
 
     size: int
     first: int

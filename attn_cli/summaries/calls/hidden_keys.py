@@ -60,7 +60,7 @@ class HiddenKeys(DerivedCall):
         return super().device_stats(wanted) if stats is None else stats
 
     def by_subtraction(self, call: AttentionCall, wanted: Wanted) -> RowStats | None:
-        """The statistics of all rows less what the hidden keys have in them, from compiled code over the whole call.
+        """The statistics of all rows by compiled code over all keys of `call`, less the part of the hidden keys.
 
         None where `wanted` has more than column sums, entropy, distance and the weight on one key a row; where over 32
         keys are hidden; and where a head's rows leave less than a thousandth of their weight on the other keys, on
@@ -150,7 +150,7 @@ def _times_log(weights: np.ndarray) -> np.ndarray:
 
 
 def hidden_keys(call: Call) -> tuple[int, ...]:
-    """The indices of the keys that `call` leaves out for all queries, ascending; none unless it is a `HiddenKeys`."""
+    """The indices of the keys that `call` leaves out for all queries, ascending; () where none is left out."""
     return call.hidden if isinstance(call, HiddenKeys) else ()
 
 

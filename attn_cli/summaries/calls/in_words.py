@@ -79,7 +79,7 @@ _words_of = memoised(words_of)
 
 
 def has_words(tokens: Sequence[Token]) -> bool:
-    """True if any token has a word."""
+    """True if any token is known to be part of a word."""
     return any(token.word is not None for token in tokens)
 
 

@@ -110,7 +110,7 @@ class Anchors(Answer):
 
     @property
     def order(self) -> list[Anchor]:
-        """The sentences that were masked, those first with which later ones lose most: the most negative `bits`."""
+        """The sentences that were masked, those first without which later ones lose most: the most negative `bits`."""
         return sorted((x for x in self.anchors if x.bits is not None), key=lambda anchor: (anchor.bits, anchor.number))
 
     @property

@@ -157,7 +157,7 @@ class PartsRead(Answer):
         return (made(COLUMNS, row) for row in self.table_rows)
 
     def logit_of(self, read: ReadPart) -> float | None:
-        """What heads write from a part's tokens to the answer's logit less the mean logit; None unless asked for."""
+        """What heads write from a part's tokens to the answer's logit, less the mean logit; None if not asked for."""
         return None if self.key_logits is None else float(self.key_logits[list(read.part.tokens)].sum())
 
     def arrays(self) -> dict[str, np.ndarray]:

@@ -42,9 +42,10 @@ class HiddenParts:
 
     @property
     def effects(self) -> list[float]:
-        """What masking each part changes: bits of log2 p(target), negative where it was needed; 0 for None.
+        """For each part the change of log2 p of the answer, in bits, with it masked: negative where it was needed.
 
-        Without a target minus the cosine distance, 1 - cosine of the vectors with and without the part.
+        Without an answer minus the cosine distance, 1 - cosine of the vectors with and without the part. 0 for a part
+        that was not masked.
         """
         known = [outcome or Outcome() for outcome in self.outcomes]
         return [x.bits or 0.0 if self.target else -(x.cosine_distance or 0.0) for x in known]
@@ -52,11 +53,11 @@ class HiddenParts:
 
 @dataclass(frozen=True)
 class AnswerContext:
-    """The context of an answer: the parts before the question.
+    """What an answer may come from: the parts of the text before the question.
 
     parts   their numbers, ascending
-    kept    the tokens, by index, that are sinks and stay in sight
-    pieces  for the answer, or each of its sentences, the slice of the target's tokens that it is
+    kept    the indices of tokens that are sinks, which are never masked
+    pieces  of the answer, and of each of its sentences, the slice of the answer's tokens
     """
 
     parts: tuple[int, ...] = ()
@@ -153,9 +154,11 @@ class PieceBits:
         return together > -NEEDED_BITS or sum(x for x in self.of_parts.values() if x < 0) <= together / 2
 
     def without_pair(self, pairs: Mapping[tuple[int, int], Outcome]) -> float | None:
-        """The change of log2 p, in bits, with `pair` masked, where these two replace each other; else None.
+        """The change of the piece's log2 p, in bits, with the two parts `pair` masked, where these replace each other.
 
-        They do where single parts don't explain the loss, and the two together half of it or more.
+        They do where single parts don't explain the loss, and the two together half of it or more; else None.
+
+        pairs  the outcomes of masking two parts at once, by their numbers
         """
         if self.is_explained or self.pair not in pairs:
             return None
@@ -164,10 +167,12 @@ class PieceBits:
 
 
 def runs_to_hide(prompt: Prompt, parts: Sequence[TextPart], *, everywhere: bool, whole: bool) -> float:
-    """About what masking all parts costs, in baseline runs of the text; 1 where only the rows that read run again.
+    """About what masking all parts one by one costs, in runs of the text.
 
-    everywhere  the rows from each part's beginning on run again, by a model's cache
-    whole       all rows do, as in an encoder
+    1 where only the rows that choose the answer run again.
+
+    everywhere  a part is masked for all rows after it, which run again by the model's KV cache
+    whole       all rows run again, as in an encoder
     """
     if not everywhere and not whole:
         return 1.0

@@ -40,11 +40,11 @@ class Receiver(NamedTuple):
 class SentenceReads(Part):
     """How much sentences attend to each of S sentences before them, by head, against what is usual so far back.
 
-    received  the mean over later sentences of what their rows give to a token of each sentence, divided by what a
-              sentence at that distance usually gets `[h, S]`; nan where none reads it
-    median    the median of the same over later sentences; nan where fewer than 4 read it
-    clear     for each head how far the spread of `received` is above that of shuffled reads, in standard deviations of
-              these `[h]`; nan for fewer than 8 sentences
+    received  the weight that a token of each sentence gets from a row of a later one, over what a sentence at that
+              distance usually gets, mean over later sentences `[h, S]`; NaN where none is late enough
+    median    the median of the same over later sentences; NaN where fewer than 4 are late enough
+    clear     for each head how far the spread of `received` over sentences is above that of shuffled weights, in
+              standard deviations of the latter `[h]`; NaN for fewer than 8 sentences
     """
 
     name: ClassVar[str] = "sentence_reads"
@@ -63,7 +63,11 @@ class SentenceReads(Part):
             yield {"layer": summary.place.layer, "head": head, "clear": float(self.clear[at])}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`received` and `median` `[h, S]` of S sentences, 1 for what is usual at a distance, and `clear` `[h]`."""
+        """`received` and `median` `[h, S]`: the weight that S sentences get from later ones,
+        1 for what is usual so far back.
+
+        `clear` `[h]` is how far the spread of `received` is above that of shuffled weights, in standard deviations.
+        """
         return {"received": self.received, "median": self.median, "clear": self.clear}
 
 
@@ -88,7 +92,7 @@ class SentenceReadsReducer:
         self.orders = _shuffled_orders(len(sentences))
 
     def start(self, call: Call) -> None:
-        """Allocate the sums, for the sizes of a call."""
+        """Allocate the sums of weights for a call of h heads: `[h, S, S]` for S sentences."""
         count = len(self.sizes)
         self.sums = np.zeros((call.h, count, count))  # weights of the rows of a sentence on each sentence
 
@@ -156,7 +160,10 @@ def _shuffled_orders(count: int) -> list[np.ndarray]:
 
 
 def receivers(summaries: Sequence[Summary]) -> list[Receiver]:
-    """The heads in which later sentences agree on one sentence (see `Receiver`), the largest `times` first."""
+    """The heads in which most later sentences attend to the same one, 3 times as much as usual or more.
+
+    The largest of these multiples first.
+    """
     found = []
     for summary in summaries:
         part = summary.part(SentenceReads)

@@ -17,7 +17,7 @@ from attn_cli.summaries.sight import sight_of
 
 @dataclass(frozen=True, eq=False)
 class PartShares(Part):
-    """How much some query rows attend to S parts of the m keys, by head.
+    """How much some query rows attend to S parts of the text, by head; the text's m tokens are the keys.
 
     shares    the mean over the rows of the weights on a part's keys, added up `[h, S]`; a row's shares add to 1, less
               what a learned sink takes

@@ -44,12 +44,12 @@ class TextPart:
 
     @property
     def start(self) -> int | None:
-        """The first character of the part in the text; None where it stands for no text."""
+        """The index in the text of the part's first character; None where it stands for no text."""
         return self.spans[0][0] if self.spans else None
 
     @property
     def end(self) -> int | None:
-        """One past its last character; None where it stands for no text."""
+        """The index in the text after the part's last character; None where it stands for no text."""
         return self.spans[-1][1] if self.spans else None
 
     def text(self, whole: str) -> str:

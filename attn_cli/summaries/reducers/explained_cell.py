@@ -80,7 +80,7 @@ class ExplainedCell:
     def contrast(self) -> float:
         """The score less the mean score of the visible keys.
 
-        Without a softcap or sink: log weight less the mean log weight.
+        It equals the log of the weight less the mean log weight over these keys.
         """
         return self.score - self.mean_score
 

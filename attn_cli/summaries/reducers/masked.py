@@ -20,12 +20,12 @@ class Masked(Part):
     rows: np.ndarray
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per head: layer, head and masked_rows, the number of its fully masked rows."""
+        """One row per head: layer, head and masked_rows, the number of its rows that may attend to nothing."""
         for head, count in zip(summary.place.heads, self.rows.tolist(), strict=True):
             yield {"layer": summary.place.layer, "head": head, "masked_rows": count}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The number of fully masked rows of each head, `masked_rows` `[h]`."""
+        """`masked_rows` `[h]`, the number of rows of each head that may attend to nothing."""
         return {"masked_rows": self.rows}
 
 
@@ -37,6 +37,6 @@ class MaskedRows:
         return Wanted(moments=("masked",))
 
     def part(self, call: Call, stats: RowStats) -> Masked:
-        """The number of masked rows of each head."""
+        """The number of rows of each head that may attend to nothing."""
         assert stats.masked is not None
         return Masked(stats.masked.sum(axis=-1))

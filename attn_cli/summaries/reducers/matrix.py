@@ -125,7 +125,7 @@ class Matrix(Part, Displayed):
         return f"Matrix of {maps}" + ("" if self.block == (1, 1) else f", {self.pooling} over {self.block}")
 
     def head_names(self, summary: Summary) -> list[int | str]:
-        """The head behind every matrix, or "mean"."""
+        """What each matrix of the first axis is of: heads, by their numbers in the model, or "mean"."""
         return summary.head_names(self.averaged) if self.heads is None else list(self.heads)
 
     @property
@@ -147,7 +147,7 @@ class Matrix(Part, Displayed):
         return range(len(summary.queries)) if self.rows is None else self.rows
 
     def listed_keys(self, summary: Summary) -> list[tuple[int, int]]:
-        """(column, number of its key) for every column whose key is not hidden."""
+        """(column, index of its key) for every column whose key the user didn't leave out."""
         hidden = set(summary.hidden)
         keys = range(len(summary.keys)) if self.keys is None else self.keys
         return [(column, key) for column, key in enumerate(keys) if key not in hidden]
@@ -232,7 +232,7 @@ class FullMatrix:
         self.mean_heads = self.whole_heads = mean_heads
 
     def start(self, call: Call) -> None:
-        """Allocate memory for the weights or scores of `call`, `[h, rows, m]`, or for both."""
+        """Allocate memory for the weights, scores and shares to collect of `call`, `[h, rows, keys]` each."""
         heads = 1 if self.mean_heads else call.h
         self.places = RowPlaces(self.rows, call.n)
         self.heads = call.h

@@ -55,7 +55,7 @@ class Overall(Part):
 
     @property
     def rescaled_shares(self) -> np.ndarray | None:
-        """The ranking number over its sum on keys that the user didn't leave out `[h, k]`; None unless asked for."""
+        """What ranks the keys, over its sum on keys that the user didn't leave out `[h, k]`; None unless asked for."""
         return None if self.rest is None else renormalised(self.measured, self.rest[:, None])
 
     @property
@@ -73,9 +73,11 @@ class Overall(Part):
         return self.shares if self.read is None else self.read
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per head and rank from 0: layer, head, rank, key, key_token and received_share, 0 to 1.
+        """One row per head and rank from 0: layer, head, rank, key, key_token and received_share, the mean weight,
+        0 to 1.
 
-        Then `value_share` or `output_share`, and `rescaled_share`, where collected. Ranks without a key are left out.
+        Then `value_share` or `output_share` (of weight times norm), and `rescaled_share` (of keys not left out), where
+        collected. Ranks without a key are left out.
         """
         shares = [(SHARE_BY.get(self.by), self.read), (RESCALED_SHARE, self.rescaled_shares)]
         columns = {one.name: values for one, values in shares if one is not None and values is not None}
@@ -106,7 +108,7 @@ class Overall(Part):
         return "too many queries to show each: --token picks some, -f jsonl has all" if self.abridged else ""
 
     def labels(self) -> dict[str, np.ndarray]:
-        """The indices of the `queries` `[r]` over which the means are taken."""
+        """`queries` `[r]`, the indices of the queries over which the means are taken."""
         return {"queries": np.array(self.rows)}
 
 

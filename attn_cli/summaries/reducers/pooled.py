@@ -68,7 +68,9 @@ class PooledMatrix:
         return call.n if self.rows is None else len(self.rows), call.m if left is None else len(left)
 
     def part(self, call: Call, stats: RowStats) -> Matrix:
-        """The matrix of blocks `[h, blocks of rows, blocks of keys]`; means are over the true size of edge blocks."""
+        """The pooled matrix `[h, blocks of rows, blocks of keys]`;
+        a mean at the edge is over the cells that are there.
+        """
         pool = self._pool(call)
         kept = np.asarray(stats.pooled[pool], dtype=np.float64)
         if pool.sums:

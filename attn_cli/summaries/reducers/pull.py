@@ -93,6 +93,8 @@ class PullOfKeys:
         self.pulls[fit.kept, band.first : band.last] = shares
 
     def result(self) -> Pulls:
-        """The mean weights and the pulls of the picked rows `[r, m]`; pulls None without values."""
+        """The picked rows' mean weights, and pulls (shares of the output that come from a key), `[r, m]`;
+        None without values.
+        """
         pulls = None if self.values is None else to_numpy(self.pulls)
         return Pulls(tuple(self.places.numbers), to_numpy(self.weights), pulls)

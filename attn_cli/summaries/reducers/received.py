@@ -81,9 +81,10 @@ class Received(Part):
                 } | rest
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`received_share` `[h, m]`, the mean weight on each key over the rows; 0 for hidden keys.
+        """`received_share` `[h, m]`, the mean weight on each of m keys over the rows; 0 for hidden keys.
 
-        If rescaled `rescaled_share` `[h, m]`, too: the measure `by` over its sum on the keys that are not hidden.
+        If rescaled `rescaled_share` `[h, m]`, too: weight, or share of weight times norm, over its sum on keys not
+        hidden.
         """
         return {"received_share": self.shares} | ({"rescaled_share": self.rescaled_shares} if self.rescaled else {})
 

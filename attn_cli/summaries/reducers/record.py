@@ -52,7 +52,7 @@ class MemoryBudget:
         self.asked, self.left_out = 0, set[int]()
 
     def take(self, size: int, layer: int) -> bool:
-        """Take so many bytes for a layer; False, and nothing is taken, where fewer are left."""
+        """Take `size` bytes for a layer, and return True; False, and nothing is taken, where fewer are left."""
         self.asked += size
         if self.left is None:
             return True

@@ -77,7 +77,7 @@ class Top(Part):
 
     @property
     def rescaled_shares(self) -> np.ndarray | None:
-        """The ranking number over the row's sum on keys that weren't left out `[h, r, k]`; None unless asked for."""
+        """What ranks the keys, over its row's sum on keys that weren't left out `[h, r, k]`; None unless asked for."""
         return None if self.rest is None else renormalised(self.measured, self.rest[..., None])
 
     @property
@@ -133,7 +133,7 @@ class Top(Part):
         return {name: values for name, values in named.items() if values is not None}
 
     def labels(self) -> dict[str, np.ndarray]:
-        """The indices of the `queries` `[r]`, the second axis of the arrays."""
+        """`queries` `[r]`, the indices of the queries of the arrays' second axis."""
         return {"queries": np.array(self.rows)}
 
 

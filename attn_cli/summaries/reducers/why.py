@@ -100,7 +100,7 @@ class Why(Part):
 
     @property
     def column_names(self) -> list[str]:
-        """For every term its columns: "3+35" for a pair, "70" for a single column."""
+        """For every term of the dot product its columns of q and k: "3+35" for a pair, "70" for a single column."""
         return [
             str(first) if second < 0 else f"{first}+{second}"
             for first, second in zip(self.columns.first.tolist(), self.columns.second.tolist(), strict=True)
@@ -124,7 +124,9 @@ class Why(Part):
 
     @property
     def footnote(self) -> str:
-        """The caption that defines pairs, and says why content and position are missing."""
+        """The caption below explained scores: what the numbers and terms are,
+        and why content and position may be missing.
+        """
         if not self.cells:
             return ""
         what = "columns: the same as a sum over columns"
@@ -212,7 +214,7 @@ class ExplainedKeys:
         return [int(place) for place in order]
 
     def result(self) -> Why:
-        """The explained cells of all picked rows and heads."""
+        """The explained scores of all picked rows and heads, as `Why`."""
         cells = [cell for _, _, row in sorted(self.cells, key=lambda entry: entry[:2]) for cell in row]
         return Why(tuple(cells), columns_of(self.turning, int(self.call.q.shape[-1])), self.turning)
 

@@ -116,7 +116,9 @@ class ScanDifferences(Answer):
 
     @property
     def beyond_chance(self) -> tuple[HeadDifference, ...]:
-        """The differences of statistics of heads whose adjusted p-value is below 0.05, the largest |effect| first."""
+        """The differences whose p-value, corrected for all that were compared, is below 0.05;
+        the largest |effect| first.
+        """
         return tuple(each for each in self.differences if each.differs)
 
     def arrays(self) -> dict[str, np.ndarray]:

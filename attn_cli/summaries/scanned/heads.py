@@ -42,7 +42,7 @@ class ScannedHead:
         return self.kind.kind if self.kind is not None else "none" if self.judged else "not judged"
 
     def mean(self, statistic: str) -> float:
-        """The mean of a statistic over documents; NaN where the head has none."""
+        """The mean of the head statistic of this name over documents; NaN where the head has none."""
         return self.statistics[statistic].mean if statistic in self.statistics else float("nan")
 
     def record(self) -> dict[str, Any]:

@@ -13,14 +13,14 @@ from attn_cli.summaries.calls.in_words import InWords
 
 @dataclass(frozen=True, eq=False)
 class Alignment:
-    """Where the n queries of a call stand among its m keys, and what its weights can be asked for.
+    """Where the n queries of a call stand among its m keys, and which statistics its weights can have.
 
     keys         the tokens of the keys
     offset       the key at which query 0 stands: m - n, as with a cache of past keys
     same_tokens  whether the queries are keys too; not so in cross-attention
     is_causal    whether no query may attend to a key after itself
     has_sink     whether a learned sink takes a share of every row
-    shows_scores whether scores are the model's own: not of weights alone, nor of words
+    shows_scores whether the model's own scores are known; not of weights alone, nor between words
     hides        whether the user left some keys out, so that what a row gives to them is missing from its sum
     """
 

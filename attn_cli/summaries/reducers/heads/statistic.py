@@ -38,7 +38,9 @@ class HeadRows:
     rescaled: bool = False
 
     def on(self, cell: Cell) -> Array:
-        """The weight of every row on the key that `cell` gives it `[h, n]`; 0 where there is none."""
+        """The weight of each of n rows on the key that the rule `cell` gives it, such as the previous, `[h, n]`;
+        0 without one.
+        """
         return as_float64(self.stats.of_rows(self.stats.on_keys(self.keys[cell]), self.rows))
 
     def has(self, cell: Cell) -> Array:
@@ -74,7 +76,7 @@ class HeadRows:
 
     @cached_property
     def entropy_nats(self) -> Array:
-        """The sum of -weight log weight of every row `[h, n]`."""
+        """The entropy of each row's weights in nats, the sum over keys of -weight log weight, `[h, n]`."""
         return self._moment("entropy_nats")
 
     @cached_property
@@ -220,5 +222,7 @@ class CellWeight(Statistic):
         return self.cell.exists(alignment)
 
     def finish(self, rows: HeadRows) -> Array:
-        """The mean over the rows of each text of the weight on their one key `[h, texts]`."""
+        """The mean over the rows of each text of the weight on the one key that the rule `cell` gives each,
+        `[h, texts]`.
+        """
         return rows.mean(rows.on(self.cell))

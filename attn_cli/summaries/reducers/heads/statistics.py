@@ -98,7 +98,7 @@ def followers(tokens: Sequence[Token]) -> np.ndarray:
 
 
 class SinkWeight(Statistic):
-    """The mean weight on a learned sink: what a row's weights lack to 1."""
+    """The mean weight on a learned sink: what a row's weights on keys lack to 1."""
 
     def finish(self, rows: HeadRows) -> Array:
         """The mean weight on the learned sink over rows, 0 to 1 `[h, texts]`."""

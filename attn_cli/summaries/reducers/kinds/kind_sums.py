@@ -101,7 +101,7 @@ class JudgedKinds:
 
     @property
     def number(self) -> np.ndarray:
-        """The weight or share of targets by which each kind is judged `[K, h]`; NaN for kinds with under 16 rows.
+        """The weight or share of a kind's targets by which heads are named `[K, h]`; NaN for kinds with under 16 rows.
 
         Of induction and duplicate heads numbers of 0.5 and more count from 8 rows on: sharp scores of a network that
         learned nothing reach less.

@@ -83,7 +83,9 @@ class HeadKinds(Part):
 
     @cached_property
     def judged(self) -> JudgedKinds:
-        """For each head and kind the weight and share on the keys that define it, and the head's kind."""
+        """For each head and kind the weight and share on the keys that define it, means over texts,
+        and the head's kind.
+        """
         return judged(self.texts, by_share=self.by_share)
 
     def reading_rows(self, at: int, kind: Kind) -> np.ndarray:
@@ -123,7 +125,7 @@ class HeadKinds(Part):
                 "kind_control": numbers.control.T}  # fmt: skip
 
     def labels(self) -> dict[str, np.ndarray]:
-        """The names of the K kinds, `kinds` `[K]`, the second axis of the arrays."""
+        """`kinds` `[K]`, the names of the K kinds of heads: the second axis of the arrays."""
         return {"kinds": np.array([kind.name for kind in KINDS])}
 
 

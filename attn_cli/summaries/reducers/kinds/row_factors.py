@@ -45,7 +45,9 @@ class RowFactors:
     copies: dict[str, "RowFactors"] = field(default_factory=dict)
 
     def beside(self, like: Array) -> "RowFactors":
-        """These factors on the device of `like`: itself for NumPy's, else with counted, rest and controls copied."""
+        """These factors on the device of `like`: themselves for NumPy's, else with counted,
+        rest and controls copied there.
+        """
         if isinstance(like, np.ndarray):
             return self
         if str(like.device) not in self.copies:

@@ -125,14 +125,12 @@ def names_of(tokens: Sequence[Token]) -> np.ndarray:
 
 
 def content_lists(names: np.ndarray, *, is_causal: bool) -> dict[Kind, np.ndarray]:
-    """For a query at each of m positions the keys that induction and duplicate heads look for `[m, c]`; -1 for none.
+    """For a query at each of m positions the at most c keys that induction and duplicate heads look for `[m, c]`.
 
     Induction: the keys after earlier occurrences of its token; duplicate: these occurrences, in encoders later ones
-    too.
+    too. -1 after the last; of a token's repeats the 64 nearest on each side count.
 
     names  a number for each token `[m]`, the same for the same token
-
-    Of a token's repeats the 64 nearest on each side count.
 
     >>> lists = content_lists(np.array([0, 1, 0, 0]), is_causal=True)
     >>> lists[INDUCTION].tolist(), lists[DUPLICATE].tolist()
@@ -163,7 +161,7 @@ def placed_keys(kinds: Sequence[Kind], m: int) -> np.ndarray:
 def window_keys(m: int, *, is_causal: bool) -> np.ndarray:
     """For each of m positions the keys of the kind "window" `[m, c]`: from 4 before it to itself, or to 4 after it.
 
-    To itself if `is_causal`. Some are < 0, or >= m.
+    To itself if `is_causal`. Outside the text some are < 0, or >= m.
     """
     return np.arange(m)[:, None] + np.arange(-REACH, 1 if is_causal else REACH + 1)
 
@@ -174,7 +172,7 @@ def delimiters(tokens: Sequence[Token]) -> np.ndarray:
 
 
 def compact(keys: np.ndarray) -> np.ndarray:
-    """The rows of `keys` `[n, c]` with -1 at their ends alone, and no more columns than the longest row needs.
+    """The rows of `keys` `[n, c]` with -1, which stands for none, moved to their ends, and unneeded columns left out.
 
     >>> compact(np.array([[-1, 3, -1], [2, -1, 1]])).tolist()
     [[3, -1], [2, 1]]
