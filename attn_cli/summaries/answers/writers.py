@@ -35,7 +35,6 @@ class WriterTerm(NamedTuple):
     bias less that of another key, or the mean of the visible keys.
 
     query, key  the writers; None for a side (query or key) whose writers are summed
-    contrast    what they add, signed
     without     the key's weight, after the softmax, with this taken out of its score
     """
 
@@ -93,59 +92,41 @@ class WrittenCell:
 
     @property
     def product(self) -> float:
-        """The scaled dot product of query and key, less that of `against` or the mean of the visible keys.
-
-        The contributions of all pairs of writers add up to it.
-        """
+        """The score before softcap and bias, less that of `against` or the visible keys' mean: all pairs' sum."""
         return self._less(self.row.products)
 
     @property
     def bias(self) -> float | None:
-        """The bias on the key's score less that of `against`, or the mean over the visible keys;
-        None if there is none.
-        """
+        """The bias on the key's score less that of `against` or the visible keys' mean; None where there is no bias."""
         return None if self.row.bias is None else self._less(self.row.bias)
 
     @property
     def cap_factor(self) -> float | None:
-        """The score's contrast to `against` after the softcap over that before it, bias aside; None without a softcap.
-
-        1 where the contrast before it is 0.
-        """
+        """`contrast` without bias over `product`: a softcap's effect; 1 if `product` is 0, None without a softcap."""
         if self.row.softcap is None:
             return None
         return (self.contrast - (self.bias or 0.0)) / self.product if self.product else 1.0
 
     @cached_property
     def difference(self) -> float | None:
-        """|sum of all `pairs` - `product`|, the error of the sum over writers;
-        None where writers can't be told apart.
-        """
+        """|sum of all pairs - `product`|, the error of the sum over writers; None where there are no pairs."""
         return None if self.pairs is None else abs(float(self.pairs.sum()) - self.product)
 
     @cached_property
     def floor(self) -> float | None:
-        """|change of the key's weight| if its score is the sum of all pairs: rounding, below which no effect is told.
-
-        None where writers can't be told apart.
-        """
+        """|change of the key's weight| if its score is the sum of all pairs: rounding; None without pairs."""
         if self.pairs is None:
             return None
         untouched = float(self.row.products[self.at]) - self.product + float(self.pairs.sum())
         return abs(self.row.weight(self.at, untouched) - self.weight)
 
     def without(self, contrast: float) -> float:
-        """The key's weight, 0 to 1, if its score before softcap and bias were lower by `contrast`,
-        all others the same.
-        """
+        """The key's weight, 0 to 1, if its score before softcap and bias were lower by `contrast`; others unchanged."""
         return self.row.weight(self.at, float(self.row.products[self.at]) - contrast)
 
     @cached_property
     def terms(self) -> list[WriterTerm]:
-        """The 64 pairs of writers, or writers of the listed `side`, of largest |contribution|.
-
-        [] where writers can't be told apart.
-        """
+        """The 64 pairs of writers, or writers of the listed `side`, of largest |contribution|; [] without pairs."""
         if self.pairs is None:
             return []
         values = self.pairs if self.side == "pairs" else self.pairs.sum(axis=1 if self.side == "query" else 0)
@@ -167,10 +148,7 @@ class WrittenCell:
         return self.pairs.size if self.side == "pairs" else len(self.writers)
 
     def of_side(self, side: Literal["query", "key"]) -> list[tuple[Writer, float]]:
-        """What each writer of one side, "query" or "key", adds to the contrast of the score, summed over the other.
-
-        Signed, the largest |contribution| first; [] where writers can't be told apart.
-        """
+        """What each writer of the "query" or the "key" adds to the score's contrast, signed; largest sizes first."""
         if self.pairs is None:
             return []
         sums = self.pairs.sum(axis=1 if side == "query" else 0)
@@ -251,9 +229,7 @@ FIELDS = (Field("writers", Rows((*CELL, *_MORE)), "one key of one query", "cells
 
 
 def rows_of(cell: WrittenCell) -> list[_Row]:
-    """The listed terms of the score of one query and key (pairs of writers,
-    or writers of one side) with ranks from 0.
-    """
+    """The listed terms of the score of one query and key, each with its rank from 0."""
     return [_Row(cell, rank, term) for rank, term in enumerate(cell.terms)]
 
 
@@ -273,20 +249,18 @@ class Writers(Answer):
     def records(self) -> Any:
         """One row per listed term of each query and key: a pair of writers, or a writer of one side, with what it adds.
 
-        First layer, head, query, key, weight and score, then the term's rank, writers, part of the score's contrast to
-        another key, and the key's weight without it. Of a key the 64 largest terms, none if writers can't be told
-        apart.
+        First layer, head, query, key, weight and score, then the term's rank, writers, part of the score's contrast,
+        and the key's weight without it. Of a key the 64 largest terms, none if writers can't be told apart.
         """
         for cell in self.cells:
             lead = made(CELL, cell)
             yield from ({**lead, **made(TERM, row)} for row in rows_of(cell))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`layers`, `heads`, `cell_queries`, `cell_keys`, `weights`, `contrasts` `[cells]`;
-        a cell is a query and a key.
+        """`layers`, `heads`, `cell_queries`, `cell_keys`, `weights`, `contrasts` `[cells]`, a cell for a query and key.
 
-        For cell N from 0 the parts of its score by pairs of W writers, `pairs_N` `[W, W]`, and their names `writers_N`
-        `[W]`; neither where writers can't be told apart.
+        For cell N from 0 its score's parts by pairs of W writers, `pairs_N` `[W, W]`, and their names `writers_N`
+        `[W]`.
         """
         arrays = {
             "layers": np.array([cell.place.layer for cell in self.cells]),
@@ -308,8 +282,7 @@ class KeyPicks(NamedTuple):
 
     most     how many keys with the largest weights, where `keys` is None
     keys     a function from the tokens of a call's keys to the indices of the chosen ones; None for the heaviest
-    against  a function from the same tokens to the index of the key whose score is subtracted; None for the mean of the
-             visible keys
+    against  one from them to the index of the key whose score is subtracted; None for the mean of visible keys
     """
 
     most: int
@@ -328,9 +301,7 @@ def writers_of(
 ) -> Writers:
     """What adds to the scores of some keys: pairs of writers (embedding, earlier heads, MLPs) of query and key.
 
-    rows   a function from a call's query tokens to the indices of the rows
-    picks  which keys of these rows
-    side   list pairs of writers, or sums by writers of the "query" or of the "key"
+    rows  a function from a call's query tokens to the indices of the rows
 
     Raises InputError for a source that is no model, and for more than 64 keys.
     """
