@@ -73,8 +73,7 @@ class DeviceReducer(RowReducer, Protocol):
 
 
 class BandReducer(Protocol):
-    """Makes a `Part` of every weight of a call, band by band: `start` allocates, `add` takes a band,
-    `result` hands over.
+    """Makes a `Part` of every weight of a call: `start` allocates, `add` takes a band, `result` hands over.
 
     A band is the weights of some adjacent query rows, of all heads or of some.
 

@@ -86,8 +86,7 @@ class MaskSight(Sight):
         self.count = np.concatenate([np.zeros(0, int), *(cells.sum(axis=1) for _, cells in self._rows())])
 
     def uniform(self, of_rows: np.ndarray) -> np.ndarray:
-        """What each of m keys gets `[m]` if each query shares its number of `of_rows` `[n]` evenly among the keys it
-        sees.
+        """What each of m keys gets `[m]` if each query shares its `of_rows` `[n]` evenly among the keys it sees.
 
         The mean over heads.
         """

@@ -103,8 +103,7 @@ class ChangeMatrix(Part):
         return {"changes": self.changes}
 
     def labels(self) -> dict[str, np.ndarray]:
-        """The indices in this and the other text of the rows, `queries`, `other_queries`, and columns,
-        `keys`, `other_keys`.
+        """The indices of `queries` and `keys` in this text, `other_queries` and `other_keys` in the other.
 
         -1 where a text lacks the key; `block`, the (rows, keys) of weights that a number stands for, unless (1, 1).
         """

@@ -88,8 +88,9 @@ class Checkpoints(Answer):
                 yield {"checkpoint": name, **head, self.column: value}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`values` `[heads, checkpoints]` of the listed heads, with `streams`, `layers`,
-        `heads` and names `checkpoints`.
+        """`values` `[heads, checkpoints]` of the listed heads, with their `streams`, `layers` and `heads`.
+
+        `checkpoints` are the names.
         """
         return {
             "checkpoints": np.array(self.models),

@@ -38,8 +38,7 @@ class Journey:
         return tokens[0].text if first is None or last is None else self.prompt.text[first:last]
 
     def pulls(self, step: BlockVectors) -> tuple[np.ndarray, np.ndarray | None]:
-        """For the attention of block `step` the word's weights on every token, mean over heads, and their pulls:
-        `[m]` each.
+        """For block `step` the word's weights on each of m tokens, mean over heads, and the tokens' pulls: `[m]` each.
 
         Both are means over the word's tokens. A pull is the share of the attention output that comes from a token's
         value, measured along the output, of all heads side by side: signed, they add to 1. None where values are

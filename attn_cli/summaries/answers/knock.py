@@ -191,9 +191,7 @@ def chosen_heads(layers: Sequence[AttentionLayer], selection: Selection) -> list
 
 
 def interventions_of(layers: Sequence[ChosenHeads]) -> list[Intervention]:
-    """For each chosen head, in order, the variant of a run in which it alone is ablated: its output is 0,
-    or its mean.
-    """
+    """For each chosen head, in order, the variant of a run that ablates it alone: its output is 0, or its mean."""
     return [Intervention((head,)) for _, heads in layers for head in heads]
 
 

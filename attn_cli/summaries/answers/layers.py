@@ -108,9 +108,7 @@ class LayerMap:
         self.layers: dict[tuple[str, str, int], Layer] = {}
 
     def add(self, call: Call) -> None:
-        """Take in one attention call of any text: of a module's first run heads, scale and mask,
-        of later ones the count.
-        """
+        """Take in one attention call of any text: of a module's first run heads, scale and mask; else count the run."""
         place, rule = call.place, call.rule.describe()
         key = (place.stream, place.name, place.layer)
         if key in self.layers:

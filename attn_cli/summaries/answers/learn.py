@@ -77,7 +77,7 @@ class Learning(Answer):
 
     @property
     def milestones(self) -> list[int]:
-        """The steps that tables and screens show: 0, 1, 2, 5, 10, 20, 50 ..., the one where the loss is halved,
+        """The steps that tables and screens show: 0, 1, 2, 5, 10, 20, 50 ..., `during` (the loss is halved),
         the last.
         """
         series = [0] + [digit * 10**power for power in range(9) for digit in (1, 2, 5)]

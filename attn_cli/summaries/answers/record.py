@@ -38,8 +38,9 @@ def record(
 
 
 def recorded(call: Call, budget: MemoryBudget | None = None) -> RecordedLayer:
-    """One layer's attention as a recording keeps it; with queries and keys if `budget` has memory for them,
-    or is None.
+    """One layer's attention as a recording keeps it.
+
+    budget  the memory for queries and keys, without which they are left out; None for no limit
     """
     part = reduce(call, Record() if budget is None else Record(budget)).part(Recorded)
     assert part is not None

@@ -152,8 +152,9 @@ class Steps(Part):
 
 
 class WalkSteps:
-    """Computes one call's attention from q, k and v, with every array between, as `Steps`; of `rows`,
-    or all if None.
+    """Computes one call's attention from q, k and v, with every array between, as `Steps`.
+
+    rows  the query rows; None for all
     """
 
     def __init__(self, rows: Sequence[int] | None = None) -> None:

@@ -85,9 +85,7 @@ class Noise:
 
 
 def errors_of(values: np.ndarray, right: np.ndarray, start: int) -> Errors:
-    """The errors of `values` `[p, ...]`, of p positions from `start` on, against `right` `[n,
-    ...]` of all n positions.
-    """
+    """The errors of `values` `[p, ...]`, at p positions from `start` on, against `right`, which has all positions."""
     part = right[start : start + len(values)]
     with np.errstate(over="ignore", invalid="ignore"):
         difference = values.astype(np.float32) - part

@@ -37,9 +37,7 @@ class Asked:
 
     @property
     def plans(self) -> bool:
-        """True if a plan is made: there is a target, and windows or rounding, which make a cache smaller,
-        are priced.
-        """
+        """True if a plan is made: there is a target, and windows or rounding are priced, which make a cache smaller."""
         return self.target is not None and bool(self.windows or self.keys or self.values)
 
     @classmethod

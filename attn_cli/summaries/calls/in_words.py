@@ -27,9 +27,7 @@ class MergedWords(NamedTuple):
     starts: np.ndarray
 
     def range(self, first: int, last: int) -> tuple[int, int]:
-        """The words that have a token among tokens first:last, as the range (first, last) of their numbers;
-        lasts are excluded.
-        """
+        """The range first:last of words that have a token among tokens first:last; both end before last."""
         if first == last:
             return 0, 0
         begin, end = np.searchsorted(self.starts, (first, last - 1), side="right")

@@ -24,8 +24,7 @@ _NUMBERS = 2**24  # of vectors that are held at once: 64 MiB in float32
 
 
 class ReadShares(DerivedCall):
-    """One layer's attention whose bands also carry each key's share of what its row reads: weight times norm,
-    over the sum.
+    """One layer's attention whose bands also carry each key's share of what its row reads, by weight times norm.
 
     by        the norm: "value", w_ij |v_j|, or "output", w_ij |v_j W_O|, each with the rows of W_O that belong to the
               head
@@ -53,9 +52,7 @@ class ReadShares(DerivedCall):
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
-        """The weights in bands of b rows and c keys, with `shares` `[h, b, c]` and `joint` `[1, b,
-        c]` where asked for.
-        """
+        """The weights as bands of b rows and c keys, with `shares` `[h, b, c]` or `joint` `[1, b, c]`, as asked for."""
         in_parts = in_parts and not self.together
         for band in self.call.bands(rows=rows, want_scores=want_scores, in_parts=in_parts):
             keys = slice(band.first, band.last)

@@ -26,8 +26,8 @@ class Outputs(Part):
     names: tuple[str, ...]
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per number of the output: map (the title of its head, or of the joined heads), query,
-        dimension and value.
+        """One row per number of the output: map (the title of its head, or of joined heads), query,
+        dimension, value.
         """
         for at, name in enumerate(self.names):
             for query, row in enumerate(self.values[at].tolist()):

@@ -73,8 +73,7 @@ class Overall(Part):
         return self.shares if self.read is None else self.read
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per head and rank from 0: layer, head, rank, key, key_token and received_share, the mean weight,
-        0 to 1.
+        """One row per head and rank from 0: layer, head, rank, key, key_token and received_share, the mean weight.
 
         Then `value_share` or `output_share` (of weight times norm), and `rescaled_share` (of keys not left out), where
         collected. Ranks without a key are left out.

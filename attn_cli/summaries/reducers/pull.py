@@ -48,9 +48,7 @@ class Pulls(Part):
                 }
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`weights`, mean over heads, and, where known, `pulls`, shares of the output: `[1, r,
-        m]` for r queries and m keys.
-        """
+        """`weights`, mean over heads, and, where known, `pulls`, the keys' shares of the output: `[1, r, m]` each."""
         arrays = {"weights": self.weights[None]}
         return arrays if self.pulls is None else arrays | {"pulls": self.pulls[None]}
 

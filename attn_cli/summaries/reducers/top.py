@@ -123,8 +123,7 @@ class Top(Part):
                     )
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """For h heads and r rows the k heaviest keys, heaviest first: `keys`, -1 for none, and `weights`, `[h, r,
-        k]` each.
+        """The k heaviest keys of each head and row, heaviest first: `keys`, -1 for none, and `weights`, `[h, r, k]`.
 
         `scores`, `value_share` or `output_share` (of weight times norm), and `rescaled_share` only where collected.
         """

@@ -62,8 +62,7 @@ class Why(Part):
         return [DotTerm(pair, columns, contrast) for pair, (columns, contrast) in enumerate(numbers)]
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per explained query and key and term of its dot product: layer, head, tokens, scores ...,
-        then the term.
+        """One row per explained query and key and term of its dot product: layer, head, tokens, scores, the term.
 
         `pair` is the term's number, `columns` such as "3+35", `contrast` the term less its mean over the visible keys.
         """

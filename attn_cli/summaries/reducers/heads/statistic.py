@@ -222,7 +222,7 @@ class CellWeight(Statistic):
         return self.cell.exists(alignment)
 
     def finish(self, rows: HeadRows) -> Array:
-        """The mean over the rows of each text of the weight on the one key that the rule `cell` gives each,
-        `[h, texts]`.
+        """The mean `[h, texts]` over the rows of each text of the weight on the key that the rule `cell` gives a
+        row.
         """
         return rows.mean(rows.on(self.cell))

@@ -56,8 +56,9 @@ class DrawnFrom(NamedTuple):
 
 
 def distances_of(targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For all targets, one after the other, the row and its distance, row less key; `targets` `[R,
-    c]` has -1 for none.
+    """For all targets, one after the other, the row and its distance, row less key.
+
+    targets  the target keys of R rows `[R, c]`, -1 for none
     """
     queries, columns = np.nonzero(targets >= 0)
     return queries, queries - targets[queries, columns]
