@@ -193,9 +193,7 @@ class Budget(Answer):
         return NoiseFloor.FACTOR * self.noise
 
     def of(self, *taken: Taken) -> list[PricedUnit]:
-        """The priced parts of the cache of the kinds "window", "top" (all but the highest scores),
-        "keys" or "values".
-        """
+        """The priced parts of the cache of kinds "window", "top" (all but the highest scores), "keys", "values"."""
         return [priced for priced in self.units if priced.unit.taken in taken]
 
     @property

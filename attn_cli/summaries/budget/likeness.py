@@ -54,8 +54,7 @@ class Likeness:
         self._scale = max(float(together), _LEAST_SUMS * float(apart), 1e-9)
 
     def of_sets(self, a: np.ndarray, b: np.ndarray, shape: LikenessShape) -> np.ndarray:
-        """The covariance of the losses of A sets `[A, n]` and B sets `[B, n]`, beside their sums of single losses:
-        `[A, B]`.
+        """The covariance `[A, B]` of what A sets `[A, n]` and B sets `[B, n]` lose beside their single losses.
 
         A set is a share of each of n parts of the cache, 0 for kept to 1 for taken away.
         """
@@ -75,9 +74,7 @@ class Likeness:
         return np.asarray(slopes)
 
     def between_slopes(self, a: np.ndarray, shape: LikenessShape) -> np.ndarray:
-        """The covariance of the derivatives of the loss at A sets `[A, n]`, by each of n parts' shares: `[A, n,
-        A, n]`.
-        """
+        """The covariance `[A, n, A, n]` of the loss's derivatives by each of n parts' shares, at A sets `[A, n]`."""
         count, n = a.shape
         shared, weighed = (a * self.importance) @ a.T, a * self.importance
         slopes = np.einsum("ab,bi,aj->aibj", np.exp(shared) / _WHOLE, weighed, weighed)

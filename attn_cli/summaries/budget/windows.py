@@ -46,9 +46,7 @@ class FarWeights:
         self.of: dict[tuple[int, str], np.ndarray] = {}
 
     def visit(self, call: Call) -> None:
-        """Take in one layer's attention: the mean weight of scored rows on keys that a window would cut off,
-        by key head.
-        """
+        """Take in one layer's attention: by key head, the mean weight of scored rows on keys behind a window."""
         sums = np.zeros(call.h)
         rows = [token.index - 1 for token in call.queries if token.generated]
         for band in call.bands(rows=rows):

@@ -185,8 +185,7 @@ class Matrix(Part, Displayed):
         yield made(_CALL_MAPS, _CallMaps(summary, self, self.arrays()))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Those of `weights`, `scores`, `value_share`, `output_share` and `rescaled_share` that there are, `[h,
-        rows, keys]`.
+        """`weights`, `scores`, `value_share`, `output_share`, `rescaled_share`, `[h, rows, keys]`, if collected.
 
         A share is a key's weight times the norm of its value, or of that after W_O, over the row's sum of these.
         """
@@ -195,9 +194,7 @@ class Matrix(Part, Displayed):
         return {name: values for name, values in named.items() if values is not None}
 
     def labels(self) -> dict[str, np.ndarray]:
-        """The token indices `queries` and `keys` where some were picked; `block`, the (rows,
-        keys) of a pooled number.
-        """
+        """The token indices `queries` and `keys`, of picked ones, and `block`, the (rows, keys) of a pooled cell."""
         picked = {"queries": self.rows, "keys": self.keys, "block": None if self.block == (1, 1) else self.block}
         return {name: np.array(numbers) for name, numbers in picked.items() if numbers is not None}
 

@@ -26,9 +26,7 @@ class Outputs(Part):
     names: tuple[str, ...]
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per number of the output: map (the title of its head, or of joined heads), query,
-        dimension, value.
-        """
+        """One row per number of the output: map (the title of its head or joined heads), query, dimension, value."""
         for at, name in enumerate(self.names):
             for query, row in enumerate(self.values[at].tolist()):
                 for dimension, value in enumerate(row):

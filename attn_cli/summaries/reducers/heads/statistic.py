@@ -222,7 +222,5 @@ class CellWeight(Statistic):
         return self.cell.exists(alignment)
 
     def finish(self, rows: HeadRows) -> Array:
-        """The mean `[h, texts]` over the rows of each text of the weight on the key that the rule `cell` gives a
-        row.
-        """
+        """The mean over each text's rows of the weight on the key that the rule `cell` gives, `[h, texts]`."""
         return rows.mean(rows.on(self.cell))
