@@ -97,9 +97,9 @@ class CheckedNumbers:
         return np.broadcast_to(np.maximum(np.maximum(own, np.abs(right)), smallest), right.shape)
 
     def in_user_layout(self, output: np.ndarray) -> np.ndarray:
-        """An output `[h, n, e]` as the user's is, where it applies through U_V, with heads joined, and through W_O.
+        """An output `[h, n, e]` as the user's output is: with heads joined and multiplied by W_O, if theirs are.
 
-        U_V raises latents to values.
+        Where values were latents, it is first raised by U_V.
         """
         ingredients = self.call.ingredients
         if ingredients.value_up is not None:

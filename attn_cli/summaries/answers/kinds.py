@@ -114,7 +114,7 @@ class KindMap(Answer):
 
     @property
     def judged_calls(self) -> tuple[Summary, ...]:
-        """The summaries of the attention calls whose heads this answer names."""
+        """The summaries of the attention calls whose heads are said to be of a kind here."""
         return self.summaries
 
     @property

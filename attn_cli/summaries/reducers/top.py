@@ -70,9 +70,7 @@ class Top(Part):
 
     @property
     def measured(self) -> np.ndarray:
-        """The number that ranks the keys `[h, r, k]`: the weight,
-        or by value or output the share of weight times norm.
-        """
+        """The number that ranks the keys `[h, r, k]`: the weight, or the share of weight times norm of the value."""
         return self.weights if self.shares is None else self.shares
 
     @property
@@ -91,8 +89,8 @@ class Top(Part):
         """One row per head, query and rank, from 0: both tokens with their indices, score and weight, 0 to 1.
 
         Then, where collected, `value_share` or `output_share`, the key's part of what the row reads by weight times
-        norm of its value (after W_O), and `rescaled_share`, the ranking number over the row's sum on keys that aren't
-        left out. A score that wasn't collected is None. Ranks without a key are left out.
+        norm of its value (after W_O), and `rescaled_share`, the share (or weight) over its row's sum on keys that
+        aren't left out. A score that wasn't collected is None. Ranks without a key are left out.
         """
         # Lists and a literal: NumPy's numbers one by one, or a dict of the fields' names, take longer than writing.
         every = (self.keys, self.weights, self.scores, self.shares, self.rescaled_shares)

@@ -22,11 +22,12 @@ class Cell(ABC):
 
     @abstractmethod
     def keys(self, alignment: Alignment) -> np.ndarray:
-        """The index of the key of each of n queries `[n]`, -1 where it has none."""
+        """The index of the key that this rule gives each of n queries `[n]`, -1 where it gives none."""
 
     def keys_of_texts(self, texts: AlignedTexts) -> np.ndarray:
-        """The index in its own text of the key of each query of all texts, one after the other `[rows]`;
-        -1 for none.
+        """The key that this rule gives each query of all texts, its index in its own text `[rows]`, text after text.
+
+        -1 where it gives none.
         """
         return np.concatenate([self.keys(text) for text in texts.texts])
 
@@ -57,7 +58,7 @@ class Diagonal(Cell):
         return alignment.same_tokens and (self.back >= 0 or not alignment.is_causal)
 
     def keys(self, alignment: Alignment) -> np.ndarray:
-        """The key that is `back` tokens before each query `[n]`, -1 where there is none."""
+        """The key that is `back` tokens before each of n queries, by index `[n]`; -1 where there is none."""
         keys = np.arange(alignment.n) + (alignment.offset - self.back)
         return np.where((keys >= 0) & (keys < alignment.m), keys, -1)
 
