@@ -67,7 +67,7 @@ class CheckOptions:
 
     @property
     def requested(self) -> bool:
-        """True if anything is to be checked."""
+        """True if --expect or --expect-weights names a file to check against."""
         return self.expect is not None or self.expect_weights is not None
 
 

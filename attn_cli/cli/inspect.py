@@ -171,7 +171,10 @@ def _read_by_token(report: Report) -> Report:
 
 
 def walk(selection: Selection, source: Source) -> ReducersFor:
-    """What makes the reducers for --steps: the computation step by step, of the chosen layers, else of the last."""
+    """For --steps: the function that makes what walks through the computation of a layer's attention call in numbers.
+
+    It gives one such reducer for every chosen layer, or where none is chosen for the last one alone, else [].
+    """
     from attn_cli.summaries.answers.steps import WalkSteps  # here: the overview needs none
 
     last = None

@@ -16,11 +16,11 @@ from rich.console import RenderableType
 
 
 def drawer(name: str) -> Callable[..., Iterator[RenderableType]]:
-    """The `draw` of the part or answer of that name, imported when it is first drawn."""
+    """The function `draw` for results of that name, from the file of this folder that is called so."""
     draw: Callable[..., Iterator[RenderableType]] = file_of(name).draw
     return draw
 
 
 def file_of(name: str) -> ModuleType:
-    """The file of the part or answer of that name."""
+    """The module of this folder that draws results of that name."""
     return import_module(f"{__name__}.{name}")

@@ -27,9 +27,9 @@ _NARROW, _WIDE = 60, 100  # columns below which there are no numbers of reads, a
 
 
 def draw(anchors: Anchors, report: Report, screen: Screen) -> Iterator[Text]:
-    """What later sentences and the answer lose with single sentences masked, in words; then a line for each.
+    """Lines: what later sentences and the answer lose in bits of log2 p with single sentences masked, most first.
 
-    First those without which later sentences lose most.
+    A verdict in words, a line for each sentence, and the heads in which most later sentences attend to the same one.
     """
     yield Text("")
     for line in _verdict(anchors):
@@ -64,7 +64,7 @@ def draw(anchors: Anchors, report: Report, screen: Screen) -> Iterator[Text]:
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: what the clearest receiver head reads; else the parts that the last sentence came from.
+    """The next command: the matrix of the head in which later sentences most attend to one; else the last's sources.
 
     None for piped input.
     """

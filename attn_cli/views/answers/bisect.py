@@ -23,7 +23,10 @@ _MOST_UNPLACED = 6
 
 
 def draw(answer: Bisected, report: Report, screen: Screen) -> Iterator[Text | str]:
-    """The dump, what it was compared with, the verdict, the cause, and what was not placed."""
+    """Lines on another engine's arrays against the model's: what was compared, and the first that differs.
+
+    Then the likely cause, and which arrays could not be matched with the model's.
+    """
     yield ""
     yield from _lines(_held(answer), screen)
     for paragraph in _verdict(answer):
@@ -42,7 +45,7 @@ def draw(answer: Bisected, report: Report, screen: Screen) -> Iterator[Text | st
 
 
 def said_before_table(answer: Bisected) -> list[str]:
-    """The dump and the verdict, for an issue in another project."""
+    """Sentences above a Markdown table: which arrays were compared, the first that differs from the model's, why."""
     return [_held(answer), *(line for paragraph in _verdict(answer) for line in paragraph)]
 
 

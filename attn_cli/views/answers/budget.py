@@ -30,7 +30,10 @@ _ALONE: dict[Taken, str] = {
 
 
 def draw(budget: Budget, report: Report, screen: Screen) -> Iterator[Text | str]:
-    """The plan and its loss, its key heads, what was run, a map of losses for each kind of change, and captions."""
+    """Lines on a smaller KV cache: a plan and its loss, the key heads it changes, maps of the loss of single changes.
+
+    Losses are in bits a token.
+    """
     yield ""
     for sentence in _findings(budget, screen):
         yield Text("\n".join(wrap(sentence, screen.width)), BOLD)
@@ -54,7 +57,10 @@ def draw(budget: Budget, report: Report, screen: Screen) -> Iterator[Text | str]
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: a plan for a third of the key heads; of such a plan its files for engines; of none a plan."""
+    """The next command: without a plan, the one that makes it; after one of windows, one for a third of key heads.
+
+    After that the plan's files for other engines; None where these were written, and for piped input.
+    """
     assert isinstance(report.answer, Budget)
     own = invocation.words(
         {"window", "first", "top_keys", "kv", "scored", "target", "memory", "heads", "also", "check"}

@@ -13,7 +13,10 @@ _FAR = 0.15  # of a loss, by which a sum was wrong
 
 
 def verdict(budget: Budget, priced: PricedPlan, width: int) -> str:
-    """The plan, the cache that it leaves, and its loss: on other texts first, then what was held back, then its own."""
+    """A sentence on a plan for a smaller KV cache: what it takes away, the share left, its loss in bits a token.
+
+    The loss on other texts comes first, then that on tokens held back, then that on those it was made of.
+    """
     plan, words = priced.plan, []
     if not plan.taken.any():
         return f"nothing that was tried loses {priced.target.bits} bits a token or less: the plan keeps the whole cache"
@@ -62,7 +65,10 @@ def _name(checked: CheckedPlan, width: int) -> str:
 
 
 def windowed_heads(budget: Budget) -> Iterator[str]:
-    """`a window: layer 0 key heads 1 2`, `1: 1` and so on; of more than half those that keep all keys."""
+    """`with a window, layer: key heads · 0: 1 2`, `1: 1` ...: the key heads that the plan limits to their last keys.
+
+    Where these are more than half, the heads that keep all keys, after `with all keys`.
+    """
     units = [(unit, own) for unit, own in budget.planned if unit.unit.taken == "window"]
     windowed = sum(bool(own) for _, own in units)
     is_few = 2 * windowed <= len(units)
@@ -83,12 +89,15 @@ def windowed_heads(budget: Budget) -> Iterator[str]:
 
 
 def cached(budget: Budget) -> str:
-    """What has a cache of its own: in latent attention a layer."""
+    """What has a KV cache of its own: "layer" in latent attention, else "key head"."""
     return "layer" if any(unit.key_head is None for unit in budget.of("window")) else "key head"
 
 
 def plan_lines(budget: Budget, priced: PricedPlan) -> Iterator[str]:
-    """What was predicted, why single losses don't choose, the plan by weight, the spread, what wasn't checked."""
+    """Sentences after a plan: its predicted loss, that single losses don't sum to it, and what a plan by weight loses.
+
+    Then its loss on each text, and what it was not checked on.
+    """
     plan = priced.plan
     if plan.taken.any():
         predicted = f"{_loss(plan.predicted, plan.error)} was predicted for the tokens of the plan"
@@ -126,7 +135,7 @@ def _against_singles(budget: Budget, priced: PricedPlan) -> Iterator[str]:
 
 
 def window_words(budget: Budget) -> str:
-    """What a key head with a window keeps, and who says so."""
+    """A sentence on the keys that a windowed key head keeps, its last ones and the first, and the options for these."""
     first = f", and its first {budget.window.first:,}, which are often a sink (--first)" if budget.window.first else ""
     size = f"the last {budget.window.size:,} keys of a {cached(budget)}, by default an eighth of the text (--window)"
     return f"window: {size}{first}"

@@ -18,10 +18,10 @@ from attn_cli.views.same_input import against_again
 
 
 def draw(matrix: ChangeMatrix, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """For each head a map of how weights change, queries and keys of both texts side by side.
+    """For each head a map of how its weights change, the other text's less this one's, with queries and keys aligned.
 
-    A + or a - stands before a key of one text alone. Of a single row that attends to an image which both read, a map of
-    the image.
+    A + or a - stands before a key of the other or of this text alone. Of a single row that attends to an image which
+    both read, a map of the image.
     """
     keys, others = matrix.keys.tolist(), matrix.other_keys.tolist()
     if not len(matrix.rows):
@@ -67,5 +67,5 @@ def draw(matrix: ChangeMatrix, summary: Summary, report: Report, screen: Screen)
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the change of every head; None for piped input."""
+    """The next command: how much every head's weights change, by `attn heads`; None for piped input."""
     return against_again("heads", report, invocation)

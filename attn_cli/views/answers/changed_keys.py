@@ -20,7 +20,7 @@ from attn_cli.views.same_input import against_again
 
 
 def draw(changed: ChangedKeys, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """For every head a heading and a line per row; for a single row its keys below each other with bars."""
+    """For every head and row the keys whose weights change most: a line a row, or for a single row bars."""
     yield ""
     place = summary.place
     for at, head in enumerate(summary.head_names(changed.averaged)):
@@ -38,7 +38,7 @@ def draw(changed: ChangedKeys, summary: Summary, report: Report, screen: Screen)
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the change of all cells of one head; None for piped input."""
+    """The next command: the matrix of the changes of one head's weights; None for piped input."""
     summary, changed = next(report.parts_of(ChangedKeys))
     which = ["-l", str(summary.place.layer), "--mean"] if changed.averaged else ["-H", head_name(summary, 0)]
     return against_again("matrix", report, invocation, *which)

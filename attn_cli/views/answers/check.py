@@ -36,7 +36,10 @@ class _Line(NamedTuple):
 
 
 def draw(check: Check, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """One verdict on all batch entries and heads; of wrong ones the causes, the first wrong number, and the map."""
+    """One verdict on whether the user's output or weights are right, over all batch entries and heads.
+
+    Of wrong ones the likely cause, the first wrong number, and a map of where they are.
+    """
     entries = list(report.parts_of(Check))
     checks = [head for _, part in entries for head in part.heads]
     parts = [part for _, part in entries]

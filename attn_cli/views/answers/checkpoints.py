@@ -22,9 +22,9 @@ _FIRST = 12
 
 
 def draw(answer: Checkpoints, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """The mean over heads and the largest number, at the first and the last model, and the heads that move most.
+    """A statistic over checkpoints: the mean of heads and the largest, at the first and the last; then a line a head.
 
-    Each with its number at every model as a line of bars.
+    The heads that move most come first, each with its number at every checkpoint as a line of bars.
     """
     statistic = next(each for each in STATISTICS if each.name == answer.column)
     courses, names = answer.listed, list(map(visible, answer.names))

@@ -19,9 +19,9 @@ _MUCH = 0.1  # share of non-sink attention from which a part that wasn't needed 
 
 
 def verdict_lines(answer: PartsRead, width: int) -> Iterator[str]:
-    """One sentence on which parts of the text the answer needed, with the change of its log2 p in bits.
+    """Lines of one sentence: which parts of the text the answer needed, with the change of its log2 p in bits.
 
-    None where there is nothing that it could need.
+    Empty where nothing was masked, and where there is no part that it could need.
     """
     citation = answer.citation
     if citation is not None and answer.context:
@@ -29,9 +29,9 @@ def verdict_lines(answer: PartsRead, width: int) -> Iterator[str]:
 
 
 def cited_lines(answer: PartsRead, width: int) -> Iterator[Text]:
-    """The answer's sentences with marks of their sources, what the marks mean, and parts read but not needed.
+    """The answer's sentences with marks of the parts that they needed, what these mean, and parts read but not needed.
 
-    Those are parts with 0.1 or more of non-sink attention that no sentence needed.
+    Those are parts with 0.1 or more of the attention that isn't given to sinks, which no sentence needed.
     """
     citations = answer.citations
     marked = "".join(_marked(citation) for citation in citations)

@@ -22,7 +22,10 @@ from attn_cli.views.same_input import on_given_texts
 
 
 def draw(comparison: Comparison, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """A sentence on how alike the word's vectors are before and after, a table of cosines, and each context's pulls."""
+    """Lines: the cosine of a word's vectors in two texts, before and after attention, and the pull of tokens.
+
+    The pull is a token's share of the attention output for the word, in each text.
+    """
     yield ""
     yield Text("\n".join(packed([_sentence(comparison)], screen.width)), BOLD)
     yield ""
@@ -80,7 +83,7 @@ def _most_pulling(comparison: Comparison, number: int) -> str | None:
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: what the word reads in the first text; of texts on standard input none."""
+    """The next command: what the word reads in the first text; None for a text from standard input."""
     assert isinstance(report.answer, Comparison)
     row = report.answer.journeys[0].rows[0]
     return on_given_texts("inspect", [invocation.value("first")], invocation, "-t", str(row))

@@ -23,7 +23,7 @@ from attn_cli.views.same_input import more_of_matrices
 
 
 def draw(answer: Computation, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """The matrices of each computed head, one below the other."""
+    """The matrices of attention that was computed (weights, scores, output), head by head, one below the other."""
     for summary in report.summaries:
         yield from _entry(summary, report, screen)
 

@@ -15,7 +15,7 @@ _INDENT = 6
 
 
 def in_words(heads: Sequence[CopyingHead]) -> str:
-    """`5 of them copy: what they write raises the token that they read, 18.6 by 0.63 logits`; "" of no heads."""
+    """`5 of them copy: what they write raises the token that they read, 18.6 by 0.63 logits`; "" without heads."""
     told = (
         _of_some("copies", "raises", [x for x in heads if x.copies], heads),
         _of_some("suppresses", "lowers", [x for x in heads if x.suppresses], heads),
@@ -40,7 +40,9 @@ def _of_some(does: str, changes: str, some: Sequence[CopyingHead], heads: Sequen
 def lines(heads: Sequence[CopyingHead], numbers: Mapping[str, str], rest: int, screen: Screen) -> Iterator[Text]:
     """`      18.6 0.89/0.97  copies: +0.63, shuffled +0.34, p 0.002, rank 1 in 0 of 14`: a line a head.
 
-    numbers  by head, what its kind gives it
+    That is, what the head writes to the logit of the token it reads, over the mean logit, and with tokens shuffled.
+
+    numbers  by the head's name, the weight or share for which it is of its kind, as text
     rest     how many heads of the kind are not among these
     """
     for head in heads[:_MOST_LINES]:
@@ -57,8 +59,9 @@ def lines(heads: Sequence[CopyingHead], numbers: Mapping[str, str], rest: int, s
 
 
 def captions(copying: Copying | None, *, of_text: bool) -> list[str]:
-    """What "copies" means and how sure it is; where it isn't known, why, and what tells what heads write.
+    """Captions on which heads copy: what "copies" means and how sure it is, or why it isn't known.
 
+    copying  None where it wasn't measured
     of_text  whether heads were judged on a text, and not on random tokens
     """
     if not of_text:

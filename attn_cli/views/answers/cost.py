@@ -20,7 +20,7 @@ _NARROW = ("keys", "cache", "text", "next")
 
 
 def draw(cost: Cost, report: Report, screen: Screen) -> Iterator[Text | str]:
-    """Sizes, operations by part, the cost with other kinds of KV cache, and what the matrix would take."""
+    """Lines: sizes, operations of attention by part, bytes of the KV cache for other kinds of keys, of all weights."""
     layer = cost.layer
     key_heads = f"{layer.kv_heads} key {'head' if layer.kv_heads == 1 else 'heads'}"
     sizes = [
@@ -117,7 +117,7 @@ def _next_token(cost: Cost, screen: Screen) -> Iterator[Text]:
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: where each query head has a key head, the same with a quarter; else the page of the guide."""
+    """The next command: with a quarter of the key heads, if each query head has its own; else `attn guide costs`."""
     assert isinstance(report.answer, Cost)
     layer = report.answer.layer
     if layer.rank or layer.kv_heads < layer.heads or layer.heads < _GROUP or invocation.has("kv_heads"):

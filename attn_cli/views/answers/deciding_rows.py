@@ -24,7 +24,10 @@ Seen = Sequence[tuple[Summary, DecidingRows]]
 
 
 def draw(part: DecidingRows, summary: Summary, report: Report, screen: Screen) -> Iterator[Text]:
-    """For every stream (self, cross ...) the keys that all heads together read most, and the heads that read one."""
+    """For self-attention, cross-attention ... the keys that all heads together read most in the rows that decide.
+
+    These rows predict the answer, or were picked. Then the heads that read mostly one key there.
+    """
     for stream in report.streams:
         seen = [(x, own) for x, own in report.parts_of(DecidingRows) if x.place.stream == stream]
         if seen:
@@ -34,8 +37,8 @@ def draw(part: DecidingRows, summary: Summary, report: Report, screen: Screen) -
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     """The next command: the matrix of the head that reads most of one key.
 
-    Where none does, the keys of the row, heads averaged (attn top); of row 0, which may see itself alone, the overview.
-    None for piped input.
+    Where none does, `attn top` of the row, heads averaged; of row 0, which may see itself alone, the overview. None for
+    piped input.
     """
     seen = list(report.parts_of(DecidingRows))
     heads = _heads(seen, resting_keys(seen))
@@ -90,7 +93,7 @@ def _which(summary: Summary, part: DecidingRows) -> str:
 
 
 def template_of(report: Report, summary: Summary) -> list[int]:
-    """The places among a call's keys of the tokens that a chat's template added; none of other texts."""
+    """The indices, among the keys of a layer's call, of the tokens that a chat's template added; [] for other texts."""
     prompt = report.prompts[0]
     return list(prompt.template) if summary.keys == prompt.tokens else []
 

@@ -21,7 +21,10 @@ _ROUNDING = 1e-12  # rounding error of float64 sums in another order
 
 
 def draw(decoding: Decoding, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """A table of the steps of decoding of one call: reused tokens, cached numbers, multiplications."""
+    """A table of decoding one layer's attention token by token with a KV cache, a line a step.
+
+    With the tokens and numbers it reuses from the cache, and the multiplications with and without it.
+    """
     yield ""
     title = [f"{place_prefix(summary, report)}decoding {len(decoding.steps)} tokens one at a time",
              f"{decoding.layer.cached} numbers cached per token"]  # fmt: skip

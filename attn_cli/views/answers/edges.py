@@ -22,7 +22,7 @@ _NARROW = 50
 
 
 def draw(edges: Edges, report: Report, screen: Screen) -> Iterator[Text | str]:
-    """What the head's whole output adds to the answer, then what it loses with each writer taken out of what it reads.
+    """What the head's output adds to the answer's log2 p, in bits, and what each writer of its input adds through it.
 
     Writers are the embedding, earlier heads and MLPs; those that the answer needs most first, then those against it.
     """
@@ -59,9 +59,10 @@ def draw(edges: Edges, report: Report, screen: Screen) -> Iterator[Text | str]:
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the edges of the head that wrote most of the query.
+    """The next command: the same for the writer that the answer needs most, of the heads, if it acts through the query.
 
-    Where none is clear of rounding, the writers of what the head attends to most. None for piped input.
+    Else, and where its effect is no more than rounding, the writers of what the head attends to most. None for piped
+    input.
     """
     assert isinstance(report.answer, Edges)
     edges = report.answer

@@ -20,7 +20,7 @@ _DEPTHS = {"truecolor": "true colour", "256": "256 colours", "16": "16 colours",
 
 
 def draw(installation: Installation, report: Report, screen: Screen) -> Iterator[Text | str]:
-    """Versions, devices, extras, standard output, variables, and the models."""
+    """Lines for a bug report: versions, devices, optional packages, output, settings, variables, stored models."""
     sections = {
         "attn": _lines(
             [__version__, f"Python {installation.python}", installation.platform, _compiled(installation)], screen

@@ -24,7 +24,10 @@ _FIRST = 12
 
 
 def draw(changes: HeadChanges, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """The heads of all layers in one order, with a bar for the number that they are ordered by."""
+    """The heads of all layers by how much of a row's weight moves between two runs, 0 to 1, each with a bar.
+
+    In the order that was asked for: by the mean over rows, or by the last row.
+    """
     every, ranking = list(_records(report)), report.ranking
     assert ranking is not None
     rows = report.ordered(every)
@@ -51,10 +54,7 @@ def draw(changes: HeadChanges, summary: Summary, report: Report, screen: Screen)
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the keys of the last row between which the first head moves its weight.
-
-    None for piped input.
-    """
+    """The next command: the keys between which the first head's weight moves in the last row; None for piped input."""
     first = next(iter(report.ordered(_records(report))), None)
     if first is None or first["last_row"] is None:
         return None

@@ -51,7 +51,10 @@ _CUT = 4  # columns of the mark of a list that goes on
 
 
 def draw(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
-    """For every stream the heads by what they attend to, a line for each kind, and the keys that heads rest on."""
+    """For self-attention, cross-attention ... a line for each kind of head (induction, previous token ...), and sinks.
+
+    Sinks are keys that many heads rest on.
+    """
     yield Text()
     yield packed_text(["what its heads (layer.head) do here", "attn heads --kinds"], screen, BOLD)
     streams = list(dict.fromkeys(summary.place.stream for summary, _ in with_part(summaries, HeadKinds)))
@@ -71,12 +74,13 @@ def draw(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
 def family_lines(
     summaries: Sequence[Summary], found: HeadFamilies, screen: Screen, copying: Copying | None = None
 ) -> Iterator[Text]:
-    """A line for each kind of head (induction, previous token ...) with its heads, and those of few rows.
+    """A line for each kind of head (induction, previous token ...) with its heads, then those judged on few rows.
 
-    Of the latter too few rows have a key that would define a kind.
+    These are heads in which too few rows have a key that would define a kind.
 
-    found    the heads as `families` counts them
-    copying  whether those that find content copy: of a family in which any does, each has a line
+    summaries  the layers, of self-attention or another stream
+    found      their heads by kind
+    copying    whether those that find content copy; a kind in which one does has a line a head; None if not measured
     """
     for family in found.counted:
         shares = {} if family.kind is None else shares_of(summaries, family.kind)
@@ -91,8 +95,9 @@ def family_lines(
 
 
 def shares_of(summaries: Sequence[Summary], kind: Kind) -> dict[str, float]:
-    """The share of non-sink attention that each head gives to what a kind looks at, by the head's name; {} where none
-    was measured.
+    """By head, such as "18.6", its share of attention beyond sinks on the keys that define a kind.
+
+    {} where none was measured, and for kinds that are about sinks themselves or spread out.
     """
     if kind in (FIRST, DELIMITER, UNIFORM):  # of which it is the weight itself
         return {}
@@ -105,7 +110,7 @@ def shares_of(summaries: Sequence[Summary], kind: Kind) -> dict[str, float]:
 
 
 def least_of_few(kind: Kind, uniform: float) -> float:
-    """The least number, 0.5 or more, for a head to be of a kind that finds content where 8 to 15 rows tell.
+    """The least weight or share, 0.5 or more, that names a kind that finds content where only 8 to 15 rows tell.
 
     uniform  what uniform attention gives the keys that define the kind; NaN where unknown
     """
@@ -138,7 +143,7 @@ def _numbered(heads: Sequence[tuple[str, float]], shares: Mapping[str, float]) -
 
 
 def of_several(work: str, count: int) -> str:
-    """What so many heads do: `looks at the token before` of one is `look at the token before` of several."""
+    """The same phrase for so many heads: `looks at the token before`, of several `look at the token before`."""
     verb, _, rest = work.partition(" ")
     several = f"{verb.removesuffix('s')} {rest}".replace(" its own", " their own").replace(" it may", " they may")
     return work if count == 1 else several
@@ -175,7 +180,7 @@ def _named(
 
 
 def number_captions(summaries: Sequence[Summary], found: HeadFamilies) -> list[str]:
-    """The meaning of the numbers behind heads, from which number on a kind is named, and the rows that it takes."""
+    """Captions: what the numbers behind heads mean, the least number that names a kind, and how many rows it takes."""
     parts = with_part(summaries, HeadKinds)
     kinds = [family.kind for family in found.counted if family.kind is not None]
     kinds += [out.kind for out in found.few if out.kind is not None and out.kind not in kinds]

@@ -37,7 +37,12 @@ _PLACES = {FIRST_WEIGHT: "the first token", "previous_weight": "the token before
 
 
 class HeadRow(NamedTuple):
-    """One head's line in a table: the summary and statistics of its layer, and its index `at` in their arrays."""
+    """One head's line in a table.
+
+    summary  its layer
+    heads    the statistics of the layer's heads, arrays `[h]`
+    at       its index in these
+    """
 
     summary: Summary
     heads: Heads
@@ -45,10 +50,10 @@ class HeadRow(NamedTuple):
 
 
 def draw(heads: Heads, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """A table of all heads of all layers, in the order that was asked for.
+    """A table of the statistics of all heads of all layers, in the order that was asked for.
 
-    Of an overview of more than 24 heads only those that give most to one key that is no sink, and none where their
-    kinds are drawn.
+    In an overview of more than 24 heads only those that give most to one key that is no sink, and nothing where a map
+    of their kinds is drawn.
     """
     rows, ranking = head_rows(report.summaries), report.ranking
     masked = sum(int(part.masked_rows.max(initial=0)) for _, part in report.parts_of(Heads))
@@ -88,7 +93,10 @@ def _sharpest(rows: Sequence[HeadRow], count: int, report: Report, screen: Scree
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the matrix of the first head, as sorted, else of the sharpest; None for piped input."""
+    """The next command: the matrix of the first head as sorted, else of the one that gives most to one key past sinks.
+
+    None for piped input.
+    """
     rows = head_rows(report.summaries)
     rows = sharpest(rows, 1) if report.ranking is None else _ranked(rows, report.ranking)
     return matrix_of_head(rows[0].summary, rows[0].at, report, invocation) if rows else None
@@ -170,9 +178,10 @@ def head_rows(summaries: Sequence[Summary]) -> list[HeadRow]:
 
 
 def sharpest(rows: Sequence[HeadRow], count: int) -> list[HeadRow]:
-    """The `count` heads that give most to one key past the sinks, sharpest first.
+    """The `count` heads that give most to one key that is no sink, most first.
 
-    That is weight times share of non-sink attention, mean over rows; where it isn't known those of lowest entropy.
+    By the mean weight on each row's strongest such key, times its share of what isn't given to expected sinks; by
+    lowest entropy where that wasn't measured.
     """
 
     def order(row: HeadRow) -> float:
@@ -188,7 +197,7 @@ def heads_table(
 ) -> Iterator[Table | Text]:  # fmt: skip
     """One line per head, and what its columns mean; columns without information or room are left out.
 
-    unit      what a query and a key are: a token, or a word
+    unit      what a query and a key are: "token" or "word"
     kept      the name of a statistic whose column stays in any case
     left_out  names of statistics that have no column
     """

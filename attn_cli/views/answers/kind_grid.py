@@ -22,12 +22,13 @@ _BETWEEN = "   "
 
 @dataclass(frozen=True)
 class GridRow:
-    """One line of the grid: the heads of one layer.
+    """One line of the map of heads: the heads of one layer.
 
     label    the layer's number; with the number of the call where the layer is called several times
-    heads    the numbers of the heads, and `groups` of the key heads that they read
-    kinds    of every head the index of its kind in `KINDS`; `NOTHING` or `NOT_JUDGED` without one
-    numbers  of every head the weight or share that names it, 0 to 1
+    heads    the numbers of the heads, and `groups` of the key heads that they share
+    kinds    of every head the index of its kind (induction, previous token ...) in `KINDS`; `NOTHING` for no kind,
+             `NOT_JUDGED` where too few rows tell
+    numbers  of every head its weight or share on the keys that define the kind, 0 to 1
     """
 
     label: str
@@ -38,7 +39,7 @@ class GridRow:
 
 
 def grid(rows: Sequence[GridRow], screen: Screen) -> Iterator[Text]:
-    """The map of heads: a line for each layer, a cell for each head with its kind; those of one key head together.
+    """The map of heads: a line for each layer, a cell for each head with its kind; heads that share a key head adjoin.
 
     Layers stand side by side where there are many and the screen is wide enough.
     """
@@ -59,7 +60,7 @@ def grid(rows: Sequence[GridRow], screen: Screen) -> Iterator[Text]:
 
 
 def has_letters(rows: Sequence[GridRow], screen: Screen) -> bool:
-    """True if the cells of the map of heads have letters; with too many heads for two columns each they have marks."""
+    """True if each head of the map has two columns, for the letter of its kind and a digit; else each has one mark."""
     return _layout(rows, screen)[0].cell == 2
 
 
@@ -140,8 +141,11 @@ def _gaps(rows: Sequence[GridRow], heads: Sequence[int]) -> tuple[int, ...]:
 
 
 def cell_text(kind: int, number: float, columns: int, *, ascii_only: bool = False) -> str:
-    """A head in a grid: its kind's letter and tenths of its number, of hundredths as they are told beside the map; of
-    one column a mark for what it finds.
+    """A head in the map: its kind's letter and the tenths of its number; with one column a mark.
+
+    kind     the index in `KINDS`, or `NOTHING` or `NOT_JUDGED`
+    number   its weight or share on the keys that define the kind, 0 to 1; first rounded to hundredths
+    columns  2, or 1 for a mark of what the head does: finds content, looks at a place ...
 
     >>> cell_text(0, 0.66, 2), cell_text(0, 0.198, 2), cell_text(0, 0.2, 1), cell_text(NOTHING, 0.0, 2)
     ('I6', 'I2', '█', ' -')
@@ -161,9 +165,9 @@ def marks_in_words(screen: Screen) -> list[str]:
 
 
 def kind_letter(kind: int) -> str:
-    """The letter of a head's kind in a grid: a small one for `first`, the kind of most heads of many models.
+    """The letter of a kind of head in the map, by its index: "-" for no kind, "?" where none was judged.
 
-    B for all fixed distances: a digit would run into that of the number. "-" for no kind, "?" where none was judged.
+    A small one for heads on the first key, the most common kind; B for all that look 2 to 8 tokens back.
     """
     if kind < 0:
         return "-" if kind == NOTHING else "?"

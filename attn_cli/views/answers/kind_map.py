@@ -31,7 +31,10 @@ _MOST_ALIGNED = 10
 
 
 def draw(kinds: KindMap, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """The text that was read; of every stream a sentence, its families in words, and the map below its legend."""
+    """What was read, if it is random tokens; the heads by kind, in words and as a map below its legend; the sinks.
+
+    For self-attention, cross-attention ... each by itself; of speech also the heads that follow the audio.
+    """
     read = list(_read(kinds))
     if read:
         yield packed_text(read, screen, DIM)

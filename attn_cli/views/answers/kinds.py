@@ -30,7 +30,7 @@ BeforeMap = Callable[[Sequence[Summary], Screen], Iterator[Text]]
 
 
 def draw(part: HeadKinds, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """The heads that stand out by name, the grid and its legend; nothing where heads aren't judged or are ranked."""
+    """The heads that stand out by name, the map of heads by kind, its legend; nothing without kinds, or if sorted."""
     if report.ranking is None and any_judged(report.summaries):
         yield ""
         yield Text("what heads do · attn heads --kinds", BOLD)
@@ -38,16 +38,16 @@ def draw(part: HeadKinds, summary: Summary, report: Report, screen: Screen) -> I
 
 
 def any_judged(summaries: Sequence[Summary]) -> bool:
-    """True if any head's kind could be told: enough rows (16, or 8) have a key that would define one."""
+    """True if any head's kind (induction ...) could be told: enough rows have a key that would define one."""
     return any((part.judged.kind != NOT_JUDGED).any() for _, part in with_part(summaries, HeadKinds))
 
 
 def draw_kinds(
     parts: Sequence[tuple[Summary, HeadKinds]], screen: Screen, before: BeforeMap | None = None
 ) -> Iterator[Text]:
-    """For every stream the heads that find content by name, the legend, and below it the map.
+    """For self-attention, cross-attention ... the heads that find content (induction ...) by name, and a map of all.
 
-    before  draws what stands above the legend of a stream instead
+    before  draws what stands above the legend of a stream, in place of these names
     """
     streams = list(dict.fromkeys(summary.place.stream for summary, _ in parts))
     for stream in streams:
@@ -125,7 +125,7 @@ def letters_in_words(counts: Mapping[int, int]) -> list[str]:
 def counts_in_words(counts: Mapping[int, int]) -> list[str]:
     """`P previous 12`, `2-8 back 3`, `- none 5`: how many heads are of each kind that doesn't find content.
 
-    counts  by place in `KINDS`, or one of the numbers for none
+    counts  by the index of the kind, or by one of the numbers for no kind
     """
     words: list[str] = []
     for number, kind in enumerate(KINDS):
@@ -138,9 +138,10 @@ def counts_in_words(counts: Mapping[int, int]) -> list[str]:
 
 
 def named_heads(words: str, kind: int, heads: Iterable[str], screen: Screen) -> Text:
-    """`I induction 19  18.6 0.91  17.3 0.82`: how many heads a kind has, and as many as fit, each with its number.
+    """`I induction 19  18.6 0.91  17.3 0.82`: the words, coloured for a kind of head, and as many heads as fit.
 
-    The number is the weight, or on a text the share of non-sink weight, on the keys that define the kind.
+    kind   its index in `KINDS`
+    heads  each with its weight, or share of what isn't given to sinks, on the keys that define the kind, as text
     """
     text = Text(words, cell_style(kind))
     for head in heads:
@@ -163,7 +164,10 @@ def _baselines_in_words(of_stream: Sequence[tuple[Summary, HeadKinds]], counts: 
 
 
 def content_lines(of_stream: Sequence[tuple[Summary, HeadKinds]], screen: Screen) -> Iterator[Text]:
-    """The heads that find content, by name: a line for each kind."""
+    """The heads of one stream (self-attention, or cross-attention) that find content, such as induction heads, by name.
+
+    A line for each kind.
+    """
     counts = Counter(kind for _, part in of_stream for kind in part.judged.kind.tolist())
     for number, kind in enumerate(KINDS):
         if kind.rank == CONTENT:
@@ -207,33 +211,36 @@ def ranked_heads(
 
 
 def mean_baseline(of_stream: Sequence[tuple[Summary, HeadKinds]], kind: Kind) -> float:
-    """What uniform attention gives the keys that define a kind, 0 to 1, mean over calls; NaN where no row has any."""
+    """What uniform attention gives the keys that define a kind of head, 0 to 1, mean over layers; NaN for no keys."""
     numbers = [float(part.judged.baseline[KINDS.index(kind)]) for _, part in of_stream]
     finite = [number for number in numbers if np.isfinite(number)]
     return float(np.mean(finite)) if finite else float("nan")
 
 
 def rows_of_sinks(summary: Summary) -> str:
-    """` over rows that see 8 keys or more`, where sinks are told by these alone; else ""."""
+    """` over rows that see 8 keys or more`, where a key is judged a sink by these rows alone; else ""."""
     leaves_out = len(summary.queries) >= FEW_KEYS and str(summary.rule["mask"]).startswith("causal")
     return f" over rows that see {FEW_KEYS} keys or more" if leaves_out else ""
 
 
 def short_value(length: float) -> str:
-    """`value is short (0.25 of the median value's length; median of layers)`: the same number wherever it is told."""
+    """`value is short (0.25 of the median value's length; median of layers)`, for a sink; `length` is that ratio."""
     return f"value is short ({length:.2f} of the median value's length; median of layers)"
 
 
 def is_read(sink: SinkKey) -> bool:
-    """True if a key that gets much weight has a value that isn't short, so that what it holds is read."""
+    """True if the value of a key that gets much weight isn't short against the median's, so that it is read.
+
+    False where its length isn't known.
+    """
     return sink.value is not None and sink.value >= SHORT_VALUE
 
 
 def sink_words(sinks: Sequence[SinkKey], heads: int, rows: str) -> list[str]:
-    """`41% of all attention rests on 0 When, a sink of 162 heads of any kind; its value is short ...`: of each sink.
+    """`41% of all attention rests on 0 When, a sink of 162 heads of any kind; its value is short ...`: one a sink.
 
-    heads  how many all heads are
-    rows   what `rows_of_sinks` says; "" for all rows
+    heads  how many heads there are in all
+    rows   words on which rows were counted, such as ` over rows that see 8 keys or more`; "" for all rows
     """
     said, whole = [], f"the attention{rows.replace(' over ', ' of ')}" if rows else "all attention"
     for at, sink in enumerate(sinks):
@@ -251,9 +258,9 @@ def sink_words(sinks: Sequence[SinkKey], heads: int, rows: str) -> list[str]:
 
 
 def sink_lines(sinks: Sequence[SinkKey], summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
-    """`41% of all attention rests on 0 When, a sink of 162 heads`: a sentence for each sink of the text.
+    """`41% of all attention rests on 0 When, a sink of 162 heads`: a sentence for each sink of the text, a few at most.
 
-    summaries  of all heads that attend in the text
+    summaries  of the layers whose heads attend in the text
     """
     heads = sum(len(summary.place.heads) for summary in summaries)
     for words in sink_words(sinks[:_MOST_SINKS], heads, rows_of_sinks(summaries[0]) if sinks else ""):

@@ -29,7 +29,10 @@ _TOKEN = 16  # columns of a key's name at most
 
 
 def draw(knock: Knock, report: Report, screen: Screen) -> Iterator[Text | str]:
-    """The target, the heads that the answer needs most, those that make it less likely, and the noise floor."""
+    """Lines: the answer, the heads that it needs most, by the change of its log2 p in bits, and those against it.
+
+    Last the noise floor: the largest effect of a run in which nothing was changed.
+    """
     yield ""
     if (said := _verdict(knock)) is not None:
         yield Text("\n".join(wrap(said, screen.width)), BOLD)
@@ -48,7 +51,10 @@ def draw(knock: Knock, report: Report, screen: Screen) -> Iterator[Text | str]:
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the keys of the most needed head in the predicting rows; None for piped input."""
+    """The next command: the keys of the most needed head in the row that predicts the answer; None for piped input.
+
+    Its matrix where that row sees itself alone, heads are ablated in all rows, or it is not of self-attention.
+    """
     assert isinstance(report.answer, Knock)
     knock = report.answer
     place = knock.heads[0].place

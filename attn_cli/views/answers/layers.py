@@ -24,7 +24,7 @@ _GIVEN_UP = ("way", "name", "scale", _MORE, "kv_heads", "heads")
 
 
 def draw(layers: Layers, report: Report, screen: Screen) -> Iterator[Text | Table | str]:
-    """A sentence where all blocks are alike, and the table: those that differ in their number alone share a line."""
+    """A sentence where all blocks are alike, and a table; blocks that differ in their number alone share a line."""
     groups = list(_grouped(layers.rows))
     if (said := _sentence(groups)) is not None:
         yield ""

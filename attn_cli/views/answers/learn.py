@@ -23,7 +23,7 @@ _MOST = 24  # with more tokens than this, only the heaviest are shown
 
 
 def draw(learning: Learning, report: Report, screen: Screen) -> Iterator[Text | Table | str]:
-    """The loss at some steps, then for each text the weights."""
+    """The loss at some steps of learning W_Q and W_K, then for each text the weights of the word that learned."""
     targets = " or ".join(map(visible, learning.targets))
     yield ""
     heading = ["loss", f"-log of the weight of {visible(learning.word)} on {targets}"]
@@ -45,7 +45,7 @@ def draw(learning: Learning, report: Report, screen: Screen) -> Iterator[Text | 
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the words of its texts on two axes; None for piped input."""
+    """The next command: the words of the texts it learned from, as points in the plane; None for piped input."""
     return on_given_texts("plane", list(invocation.words({"texts"})), invocation)
 
 

@@ -29,7 +29,7 @@ _MANY = 12  # heads that a screen lists where no number was asked for
 
 
 def draw(answer: LogitKeys, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """The answer and its logit as a sum, a line for each key or head or a map, and what the numbers leave out."""
+    """The answer's logit less the mean logit, as a sum; what heads write to it, by key, by head or as a map."""
     word = visible(excerpt(answer.answer.strip(), _LONGEST)) or "␣"
     rest = f"rest {answer.parts.rest:+.2f}"
     yield ""

@@ -109,7 +109,7 @@ def _pattern(matrix: Matrix, summary: Summary) -> str:
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the keys that its rows attend to most; None for piped input."""
+    """The next command: the keys that the rows of the matrix attend to most; None for piped input."""
     summary, matrix = next(report.parts_of(Matrix))
     first = matrix.rows is not None and list(matrix.rows) == [0]  # it may see itself alone
     rows = [] if matrix.rows is None or first else invocation.words({"token"})
@@ -119,7 +119,7 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
 
 
 def matrix_maps(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> Iterator[HeatMap]:
-    """A heat map for each head of a matrix, and for each kind of number: scores, weights, shares by value or output."""
+    """A heat map for each head of a matrix and kind of number in it: scores, weights, shares by value or output."""
     rows = matrix.row_numbers(summary)
     keys = [summary.keys[key] for _, key in matrix.listed_keys(summary)] if matrix.keys else summary.keys
     is_compute = report.batch is not None
@@ -143,7 +143,7 @@ def matrix_maps(matrix: Matrix, summary: Summary, report: Report, screen: Screen
 
 
 def colored_texts(report: Report) -> Iterator[ColoredText]:
-    """The text in the colours of a picked row, or of a picked key, for each head; nothing where more was picked."""
+    """For each head the text, coloured by the weights of the one picked row or key; nothing unless one was picked."""
     for summary in report.summaries:
         matrix = summary.part(Matrix)
         if matrix is None or matrix.block != (1, 1) or image_grids(summary.keys):

@@ -14,14 +14,14 @@ from attn_cli.views.drawing.screen import Screen, largest_map
 
 
 def draw(outputs: Outputs, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """A map of queries and dimensions; one that is larger than a screen is pooled, as those of weights are."""
+    """Maps of the output of attention, queries by dimensions; one that is larger than the screen is pooled."""
     for each in output_maps(outputs, summary, report, screen):
         yield ""
         yield each
 
 
 def output_maps(outputs: Outputs, summary: Summary, report: Report, screen: Screen) -> Iterator[HeatMap]:
-    """A heat map of queries and dimensions of each head's output, or one of all heads joined."""
+    """A heat map of queries by dimensions of each head's output, or one of all heads' outputs joined."""
     for values, name in zip(outputs.values, outputs.names, strict=True):
         block = _block(values, screen)
         yield HeatMap(

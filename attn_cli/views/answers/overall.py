@@ -18,7 +18,7 @@ _SINK = 0.3  # a key with so much of all weight hides the others
 
 
 def draw(overall: Overall, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """For a layer a heading and one line per head; for a single head its keys below each other with bars."""
+    """The keys with the largest mean weight over queries: a line per head, or for a single head bars."""
     yield ""
     place = summary.place
     heads = summary.head_names(overall.averaged)
@@ -39,7 +39,7 @@ def draw(overall: Overall, summary: Summary, report: Report, screen: Screen) -> 
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the ranking without the key that takes most of the weight, else of a single query.
+    """The next command: the same without the key that takes most of the weight, else the keys of the last query.
 
     None for piped input.
     """

@@ -34,8 +34,9 @@ from attn_cli.views.same_input import on_same_input
 
 
 def draw(report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """Of a model the story of its answer, or what each word reads, what its heads do, and one of them; of a table its
-    parts.
+    """The overview: what a model's answer needs, or what each word reads, what heads do, and the matrix of one head.
+
+    Of a picked token what it reads; of a table of word vectors its results one after the other.
     """
     if report.command in _ONE_SCREEN:
         yield from _ONE_SCREEN[report.command](report, screen)
@@ -114,10 +115,10 @@ def _has_rows(report: Report) -> bool:
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: attn knock for an answer; inspect -t for the word that reads most; else the matrix of one head.
+    """The next command: attn knock for an answer; inspect -t for the word that reads most; else one head's matrix.
 
-    That is the head that stands out, or the sharpest; of one token's reading what `token_reading` says. None for piped
-    input.
+    That is the head that stands out, or gives most to one key. After `inspect -t` the matrix of the head that reads
+    most of one key. None for piped input.
     """
     if _is_of_token(report):
         return token_reading.next_words(report, invocation)

@@ -55,7 +55,7 @@ def draw(answer: PartsRead, report: Report, screen: Screen) -> Iterator[Renderab
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the heads that the answer needs; without an answer, the keys of a part's rows.
+    """The next command: the heads that the answer needs; without an answer, the keys of the last row of a part.
 
     None for piped input.
     """

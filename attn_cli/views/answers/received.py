@@ -27,9 +27,9 @@ _TITLES = {
 
 
 def draw(received: Received, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """The sinks of the text (keys that many heads rest on), and the keys that receive most, by weight or as --by says.
+    """Lines: the sinks of the text (keys that many heads rest on), and the keys that get the largest mean weight.
 
-    As a mean over all heads and layers; and maps of images.
+    By weight or as --by says, the mean over all heads and layers; of images also maps of what patches get.
     """
     heads = sum(len(each.place.heads) for each in report.summaries)
     of_heads = f"{', rescaled' if received.rescaled else ''} · mean of {heads} heads" if heads > 1 else ""

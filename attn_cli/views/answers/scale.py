@@ -18,7 +18,7 @@ _FEWEST_SCORES = 12  # columns of scores, of which the weights beside them are m
 
 
 def draw(scaling: Scaling, report: Report, screen: Screen) -> Iterator[Text | str]:
-    """Softmax of growing scores, then products of growing vectors."""
+    """The softmax of scores that are scaled up, then the variance of dot products of longer and longer vectors."""
     yield ""
     yield _title(["the softmax of growing scores", "all weight goes to one key"], screen)
     wide = screen.width >= 64

@@ -23,7 +23,7 @@ _STATISTICS = {statistic.name: statistic for statistic in STATISTICS}
 
 
 def draw(answer: ScanDifferences, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """The numbers of comparisons and differences, those that differ most, and heads of another kind."""
+    """Two scans compared: how many tests were made and found differences, the heads that differ most or change kind."""
     listed = answer.differences[: answer.shown] if answer.shown is not None else answer.beyond_chance
     yield from _above(answer, screen)
     yield from _listed(listed, _FIRST if answer.shown is None else len(listed), screen)

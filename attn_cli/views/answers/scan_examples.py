@@ -44,7 +44,7 @@ def draw_examples(answer: ScanHead, screen: Screen) -> Iterator[RenderableType]:
 def opening_line(example: ScanExample, answer: ScanHead) -> str:
     """The command that shows the head's matrix on the example: its text as an argument, or printed into a pipe.
 
-    In a pipe it is where no shell would hand it over as it is.
+    In a pipe where the text is an excerpt, or no shell would hand it over as it is.
     """
     place = answer.head.place
     options = ["-m", answer.model, "-H", f"{place.layer}.{place.head}"]

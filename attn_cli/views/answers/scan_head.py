@@ -131,13 +131,13 @@ _FEWEST_RANGES = 0.005  # of all weight: smaller ranges at the ends are left out
 
 
 def with_weight(ranges: Sequence[WeightRange]) -> list[WeightRange]:
-    """The ranges of distances from the first with 0.005 of the weight or more to the last; none without one."""
+    """The ranges of distances from the first with 0.005 of the weight or more to the last such; [] without one."""
     some = [at for at, each in enumerate(ranges) if each.weight >= _FEWEST_RANGES]
     return list(ranges[some[0] : some[-1] + 1]) if some else []
 
 
 def bars_of_ranges(ranges: Sequence[WeightRange], screen: Screen) -> Iterator[Text | str]:
-    """A bar for each range of distances: its share of the weight, beside it that of uniform attention."""
+    """A bar for each range of distances from query to key: its share of the weight, and that of uniform attention."""
     yield ""
     words = packed(
         ["distance back from the query:", "share of the weight, and of uniform attention"], screen.width, " "

@@ -31,7 +31,7 @@ _BAR = 12
 
 
 def draw(answer: ScanHeads, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """The corpus; then a grid of kinds, the heads of one kind, or the heads in an order."""
+    """The corpus of a scan; then a map of heads by kind, the heads of one kind, or the heads in an order."""
     yield from corpus_lines(answer.corpus, screen)
     yield ""
     if answer.ranking is None and answer.kind is None:
@@ -42,9 +42,9 @@ def draw(answer: ScanHeads, report: Report, screen: Screen) -> Iterator[Renderab
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the first head, or the surest of those that find content; of one kind the least sure.
+    """The next command: one head of the scan, the surest that finds content (induction ...), or the first of an order.
 
-    Where none is of a kind, those with most weight on its targets, if there is such a number.
+    Of the heads of one kind the last; where there is none, the heads sorted by that kind's number, if it is one.
     """
     answer = report.answer
     assert isinstance(answer, ScanHeads)

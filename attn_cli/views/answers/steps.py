@@ -39,7 +39,10 @@ def draw(steps: Steps, summary: Summary, report: Report, screen: Screen) -> Iter
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: why scores are scaled; after the walk of a text, its matrices; None for piped input."""
+    """The next command: of the user's own matrices why scores are scaled, of a text the layer's matrices.
+
+    None for piped input.
+    """
     if report.batch is not None:
         return ["scale"]
     return on_same_input("matrix", report, invocation, "-l", str(report.summaries[0].place.layer))

@@ -24,7 +24,10 @@ _LONGEST = 60  # characters of the generated text
 
 
 def draw(story: Story, screen: Screen) -> Iterator[Text]:
-    """The predicted token, the words and heads that it needs, those that oppose it, and captions of the numbers."""
+    """Lines: the predicted token or the answer, the words and heads that it needs, those against it, and captions.
+
+    By the change of its log2 p in bits with words masked or heads ablated.
+    """
     yield Text()
     if story.target.generated:
         text = excerpt(story.answer.strip(), _LONGEST)

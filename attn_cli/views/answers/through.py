@@ -17,7 +17,10 @@ _MANY = 64  # rows that a screen shows one by one
 
 
 def draw(through: Through, report: Report, screen: Screen) -> Iterator[Text | str]:
-    """A heading and a line for every row; bars for a single row, and for the mean of more than a screen takes."""
+    """For each row of an encoder the tokens that it is made of through all layers, as shares; bars for a single row.
+
+    Of many rows their mean alone.
+    """
     abridged = len(through.shares) > _MANY
     shown = through.averaged() if abridged else through
     over = f", mean of {counted(len(shown.rows), 'row')}" if shown.overall else ""

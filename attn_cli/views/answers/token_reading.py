@@ -32,7 +32,7 @@ _LABEL = 16  # columns of a token's name
 
 
 def draw(report: Report, screen: Screen) -> Iterator[Text]:
-    """The tokens that a token reads, the heads that read one token most, and the words that the model writes next."""
+    """Lines: the tokens that a token reads, the heads that give one token most, and what the model writes next."""
     yield from draw_row(report, screen)
     seen = _first_stream(report)
     named = _heads(seen, {*resting_keys(seen), *seen[0][1].rows})
@@ -53,9 +53,9 @@ def draw(report: Report, screen: Screen) -> Iterator[Text]:
 
 
 def draw_row(report: Report, screen: Screen) -> Iterator[Text]:
-    """A sentence on what the token, or the row that decides, reads; the coloured text; the 5 keys that are read most.
+    """A sentence on what the token, or the row that decides the answer, reads; the coloured text; the 5 keys read most.
 
-    The keys are ordered by their share of non-sink attention; sinks and the row itself are left out.
+    The keys are ordered by their share of weight times value norm beyond sinks; sinks and the row itself are left out.
     """
     seen = _first_stream(report)
     first, part = seen[0]
@@ -81,9 +81,9 @@ def draw_row(report: Report, screen: Screen) -> Iterator[Text]:
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the matrix of the head that reads most of one key.
+    """The next command: the matrix of the head that gives one key most.
 
-    Where none does, the keys of the row, heads averaged (attn top). None for piped input.
+    Where none stands out, the keys of the row, heads averaged (attn top). None for piped input.
     """
     seen = _first_stream(report)
     rows = seen[0][1].rows

@@ -45,10 +45,10 @@ def draw(top: Top, summary: Summary, report: Report, screen: Screen) -> Iterator
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the explanation of the largest weight; of a mean over heads, each of its heads; of a recording,
-    which can't be asked why, what the row reads in all heads.
+    """The next command: why the largest weight is so large (attn top --why); after a mean of heads, each of them.
 
-    None for piped input.
+    Of a recording, which can't be asked why, what the row reads in all heads; where --why can say nothing, the
+    matrix. None for piped input.
     """
     summary, top = max(report.parts_of(Top), key=lambda pair: float(pair[1].weights.max(initial=0)))
     at, row = np.unravel_index(np.argmax(_without_sinks(summary, top)), top.weights.shape)[:2]

@@ -36,7 +36,7 @@ _RANK = 30  # columns of "rank 1 of 9 by content alone"
 def draw(why: Why, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
     """For every head a heading; for every key its score as a sum of content, position and bias, with bars.
 
-    Below them the pairs of columns that add most.
+    Below them the pairs of columns of the projected query and key that add most.
     """
     yield ""
     for head, number in enumerate(summary.place.heads):
@@ -136,10 +136,10 @@ def _mostly(first: str, high: float, second: str, low: float) -> str:
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: who wrote what makes the score; of layer 0, and where one key alone is seen, the effect of
-    ablating the head; of a table or a recording, which predict nothing, what the row reads in all heads.
+    """The next command: which heads and MLPs wrote what makes the score.
 
-    None for piped input.
+    In layer 0, and where one key alone is seen, the effect of ablating the head; of a table or a recording, which
+    predict nothing, what the row reads in all heads; of a masked key the matrix. None for piped input.
     """
     if report.batch is not None:
         return more_of_matrices(report, invocation)

@@ -23,7 +23,9 @@ _WIDE = 60  # columns from which a name stands before what is read
 
 
 def draw(reads: Reads, screen: Screen, *, of_table: bool = False) -> Iterator[Text]:
-    """The word that gives most to one other word, then what each word reads: all of a short text, else those with most.
+    """A sentence on the word that gives most to one other word, then the words that each word reads.
+
+    All words of a short text, else those that give most. By weight times value norm, mean over layers.
 
     of_table  whether heads are slices of word vectors, which the captions say
     """
@@ -45,13 +47,19 @@ def draw(reads: Reads, screen: Screen, *, of_table: bool = False) -> Iterator[Te
 
 
 def strongest(reads: Reads) -> list[WordReads]:
-    """The words that give one other word a share of 0.05 or more of what they read, the largest share first."""
+    """The words that give one other word 0.05 or more of what they read, the largest share first.
+
+    Shares are of weight times value norm.
+    """
     found = [word for word in reads.words if word.sources and word.sources[0].share >= _LEAST]
     return sorted(found, key=lambda word: -word.sources[0].share)
 
 
 def clearest(reads: Reads) -> list[WordReads]:
-    """The words that `strongest` gives, first that whose largest share is farthest above its second."""
+    """The words that give another 0.05 or more of what they read, first that whose largest share is farthest ahead.
+
+    That is, above its second largest.
+    """
     return sorted(strongest(reads), key=lambda word: -_lead(word))
 
 

@@ -21,7 +21,7 @@ _BY = {"generation_config": "named by generation_config", "named": "chosen", "fo
 
 
 def draw(times: WordTimes, report: Report, screen: Screen) -> Iterator[Text | str]:
-    """A heading with the heads, a line per word with its place in the audio, and what start and end mean."""
+    """Lines: the heads whose cross-attention tells times, each word with its start and end in seconds, captions."""
     names = [f"{head.place.layer}.{head.place.head}" for head in times.heads]
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     noun = "head" if len(names) == 1 else "heads"

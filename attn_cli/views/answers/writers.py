@@ -27,9 +27,9 @@ _NARROW = 60  # columns below which a table has no bars
 
 
 def draw(answer: Writers, report: Report, screen: Screen) -> Iterator[Text | str]:
-    """For every head a heading; for every key its score and what wrote its query and key: heads, MLPs, the embedding.
+    """For every head and key the score, and what each writer of query and key (heads, MLPs, the embedding) adds to it.
 
-    For every key also by how much their sum misses the model's own score, which proves it.
+    Also by how much the sum of these misses the model's own score, as a proof.
     """
     before = None
     for cell in answer.cells:
@@ -64,7 +64,7 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     """The next command: the effect of ablating the head that wrote most of the key, or of the query; where none did, of
     the head itself.
 
-    None for piped input.
+    None for piped input, and where the key is masked.
     """
     assert isinstance(report.answer, Writers)
     cells = report.answer.cells

@@ -21,10 +21,11 @@ _WIDEST = 28  # letters of the names of hidden keys, with which the line said of
 
 @dataclass(frozen=True, repr=False, eq=False)
 class HidingOptions:
-    """Options for what is left out of an answer.
+    """Options for the keys and query rows that are left out of what is shown.
 
-    hide        picks of keys, as --token has them, or `sink`
-    rescale     whether weights are divided by what is left of their row
+    hide        the keys: words or indices of tokens, or `sink` for those where sinks are expected (the first key under
+                a causal mask, else special tokens)
+    rescale     whether the weights of a row are divided by the sum of those that are left
     no_special  whether special tokens are left out, as rows and as keys
     """
 
@@ -42,37 +43,44 @@ class HidingOptions:
 
     @property
     def given(self) -> dict[str, bool]:
-        """By option its name, true for those that are given."""
+        """For each of the three options, by its flag such as --hide, whether it was given."""
         return {"--hide": bool(self.hide), "--no-special": self.no_special, "--rescale": self.rescale}
 
     def refuse(self, reason: str) -> None:
-        """Raise InputError if an option that hides keys was given; `reason` begins its message."""
+        """Raise InputError if --hide, --no-special or --rescale was given; its message begins with `reason`."""
         for option in (option for option, is_given in self.given.items() if is_given):
             raise InputError(f"{reason}: nothing can be hidden", f"leave out {option}")
 
     def check_scores(self, *, scores: bool) -> None:
-        """InputError for --rescale of scores."""
+        """Raise InputError where --rescale is given and scores are shown, which are no shares of a row."""
         if scores and self.rescale:
             raise InputError("--rescale and --scores at once", "scores are not shares; leave out one of them")
 
     def keys(self, call: Call, text: str) -> list[int]:
-        """The indices of the keys of `call` that are left out of the answer, ascending; none where none is named."""
+        """The indices of the keys of a layer's attention `call` that the options leave out, ascending; [] for none.
+
+        text  the text that was read, in which words are looked up
+        """
         keys = set(special_places(call.keys).tolist()) if self.no_special else set()
         for pick in self.hide or ():
             keys |= set(expected_sinks(call).tolist() if pick == SINK else _places(pick, call.keys, text))
         return sorted(keys)
 
     def rows(self, rows: Sequence[int] | None, queries: Sequence[Token]) -> Sequence[int] | None:
-        """The query rows without those that --no-special leaves out, special tokens; None, given or returned: all."""
+        """The query rows that are shown: `rows` (None for all) without special tokens, if --no-special is given.
+
+        None where all are shown.
+        """
         special = set(special_places(queries).tolist()) if self.no_special else set()
         if not special:
             return rows
         return [row for row in (range(len(queries)) if rows is None else rows) if row not in special]
 
     def check(self, prompt: Prompt, rows: Sequence[int] | None) -> None:
-        """InputError for a pick that no stream of a text has, and where no query would be left to show.
+        """Raise InputError for a --hide pick that names no token of the text, or where no query would be left to show.
 
-        rows  the picked queries, None for all
+        prompt  the text as tokens, those of encoder and decoder
+        rows    the picked queries, None for all
         """
         streams = [tokens for tokens in (prompt.tokens, *prompt.others.values()) if tokens]
         for pick in self.hide or () if streams else ():
@@ -84,7 +92,10 @@ class HidingOptions:
             raise InputError("--token picks special tokens, which --no-special hides", "leave out one of them")
 
     def notes(self, hidden: "HiddenNotes") -> tuple[str, ...]:
-        """Notes on an answer: which keys are hidden, their weight, and whether the other numbers are rescaled."""
+        """Notes for the user: which keys are hidden, their share of all weight, and whether the rest is rescaled to 1.
+
+        hidden  what was left out while the text was answered
+        """
         notes: tuple[str, ...] = ()
         if hidden.tokens:
             others = "rest rescaled to 1" if self.rescale else "rest not rescaled"
@@ -110,7 +121,10 @@ NOTHING_HIDDEN = HidingOptions()
 
 
 class HiddenNotes:
-    """The keys that are left out of the answer on one text, and the weight on them, collected call by call."""
+    """The keys left out of the answer on one text, their share of the weight, and whether a head has a learned sink.
+
+    Collected over the attention calls of all layers.
+    """
 
     def __init__(self) -> None:
         self.weight = HiddenWeight()
@@ -118,7 +132,7 @@ class HiddenNotes:
         self.has_learned_sink = False
 
     def add(self, call: Call, keys: Sequence[int]) -> None:
-        """Note that these keys, indices in the call, are left out of a call."""
+        """Note that the keys of these indices are left out of a layer's attention call."""
         self.tokens |= dict.fromkeys(call.keys[key] for key in keys)
         self.has_learned_sink |= call.rule.sink is not None
 

@@ -56,7 +56,14 @@ class LoadOptions:
         chosen: Selection = ALL,
         **reading: Unpack[Reading],
     ) -> Source:
-        """Open the source of a --model value, with a status line while it loads; the rest is as for `open_source`."""
+        """Open what --model names: a model, a table of word vectors or a recording. A status line shows meanwhile.
+
+        quiet        print nothing on stderr
+        verbose      print the seconds that loading took
+        projections  a file with learned W_Q and W_K for a table; None for none
+        predicts     load the LM head, too
+        chosen       the layers and heads that will be asked for
+        """
         source = opened.get()
         if source is not None:
             return source

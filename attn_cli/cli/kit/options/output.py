@@ -33,7 +33,12 @@ class OutputOptions:
 
     @contextmanager
     def view(self, settings: ViewSettings = DEFAULTS) -> Iterator[View]:
-        """The view chosen by --format, --json and --output; `settings` are those of the command alone."""
+        """Context manager: the view, which writes answers in the form (terminal, JSON ...) that the options choose.
+
+        Raises InputError for two forms at once.
+
+        settings  what the command itself asks of its view
+        """
         if self.json and self.format not in (None, "json"):
             raise InputError(f"--json and --format {self.format} at once", "give one of them")
         if self.format == "plain":

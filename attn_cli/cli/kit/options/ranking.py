@@ -9,9 +9,10 @@ from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 
 
 def ranking_of(sort: str | None, top: int | None) -> Ranking | None:
-    """The order of a table of heads; None without any.
+    """The order of a table of heads; None without `sort`.
 
     sort  the name, the heading or the first word of a statistic; - before it turns the order round
+    top   how many heads are shown, the first of the order; None for all
 
     Raises InputError for a column that there isn't, and for --top alone.
     """
@@ -45,9 +46,10 @@ def _columns() -> str:
 
 
 def change_ranking(sort: str | None, top: int | None) -> Ranking:
-    """The order of heads by how much they change, --sort change (the default) or last; - before it reverses.
+    """The order of heads by how much of a row's weight moves between two runs: --sort change (the default) or last.
 
-    That is the mean over rows, or the last row. `top` is how many, None for all. InputError for another column.
+    By the mean over rows ("change"), or in the last row ("last"); - before it reverses the order, which begins with the
+    largest. `top` is how many heads are shown, None for all. InputError for another column.
     """
     columns = {"change": "change", "last": "last_change", "last_change": "last_change"}
     name = (sort or "change").lower()

@@ -7,9 +7,9 @@ from attn_cli.sources import is_model, is_recording
 
 
 def refuse_beside(option: str, others: Mapping[str, bool], advice: str) -> None:
-    """Raise InputError if one of `others`, whose values say whether they are given, stands beside `option`.
+    """Raise InputError if one of `others`, which says of each option whether it was given, stands beside `option`.
 
-    advice  the second line of the error, in which {other} is the name of that one
+    advice  the second line of the error, in which {other} is filled with the name of the other option
     """
     for other in (name for name, is_given in others.items() if is_given):
         raise InputError(f"{option} and {other} at once", advice.format(other=other))

@@ -43,7 +43,10 @@ class TextOptions:
         return self.chat or self.system is not None or self.messages is not None
 
     def chat_before(self) -> ChatMessages | None:
-        """The chat messages before the text; None if the text is not a message of a chat."""
+        """The messages of a chat that come before the text, from --system and --messages; None if it is no chat.
+
+        Raises InputError for a chat beside --pair or --inputs.
+        """
         if not self.in_chat:
             return None
         if self.pair is not None or self.inputs is not None:
@@ -51,7 +54,10 @@ class TextOptions:
         return _messages_before(self.system, self.messages)
 
     def messages_with(self, text: str) -> list[tuple[str, str]] | None:
-        """The role and content of all messages of a chat, `text` the last; None if the text is none of a chat."""
+        """The (role, content) of all messages of a chat, the last `text` as the user's; None if it is no chat.
+
+        An empty text adds no message.
+        """
         before = self.chat_before()
         if before is None:
             return None
@@ -59,7 +65,10 @@ class TextOptions:
         return [*messages, ("user", text)] if text else messages
 
     def reading(self) -> Reading:
-        """Keyword arguments for `open_source` on input beside the text: images, audio, arrays, chat; all checked."""
+        """What a model reads beside the text (images, audio, token ids, chat ...), and how many tokens it writes.
+
+        A dictionary of keyword arguments of `open_source`. InputError for options that don't go together.
+        """
         image, audio = self._media()
         ids = self._token_ids(image, audio)
         return {
@@ -97,7 +106,7 @@ class TextOptions:
 
 
 def check_alone(inputs: str | None, *, text: bool, media: bool) -> None:
-    """InputError where a text, or an image or audio, is given beside --inputs, which hold all that is read."""
+    """Raise InputError where a text, an image or audio is given beside --inputs, a file that holds all that is read."""
     if inputs is not None and text:
         raise InputError("a text and --inputs at once", "give one of them")
     if inputs is not None and media:

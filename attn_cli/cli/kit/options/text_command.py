@@ -26,7 +26,10 @@ class ModelCommandOptions(LoadOptions, OutputOptions, LookOptions):  # the field
         return selection_of(self.layer, self.head)
 
     def source(self, *, predicts: bool = False, **reading: Unpack[Reading]) -> Source:
-        """Open the source that --model and its options name; `predicts` and `reading` as for `open_source`."""
+        """Open what --model names: a model, a table of word vectors or a recording.
+
+        predicts  load the LM head, too
+        """
         return self.open(
             self.model, quiet=self.quiet, verbose=self.says_times, projections=self.projections, predicts=predicts,
             chosen=self.selection, **reading,
@@ -39,13 +42,13 @@ class ModelCommandOptions(LoadOptions, OutputOptions, LookOptions):  # the field
 
     @property
     def says_times(self) -> bool:
-        """True if the time of loading is printed on stderr."""
+        """Whether the seconds that loading takes are printed on stderr: not here, where there is no --verbose."""
         return False
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ReadOptions(LoadOptions, LookOptions, TextOptions):  # the fields of the last base come first
-    """The text, the model, its layers and heads, and how it is loaded."""
+    """The options that say what is read: the text, the model, its layers and heads, and how it is loaded."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -60,7 +63,7 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
         return self.verbose
 
     def merges(self, words: bool, *, scores: bool = False, steps: bool = False) -> bool:
-        """True if subwords are merged into words: with --words, unless the source is a table, whose tokens are words.
+        """True if subwords are merged into words: with --words, unless --model is a table of word vectors.
 
         Raises InputError for --words with --scores or --steps, which are not defined for merged words.
         """
@@ -75,6 +78,9 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class KeptRunOptions(TextCommandOptions):
-    """The options of a command that answers from a run that is kept, unless it is told to run the model."""
+    """The options of a command that answers from a stored run of the same text and model, if there is one.
+
+    With --fresh the model is run again.
+    """
 
     fresh: o.Fresh = False

@@ -11,7 +11,9 @@ _HINT = "a list such as [1, 450, 6635], alone or as prompt_token_ids of a server
 
 
 def token_ids(file: str) -> tuple[int, ...]:
-    """The ids of a text, at least one; of a log those of the prompt, which is at its top or in its first choice.
+    """The token ids of a text, at least one, from a JSON file: a list, or a server's log that holds the prompt's.
+
+    In a log they stand under a name such as prompt_token_ids, at the top or in the first of its choices.
 
     Raises InputError for a file that can't be read or holds none.
     """

@@ -42,11 +42,11 @@ class AgainstCommand:
     """What a command compares of two runs, and how it shows it.
 
     command  its name, for the report
-    measure  makes the part of a layer of the two calls
-    token    names the rows, None for all
+    measure  a function that makes the result of a layer from its attention in both runs, and the picked rows
+    token    names the query rows, None for all
     words    whether the pieces of words are merged
-    ranking  the order of the rows, None for that of the forward pass
-    scale    the colour scale
+    ranking  the order of the heads, None for that of the forward pass
+    scale    the colour scale of weights: linear, sqrt, log or row
     memory   checks, before a model runs, the memory that the texts will take; may raise LimitError
     """
 
@@ -61,7 +61,7 @@ class AgainstCommand:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class AgainstOptions:
-    """Options for the other text or the other model."""
+    """Options for the other side of a comparison: another text, another model, or another precision."""
 
     against: Annotated[
         str | None,
@@ -83,7 +83,7 @@ class AgainstOptions:
         return (self.against, self.against_model, self.against_dtype) != (None, None, None)
 
     def requested(self, others: Mapping[str, bool]) -> bool:
-        """True if anything is compared; InputError for both kinds at once, or beside any of the `others` that is on."""
+        """True if anything is compared; InputError for text and model at once, or beside one of `others` that is on."""
         if not self.any:
             return False
         models = self.against_model is not None or self.against_dtype is not None
@@ -255,7 +255,10 @@ def _streams(prompt: Prompt) -> tuple[Sequence[Token], ...]:
 
 
 def check_same_tokens(prompt: Prompt, other: Prompt, model: str) -> None:
-    """InputError where another model reads the text as other tokens."""
+    """Raise InputError unless two models read a text as the same token ids: `prompt` is the one's, `other` the other's.
+
+    model  the other model's name, for the message
+    """
     ids = [[[token.id for token in tokens] for tokens in _streams(each)] for each in (prompt, other)]
     if ids[0] != ids[1]:
         raise InputError(f"{model} tokenizes the text differently", "compare models with one tokenizer")

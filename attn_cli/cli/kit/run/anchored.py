@@ -22,9 +22,13 @@ _MANY_PASSES = 15  # baseline runs; more are announced
 
 
 def run_anchors(options: TextCommandOptions, divided: TextCut, documents: Documents, asked: AskedAnswer) -> ExitCode:
-    """Show what later sentences of each text lose with earlier ones masked: one run of the model a sentence.
+    """Print what later sentences of each text lose in log2 p with each earlier one masked: one run a sentence.
 
-    A text is taken whole; of a chat, and with --answer or --generate, the answer's sentences.
+    The sentences are those of the whole text; of a chat, and with --answer or --generate, those of the answer.
+
+    divided    how to cut the text into parts
+    documents  files that are read before it
+    asked      the answer that was given, or is to be written
     """
     if not is_model(options.model):
         raise InputError("--anchors needs a model that writes text", "choose one with --model")

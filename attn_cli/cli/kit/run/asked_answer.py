@@ -15,10 +15,10 @@ _CITED_TOKENS = 128  # and in sentences that are traced one by one
 
 @dataclass(frozen=True)
 class AskedAnswer:
-    """The answer that is traced: a given one, else what the model writes after the text.
+    """The answer that is traced to parts of the text: a given one, else what the model writes after the text.
 
     given  the text of --answer; None without
-    cite   whether each of several sentences is traced by itself
+    cite   whether each sentence of the answer is traced by itself
     """
 
     given: str | None
@@ -38,15 +38,17 @@ class AskedAnswer:
             raise InputError("--answer and --generate at once", "an answer is given or generated")
 
     def before(self, messages: list[tuple[str, str]] | None) -> list[tuple[str, str]] | None:
-        """The messages of a chat without the last one if that is an assistant's, so the answer; None as it is."""
+        """The messages without the last one if that is an assistant's, which is then the answer; else as they are."""
         return messages[:-1] if messages and messages[-1][0] == "assistant" else messages
 
     def continued(
         self, source: Source, prompt: Prompt, messages: list[tuple[str, str]] | None, *, quiet: bool
     ) -> tuple[Prompt, tuple[str, ...]]:
-        """The prompt with its answer after it, and notes; the prompt as it is where the model writes nothing.
+        """The prompt with its answer after it, and notes; the prompt as it is where the model is an encoder.
 
-        InputError for a given answer where the model writes nothing.
+        InputError for an encoder if an answer was given, or its sentences are to be cited.
+
+        messages  the role and content of a chat's messages; an assistant's last one is the answer; None for no chat
         """
         if not isinstance(source, Predicting) or not source.has_lm_head:
             if self.given is None and not self.cite:

@@ -23,11 +23,11 @@ def run_by_logit(
     *,
     turned: bool = False,
 ) -> ExitCode:
-    """List keys or heads of each text, or show both as a matrix.
+    """Print what heads write to the logit of each text's answer: by key, by head, or as a matrix of both.
 
     command  the option that asks for it, as errors name it
-    count    how many; None for all
-    others   options that go with weights alone, true for those that are given
+    count    how many keys or heads; None for all
+    others   options that go with weights alone, and whether each is given; InputError if one is
     turned   whether the smallest come first
     """
     refuse_beside(command, others, "it is of the rows that choose the answer")

@@ -13,9 +13,9 @@ from attn_cli.views.view import View
 
 
 def run_word_times(options: TextCommandOptions, others: Mapping[str, bool]) -> ExitCode:
-    """List the words of audio with start and end in seconds.
+    """List the words that a speech model hears in audio, each with its start and end in seconds.
 
-    others  options that go with keys alone, true for those that are given
+    others  options that can't stand beside --times, and whether each is given; InputError if one is
     """
     refuse_beside("--times", others, "leave out one of the two")
     refuse_without_model(options.model, "--times runs a model of speech")

@@ -28,7 +28,7 @@ class Documents:
         return _BETWEEN.join([*self.contents, text]) if self.contents else text
 
     def named(self, parts: Sequence[TextPart], prompt: Prompt) -> tuple[TextPart, ...]:
-        """The parts, those of a document under its name and the number of their first line, as notes.txt:12."""
+        """The parts that a prompt is cut into, those of a document named by its file and first line: notes.txt:12."""
         if not self.contents:
             return tuple(parts)
         starts, at = [], 0

@@ -10,7 +10,7 @@ from attn_cli.sources import Generating
 
 @contextmanager
 def counted_tokens(source: Source, most: int | None, *, quiet: bool) -> Iterator[None]:
-    """Context manager: shows how many of up to `most` tokens a source has generated."""
+    """Context manager: says on stderr how many tokens, of `most` at most, a model has generated so far."""
     with StatusLine(quiet=quiet) as line:
         if isinstance(source, Generating):
             source.on_token(lambda count: line.set(f"writing token {count} of up to {most}"))

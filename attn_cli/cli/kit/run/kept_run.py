@@ -24,20 +24,22 @@ MOST_BYTES = 64 * 10**6  # of a run that is kept: of its queries and keys, and o
 
 @dataclass(frozen=True)
 class KeptRun:
-    """A run's recording in the folder of kept runs, whether it is there yet or not.
+    """The recording of a model's run on one text, on disk, from which later commands answer without the model.
 
-    folder  the folder of kept runs
-    names  of files that can answer it: that of all layers and heads, then that of the chosen ones alone, which it is
-           written to
+    It may not be there yet.
+
+    folder  where all such recordings are
+    names   the files that can answer it: the one of all layers and heads, then, where heads are chosen, the one of
+            these alone; it is written to the last
     """
 
     folder: KeptFolder
     names: tuple[str, ...]
 
     def source(self, *, exact: bool = False) -> KeptSource | None:
-        """The run as a source of attention without the model; None where it isn't kept. A broken file is removed.
+        """The stored run as a source of attention; None where it isn't stored. A broken file is removed.
 
-        exact  whether it must have been of exactly the chosen heads; otherwise one of all heads will do
+        exact  take one of exactly the chosen heads alone; otherwise one of all heads will do
         """
         for name in self.names[-1:] if exact else self.names:
             path = self.folder.find(name)
@@ -49,7 +51,7 @@ class KeptRun:
         return None
 
     def keep(self, recording: Recording) -> str:
-        """Write a recording of up to 64 MB into the folder of kept runs, with the story of an older one of the run.
+        """Store a recording of up to 64 MB; sentences on the answer that an older file of the run holds are taken over.
 
         Returns the sentence on why it could not be written, "" if it was, or was too large.
         """
@@ -72,7 +74,12 @@ class KeptRun:
 
 
 def kept_run(options: TextCommandOptions | ReadOptions, reading: Reading) -> KeptRun | None:
-    """Where the run that these options ask for is kept; None for a run that isn't kept, or of no model."""
+    """Where the run that these options ask for is stored, or will be, so that a later command needs no model.
+
+    None for what is never stored: several texts, --inputs, a table, and where settings forbid it.
+
+    reading  what the model reads beside the text
+    """
     texts = reading.get("known_texts") or []
     runs = is_model(options.model) and opened.get() is None
     if not runs or options.lines or options.inputs is not None or (len(texts) != 1 and not options.without_text):

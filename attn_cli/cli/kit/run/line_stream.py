@@ -17,7 +17,7 @@ class LineStream:
         self.ended = False
 
     def readline(self, limit: int) -> bytes:
-        """The next line with its end, b"" at the end; a line that is longer than `limit` comes in its first part."""
+        """The next line with its end, b"" at the end; one of more than `limit` bytes may come in pieces."""
         while not self.lines and not self.ended and len(self.rest) < limit:
             self._read()
         if self.lines:

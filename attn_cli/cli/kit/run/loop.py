@@ -26,15 +26,15 @@ def answer(
     quiet: bool,
     has_room: Callable[[Sequence[Read | AttnError]], bool] = lambda window: False,
 ) -> ExitCode:
-    """Show the report of every text, in order.
+    """Answer every text in order, and show each report. Returns the worst exit code.
 
     read      reads and checks a text, given its number from 0
-    answers   makes the reports of a window, texts that are run together, given how many texts came before
+    answers   makes the reports of a window, the texts that are run together, given how many texts came before
+    lines     a text that `read` refuses is named on stderr, and the others go on; without, its error is raised
     quiet     print no notes
     has_room  whether one more text belongs into the window; by default every text is a window of its own
 
-    With `lines` a text that `read` refuses is named on stderr, the others go on, and the worst exit code is returned.
-    Without, its error is raised. InputError for no text at all.
+    InputError for no text at all.
     """
     worst, count, notes = ExitCode.DONE, 0, TextNotes(lines=lines, quiet=quiet)
     while window := next_window(texts, read, count, notes=notes, has_room=has_room):
@@ -56,9 +56,9 @@ def answer(
 def answer_each(
     texts: Iterator[str | InputError], view: View, report_of: Callable[[int, str], Report], *, lines: bool, quiet: bool
 ) -> ExitCode:
-    """Answer every text by itself; what `report_of` raises, given its number and text, is an error of that text.
+    """Answer every text by itself with the report that `report_of` makes, given its number from 0 and the text.
 
-    With `lines` it is named on stderr, and the others go on; without it is raised.
+    With `lines` a text for which it raises an error is named on stderr, and the others go on; without it is raised.
     """
     return answer(
         texts, view, report_of, lambda reports, _: ((report, None) for report in reports), lines=lines, quiet=quiet
@@ -73,9 +73,14 @@ def next_window(
     notes: TextNotes,
     has_room: Callable[[Sequence[Read | AttnError]], bool],
 ) -> list[Read | AttnError]:
-    """The next texts that are answered together, read and checked; an error in place of one that can't be answered.
+    """The next texts that are run together, read and checked; an error in place of a line that has no answer.
 
-    Of lines that somebody types only those that are there already. An error of a line is printed, else raised.
+    Such an error is printed with --lines, where texts are lines, else raised. Of lines that somebody types only those
+    that are there already are taken. [] at the end.
+
+    read      reads and checks a text, given its number from 0
+    count     how many texts came before
+    has_room  whether one more text may be taken
     """
     window: list[Read | AttnError] = []
     while not window or (notes.lines and has_room(window) and (not isinstance(texts, Texts) or texts.waiting())):

@@ -25,7 +25,7 @@ from attn_cli.views.view import no_recording
 
 
 def checkpoints_of(pattern: str) -> list[str]:
-    """The paths that match `pattern`, in the order of the numbers in their names; InputError for fewer than two."""
+    """The paths that match a glob `pattern`, in order of the numbers in their names; InputError below two."""
     path = Path(pattern).expanduser()
     within = path.relative_to(path.anchor)
     found = sorted(map(str, Path(path.anchor).glob(str(within))), key=_by_numbers) if within.parts else []
@@ -47,7 +47,11 @@ def _by_numbers(path: str) -> list[tuple[int, str]]:
 
 
 def run_over(options: TextCommandOptions, ranking: Ranking, others: Mapping[str, bool]) -> ExitCode:
-    """Follow the number that `ranking` names through the checkpoints; `others` are options that don't go with it."""
+    """Print a statistic of every head at every checkpoint that --model matches, such as its entropy over training.
+
+    ranking  names the statistic, and orders the heads
+    others   options that don't go with --over, and whether each is given; InputError if one is
+    """
     others = {"--lines": options.lines, **others}
     refuse_beside("--over", others, "it follows one number on one text; leave out {other}")
     models = checkpoints_of(options.model)

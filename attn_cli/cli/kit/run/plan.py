@@ -25,22 +25,22 @@ MemoryEstimate = Callable[[Prompt, PickedRows], str]
 
 @dataclass(frozen=True)
 class CommandPlan:
-    """The reducers that a command runs on each text, and how their parts are reported.
+    """What a command computes of each text and how it reports it; reducers turn a layer's attention into results.
 
-    reducers    the reducers for a call
-    token       names the query rows (see `token_syntax`), None for all
+    reducers    makes the reducers for the picked rows and one layer's attention call
+    token       names the query rows: a word, word#2 or an index; None for all
     hiding      which keys and rows are left out
     words       whether the pieces of words are merged
-    measure     what calls must carry beside their weights
-    ranking     the order of the answer's rows, None for that of the forward pass
+    measure     whether shares by value or output are needed beside weights
+    ranking     the order of heads, None for that of the forward pass
     scale       the colour scale of weights: linear, sqrt, log or row
     memory      estimates memory before the model runs and may raise LimitError; None without a check
-    settle      what becomes of the summary of each call as soon as it is made; None: it is kept as it is
-    finish      what becomes of each report before it is shown; None: it is shown as it is
-    recordable  whether the view may have a recording beside each report
-    record      makes what records a call
-    tells       whether each report tells the story of its answer, where a model that writes reads one text
-    copies      whether each report says which heads copy, where a model that writes reads one text
+    settle      changes a layer's results as soon as they are there, to keep less; None to keep them as they are
+    finish      changes each report before it is shown; None to show it as it is
+    recordable  whether a recording may go to the view beside each report
+    record      makes the reducer that records a call
+    tells       whether each report says what words and heads the model's answer needs, on one text
+    copies      whether each report says which heads copy what they attend to, on one text
     """
 
     reducers: ReducersFor
@@ -60,7 +60,10 @@ class CommandPlan:
 
 
 def measure_of(by: By, *, mean: bool = False, words: bool = False) -> Measure:
-    """The measure of --by and --mean; InputError for one that merged words don't have."""
+    """The measure for --by: weight, value or output, of each head, or with `mean` of all heads together.
+
+    InputError for value or output with merged words, whose norms can't be added.
+    """
     if words and by != "weight":
         raise InputError(f"--by {by} and --words at once", "norms of subwords can't be summed; weights can")
     return Measure(by, each=not mean, together=mean)

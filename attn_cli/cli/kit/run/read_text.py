@@ -24,9 +24,10 @@ class ReadText:
     """One text to be answered.
 
     number   counts the texts from 0
-    prompt   the text as the source read it
+    prompt   the text as tokens of its source
     display  the text as reports show it: with words in place of tokens where they are merged, else `prompt` itself
-    rows     the picked rows among the tokens of `display`; None for all, empty where only another stream has the pick
+    rows     the picked rows among the tokens of `display`; None for all, empty where only another stack of the model,
+             such as a decoder beside its encoder, has the picked token
     notes    notes for the user on how the text was read
     """
 
@@ -38,20 +39,20 @@ class ReadText:
 
     @property
     def merged_from(self) -> int | None:
-        """The number of tokens that were merged into words; None where none were."""
+        """The number of tokens that the text had before they were merged into words; None where none were."""
         return None if self.display is self.prompt else len(self.prompt.tokens)
 
 
 @dataclass(frozen=True)
 class TextReader:
-    """Reads the texts of a command with its source, so many at a time as are run and answered together."""
+    """Reads the texts of a command with the tokenizer of its source, as many at a time as are run together."""
 
     options: TextCommandOptions
     source: Source
     plan: CommandPlan
 
     def has_room(self, window: Sequence[ReadText | AttnError]) -> bool:
-        """True if one more line is read before those of the window are answered together."""
+        """True if one more line is to be read before those in `window` are run and answered together."""
         if self.source.batch_size == 1:
             return False
         cells = sum(len(text.prompt.tokens) ** 2 for text in window if isinstance(text, ReadText))
@@ -60,7 +61,10 @@ class TextReader:
         )
 
     def read(self, number: int, text: str) -> ReadText:
-        """The text as its source reads it, with the picked rows; raises all errors that show before the model runs."""
+        """The text as tokens, with the picked rows; raises all errors that show before the model runs.
+
+        number  its number among all texts, from 0
+        """
         read = self._tokens(number, text) if self.options.generate is None else self._generated(number, text)
         self.plan.hiding.check(read.display, read.rows)
         memory = self.plan.memory(read.display, read.rows) if self.plan.memory else ""

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TextAnswers:
-    """Answers texts: what they pass through, what is computed of them, and the view that shows it.
+    """Answers texts: runs the model on them, computes what the command asks, and makes the reports.
 
-    keeps  whether the run is recorded, to be kept
+    keeps  whether each run is also recorded, to be stored for later commands
     """
 
     command: str
@@ -42,11 +42,14 @@ class TextAnswers:
 
     @property
     def records(self) -> bool:
-        """True if the view is to have recordings."""
+        """True if the view takes a recording beside each report."""
         return self.plan.recordable and self.view.records(self.command)
 
     def of(self, texts: Sequence[ReadText], count: int) -> Iterator[Answer]:
-        """The report of each text, in order, with its recording or None; for progress, `count` texts came before."""
+        """For each text, in order, its report, and its recording or None.
+
+        count  how many texts came before, for progress
+        """
         results = [TextResult(text) for text in texts]
         options, layers = self.options, len(self.source.planned_layers(self.options.selection))
         lengths = [len(text.prompt.tokens) for text in texts]

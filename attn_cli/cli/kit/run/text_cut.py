@@ -26,13 +26,13 @@ class TextCut:
     def parts(
         self, prompt: Prompt, messages: Sequence[tuple[str, str]] | None, *, documents: bool = False
     ) -> tuple[str, tuple[TextPart, ...]]:
-        """The name of the division, and the prompt's parts.
+        """The name of the division, such as "lines", and the prompt's parts.
 
         messages   the role and content of each message of a chat, None where the text is none
         documents  whether the text begins with documents
 
         Unless the user chose, documents are cut into paragraphs, a chat of several messages by roles, other texts into
-        lines, those of one line into sentences, those of one sentence into words.
+        lines, those of one line into sentences, those of one sentence into words. InputError for roles without a chat.
         """
         if self.spans:
             _check_ends(self.spans, prompt)
@@ -54,7 +54,7 @@ class TextCut:
 
 
 def text_cut(value: str | None) -> TextCut:
-    """The cut into parts that a value of --cut asks for; InputError for a file that is missing, or holds no spans."""
+    """How a value of --cut divides texts, None where each text decides; InputError for a file that can't be used."""
     if value is None or value in (*CUTS, "roles"):
         return TextCut(value)
     path = Path(value).expanduser()

@@ -24,7 +24,7 @@ from attn_cli.views.view import DEFAULTS, View, ViewSettings, no_recording
 
 
 def texts_and_reading(options: TextCommandOptions) -> tuple[Iterator[str | InputError], Reading]:
-    """The texts to answer, and what the source reads beside them; all of it checked."""
+    """The texts to answer, and what the model reads beside them (images, audio, token ids, chat messages), checked."""
     reading = options.reading()
     instead = is_recording(options.model) and (options.text, options.file) == (None, None)
     texts: Iterator[str | InputError] = Texts(
@@ -43,9 +43,11 @@ def run(
     plan: Callable[[View, Source], CommandPlan],
     settings: ViewSettings = DEFAULTS,
 ) -> ExitCode:
-    """Answer a command for each text; options that can't be used together are refused before a model is loaded.
+    """Answer a command for each text; returns the worst exit code.
 
-    plan      made from the view and the source
+    Raises InputError, before a model is loaded, for options that can't be used together.
+
+    plan      makes what is computed and shown, from the view and the source: the opened model, table or recording
     settings  what the command asks of its view
     """
     texts, reading = texts_and_reading(options)
@@ -127,10 +129,10 @@ def _opened(options: TextCommandOptions, reading: Reading, *, predicts: bool) ->
 def each_report(
     options: TextCommandOptions, report: Callable[[Source, View, str, int | None], Report], *, predicts: bool = True
 ) -> ExitCode:
-    """Answer each text by itself, by runs of its own; a model with a language-model head is loaded with it.
+    """Answer each text by itself with the report that `report` makes, which may run the model several times.
 
-    report    makes the report of a text from the source, the view, the text, and its number with --lines
-    predicts  whether that head is wanted; a text may end otherwise where its next token is asked for
+    report    gets the model, the view, the text, and its number with --lines, else None
+    predicts  whether a model's LM head is loaded; a text may then end otherwise, as its next token is asked for
     """
     texts, reading = texts_and_reading(options)
     with options.view() as view:

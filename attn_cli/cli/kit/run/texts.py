@@ -22,7 +22,7 @@ _MOST_BAD_LINES = 100
 
 
 class Texts(Iterator[str | InputError]):
-    """The texts to answer, in order; with `lines` they may come as slowly as somebody types.
+    """The texts to answer, in order: one, or with `lines` each line, which may come as slowly as somebody types.
 
     For a line that isn't UTF-8 an InputError is yielded, not raised, so that later lines are still answered. Raises
     InputError for no text at all, for text and file at once, and for a whole text that isn't UTF-8.

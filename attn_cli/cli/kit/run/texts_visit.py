@@ -29,10 +29,11 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class TextResult:
-    """The result for one text: its layers' summaries, the hidden keys, and what else is asked for.
+    """The result for one text: what was computed of each layer, the hidden keys, and what else is asked for.
 
-    recorded  the calls of its recording, if a view asks for one
-    story     what its answer needs; `copying` which heads copy; None where that isn't told
+    recorded  the layers of its recording, if one is made
+    story     which words and heads the model's answer needs; None where that isn't told
+    copying   which heads copy what they attend to; None where that isn't told
     """
 
     text: ReadText
@@ -44,7 +45,10 @@ class TextResult:
 
     @cached_property
     def deciding(self) -> tuple[int, ...]:
-        """The rows that are picked, else those that decide what comes next."""
+        """The query rows that are picked with --token, else those from which the answer is predicted.
+
+        Those precede the generated tokens; without any it is the last row, or of a long text those of its last part.
+        """
         from attn_cli.summaries.told.story import deciding_rows  # here: few commands tell of them
 
         return tuple(self.text.rows) if self.text.rows else deciding_rows(self.text.prompt)
@@ -57,10 +61,10 @@ class TextResult:
 
 
 class TextsVisit(PackedVisit):
-    """Collects what is seen of the texts that one pass reads, layer by layer.
+    """Collects what is computed of several texts that go through the model together, layer by layer.
 
-    records  whether each call is recorded, for a view that shows recordings
-    keeps    whether calls of runs small enough are recorded beside the answer, to be kept
+    records  whether each layer is recorded for the view
+    keeps    whether layers of runs small enough are recorded beside the answer, to be stored for later commands
     """
 
     def __init__(
@@ -76,7 +80,10 @@ class TextsVisit(PackedVisit):
         self._take(call, self._seen(call))
 
     def of_texts(self, packed: PackedCall) -> None:
-        """Take in one layer of all texts: summaries from one walk, if every text is shown without changes."""
+        """Take in one layer's attention of all texts: reduce it, and record it where that is asked for.
+
+        It is read once for all texts, if none has hidden keys, merged words or another measure than the weight.
+        """
         seen = [self._seen(call) for call in packed.calls]
         summaries: Sequence[Summary | None] = [None] * len(seen)
         if all(each.reducers and each.call is call for each, call in zip(seen, packed.calls, strict=True)):

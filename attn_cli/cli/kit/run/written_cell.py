@@ -12,7 +12,7 @@ from attn_cli.views.view import RecordedCell
 def written_lines(source: Source, recording: Recording, cell: RecordedCell, width: int) -> list[str]:
     """What wrote the query and key of a recorded weight (heads, MLPs, the embedding), as lines of `width` columns.
 
-    Raises what `writers_of` raises.
+    The model is run again. InputError for a source that is no model.
     """
     place = recording.layers[cell.at].place
     selection = Selection(pairs=((place.layer, place.heads[cell.head]),))

@@ -11,7 +11,10 @@ _MOST_DIGITS = 9  # of a whole number
 
 
 def coerce_plainly(parameters: Iterable[Any]) -> None:
-    """Let the parameters of a command take values that fit their type without a validator; others go to Typer."""
+    """Change parameters of Click so that they take plainly valid values without pydantic, which is slow to import.
+
+    Any other value still goes to Typer, which names what is wrong with it.
+    """
     for parameter in parameters:
         _coerce_plainly(parameter)
 

@@ -55,7 +55,10 @@ COMMANDS = help_lines(Path(__file__).parents[2])
 
 
 def help_width() -> dict[str, int]:
-    """The width of --help on a terminal for which the library's own least width of 50 is too much."""
+    """The keyword argument `terminal_width` of a Click context on a terminal below 52 columns; {} on wider ones.
+
+    Without it --help would be at least 50 columns wide.
+    """
     columns = shutil.get_terminal_size().columns
     return {"terminal_width": columns} if columns < 52 else {}
 
@@ -68,11 +71,14 @@ class GroupedHelp(TyperCommand):
     """A command whose --help lists the common options first, then those of each group."""
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """The context in which words are parsed, as wide as --help may be."""
+        """Click's context in which `args` are parsed, with a narrow terminal's width for --help."""
         return super().make_context(info_name, args, parent, **help_width() | extra)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """The words that no parameter takes; an error whose context holds them, unless a shell completes them."""
+        """Parse a command line; raises typer.BadParameter for words that no parameter takes.
+
+        Returns these words only while a shell completes the line, which raises nothing.
+        """
         coerce_plainly(self.get_params(ctx))
         left: list[str] = super().parse_args(ctx, with_left_out(self.get_params(ctx), args))
         if left and not ctx.resilient_parsing:
@@ -80,7 +86,7 @@ class GroupedHelp(TyperCommand):
         return left
 
     def get_help(self, ctx: Any) -> str:
-        """The text of --help; a terminal that it is taller than has it in the pager."""
+        """The text of --help; on a terminal that it is taller than, it is shown in the pager and typer.Exit raised."""
         return _leafed(super().get_help(ctx))
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
@@ -89,7 +95,7 @@ class GroupedHelp(TyperCommand):
         return ["[OPTIONS]", *(_named(each) if each.required else f"[{_named(each)}]" for each in arguments)]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Arguments, options without a group, and a section for every group."""
+        """Write to `formatter` the arguments, the options without a group, and a section for every group."""
         sections = self._sections(ctx)
         first = [title for title in ("Arguments", "Options") if title in sections]
         for title in dict.fromkeys([*first, *sections]):
@@ -124,7 +130,7 @@ def _named(argument: Any) -> str:
 
 
 def imported_command(name: str, *, quiet: bool = False) -> Any:
-    """The command of a name, its module imported now, with the settings of its options as defaults.
+    """The Click command of that name, its module imported; the user's settings become defaults of its options.
 
     quiet  no note about settings that may not be read
     """
@@ -134,7 +140,10 @@ def imported_command(name: str, *, quiet: bool = False) -> Any:
 
 
 def declared_command(name: str) -> Any:
-    """As `imported_command`, but what it needs to do its work is imported when it is called."""
+    """The Click command of that name for --help and completion, without the imports of its module.
+
+    These are made when it is called. The user's settings are defaults of its options.
+    """
     function = name.replace(" ", "_")
     return _command(name, declaration(f"attn_cli.cli.{function}", function), lambda note: None)
 
@@ -152,17 +161,20 @@ class Commands(TyperGroup):
     """A Typer group of placeholder commands with help lines; it imports a command's module when that is called."""
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """The context in which words are parsed, as wide as --help may be."""
+        """Click's context in which `args` are parsed, with a narrow terminal's width for --help."""
         return super().make_context(info_name, args, parent, **help_width() | extra)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """The words after the options that stand before a command."""
+        """Parse the options that stand before a command's name; returns the words after them."""
         coerce_plainly(self.get_params(ctx))
         left: list[str] = super().parse_args(ctx, args)
         return left
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command, with the settings of its options as defaults; for --help and completion as it is declared."""
+        """The command of a name, with the user's settings as defaults of its options; None where there is none.
+
+        Its module is imported, but not for --help and completion.
+        """
         stand_in = super().get_command(ctx, cmd_name)
         if stand_in is None:
             return None
@@ -183,11 +195,11 @@ class Commands(TyperGroup):
         raise InputError(f"no command {beginning(args[0])!r}", f"try: {line}{more}")
 
     def get_help(self, ctx: Any) -> str:
-        """The text of --help; a terminal that it is taller than has it in the pager."""
+        """The text of --help; on a terminal that it is taller than, it is shown in the pager and typer.Exit raised."""
         return _leafed(super().get_help(ctx))
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """The commands in --help by groups, each with its whole line, all lines in one column."""
+        """Write to `formatter` the commands by groups, each with its whole line of help, all lines in one column."""
         width = max(map(len, COMMANDS))
         last = [*GROUPS][-1]
         for title, names in GROUPS.items():
@@ -206,7 +218,7 @@ _EXAMPLES = (
 
 
 def first_page(width: int) -> str:
-    """The six lines that `attn` alone prints: what it is, and where to begin; in lines of at most `width` columns.
+    """The lines that `attn` alone prints, each of at most `width` columns: what it is, and five commands to begin with.
 
     >>> print(first_page(40).splitlines()[-1])
       attn --help

@@ -28,7 +28,7 @@ def tables(incomplete: str) -> list[str]:
 
 
 def masks(incomplete: str) -> list[str]:
-    """The names of masks, with a number where they need one, and files of arrays."""
+    """Completions of --mask: the names of masks, with a number where they need one, and files of arrays."""
     from attn_cli.sources.matrices.mask_syntax import MASKS  # here, as below: only a shell that completes needs them
 
     names = [entry.example or entry.name for entry in MASKS]
@@ -41,7 +41,7 @@ def formats(incomplete: str) -> list[str]:
 
 
 def dtypes(incomplete: str) -> list[str]:
-    """The number types of models."""
+    """Completions of --dtype: the number types that a model may run in."""
     from attn_cli.sources.devices import DTYPES
 
     return [name for name in DTYPES if name.startswith(incomplete)]
@@ -60,7 +60,7 @@ def schemas(incomplete: str) -> list[str]:
 
 
 def topics(incomplete: str) -> list[str]:
-    """The pages of the guide."""
+    """Completions of a name of a page of the guide."""
     return sorted(page.stem for page in _GUIDE.glob("*.md") if page.stem.startswith(incomplete))
 
 

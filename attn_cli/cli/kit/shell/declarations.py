@@ -24,7 +24,10 @@ _FOLDER = Path(__file__).parents[3]  # of the package
 
 
 def declaration(module: str, name: str) -> Callable[..., Any]:
-    """The command `name` of a module: its signature and docstring; called, it imports the command itself."""
+    """A stand-in for the command function `name` of a module, with its signature and docstring, without the import.
+
+    These are read from the file; the module is imported when the stand-in is called.
+    """
     return wraps(_Module(module).value(name))(_deferred(module, name))
 
 

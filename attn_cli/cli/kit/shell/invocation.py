@@ -14,7 +14,11 @@ current: ContextVar[Invocation | None] = ContextVar("current", default=None)
 
 
 def invocation_of(parameters: Sequence[Parameter], values: Mapping[str, Any]) -> Invocation:
-    """The parameters of a command, declared for Typer, whose values differ from their defaults."""
+    """The arguments and options of a command that differ from their defaults, with the words that give them.
+
+    parameters  those of the command's function, annotated for Typer
+    values      by parameter its value
+    """
     given = []
     for parameter in parameters:
         value, declared = values[parameter.name], _declared(parameter)

@@ -49,7 +49,7 @@ def settings_file() -> Path:
 
 
 def settings(note: Note = lambda text: None) -> dict[str, Setting]:
-    """All settings by name; a variable goes before the file. InputError for a file that can't be used.
+    """All settings by name, from environment variables, else from the file of settings; InputError for a wrong file.
 
     note  is told of a file that this user may not read, such as one in another's home, and of a variable that is nearly
           called as one that is read: they set nothing
@@ -72,19 +72,25 @@ def settings(note: Note = lambda text: None) -> dict[str, Setting]:
 
 
 def kept_folder() -> KeptFolder | None:
-    """The folder of runs that are kept, by the settings `cache` and `cache_size`; None where none is kept."""
+    """The folder where finished runs are stored, so that a later command needs no model; None where none is stored.
+
+    By the settings `cache` and `cache_size`.
+    """
     path, size = _cache()
     return None if path is None or not size else KeptFolder(path / "runs", size)
 
 
 def unpacked_models() -> UnpackedModels | None:
-    """The models of .gguf files that are kept unpacked, by the same settings; None where none is kept."""
+    """The folder of models from .gguf files that are stored unpacked, to load faster; None where none is.
+
+    By the settings `cache` and `cache_size`.
+    """
     path, size = _cache()
     return None if path is None or not size else UnpackedModels(path / "models", size)
 
 
 def graphics() -> str:
-    """How a terminal shows pictures, by the setting of that name: one of `CHOICES`."""
+    """How a terminal shows pictures: the setting `graphics`, "auto" by default; InputError for an unknown value."""
     given = settings().get("graphics")
     if given is None:
         return CHOICES[0]
@@ -104,7 +110,10 @@ def _cache() -> tuple[Path | None, int]:
 
 
 def defaults_for(command: str, parameters: Iterable[str], note: Note) -> dict[str, Any]:
-    """The settings that a command takes, as defaults of its parameters; `note` as for `settings`."""
+    """The user's settings that a command takes, as defaults of its parameters.
+
+    note  is called with each sentence on settings that were ignored
+    """
     names = set(parameters)
     values = {name: setting.value for name, setting in settings(note).items() if name in names}
     if command in _TABLES_ONLY and "model" in values:

@@ -45,7 +45,7 @@ _OF_MATRICES = (".npy", ".npz", ".csv", ".tsv", ".safetensors")
 
 
 def message_and_hint(error: Any, words: Sequence[str]) -> tuple[str, str]:
-    """The message of a usage error on the command line `words`, and a hint on what to try."""
+    """The message of Click's usage error on the command line `words`, and a hint on what to try."""
     command = getattr(getattr(error, "ctx", None), "command_path", "attn")
     if extra := list(getattr(getattr(error, "ctx", None), "args", ())):
         takes_none = all(each.param_type_name != "argument" for each in error.ctx.command.params)
@@ -136,7 +136,7 @@ def _example(error: Any, command: str, holds: str = "") -> str:
 
 
 def examples_of(command: str, words: str) -> list[str]:
-    """The lines of a docstring, after "Examples:", that call the command."""
+    """The example lines of a help text `words`, those after "Examples:", that call `command`, such as "attn top"."""
     return re.findall(rf"^ *(.*{command} .*)", words.partition("Examples:")[2], re.MULTILINE)
 
 

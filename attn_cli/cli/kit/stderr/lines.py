@@ -62,7 +62,7 @@ def print_notes(notes: Iterable[str], *, quiet: bool) -> None:
 
 
 class TextNotes:
-    """Prints the notes on texts, and the errors of lines: each names its line.
+    """Prints notes on texts, and errors; with `lines`, where each line of a file is a text, each names its line.
 
     Of notes on lines the first 20 are printed, and machine output has the rest; of errors the first 20 and how many
     there were.

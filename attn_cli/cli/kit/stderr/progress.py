@@ -18,7 +18,7 @@ _TELLING = 0.2  # seconds; a shorter first step is mostly the start, and tells n
 
 @contextmanager
 def running_model(*, quiet: bool) -> Iterator[None]:
-    """Context manager: says that a model runs, where it takes long and layers aren't counted; nothing if `quiet`."""
+    """Context manager: says on stderr that a model runs, once it takes long; nothing if `quiet`."""
     with StatusLine(quiet=quiet) as line:
         line.tick("running the model", after=_FIRST_LINE)
         yield
@@ -30,8 +30,9 @@ class Progress:
     layers         attention calls expected for each text, or other things that are counted
     texts          texts that run together in this batch
     earlier_texts  the number of texts in earlier batches
+    verbose        after the first layer, print how long all will take
     noun           what is counted
-    last           how many of them come last and are of another size, and how many of the others each is worth
+    last           (count, worth): so many of them, the last ones, take as long as `worth` of the others each
     """
 
     def __init__(
