@@ -26,7 +26,7 @@ _JSON = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
 
 
 def envelope(report: Report) -> dict[str, Any]:
-    """One report as the published JSON object (`attn schema COMMAND` prints its JSON Schema)."""
+    """A report, the answer on one text, as the published JSON object; `attn schema COMMAND` prints its schema."""
     document: dict[str, Any] = {"schema": schema_id(report.command), "attn": __version__, "source": dict(report.source)}
     if report.index is not None:
         document["index"] = report.index
@@ -44,12 +44,16 @@ def to_json(report: Report) -> bytes:
 
 
 def to_jsonl(report: Report) -> bytes:
-    """One flat row per line, as in a table; with `--lines` each has the number of its text."""
+    """The rows of a report's table, one JSON object a line; each begins with the number of its text under --lines."""
     return b"".join(_json_line(row) for row in records(report))
 
 
 def to_table(report: Report, delimiter: str, *, header: bool) -> bytes:
-    """Flat rows with a header line; numbers with as many digits as they have, masked scores empty."""
+    """The rows of a report as lines of CSV, with all digits of a number; masked scores, NaN and infinities are empty.
+
+    delimiter  what stands between cells, such as a comma or a tab
+    header     whether a line with the columns' names comes first
+    """
     text = io.StringIO()
     writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
     for row in records(report):
@@ -61,10 +65,11 @@ def to_table(report: Report, delimiter: str, *, header: bool) -> bytes:
 
 
 def records(report: Report) -> Iterator[dict[str, Any]]:
-    """Flat rows of the report's answer, or of the first part of every call.
+    """The table of a report, a dictionary a row: the rows of its answer, or those of the first result of every layer.
 
     Each begins with the text's number with `--lines`, with the batch entry's where matrices had batch axes, and with
-    the stream where a model has several, then with module and call where a layer has several.
+    the stream (self-attention, cross-attention ...) where a model has several, then with module and call where a layer
+    has several.
     """
     yield from _rows(report) if report.ranking is None else report.ordered(_rows(report))
 
@@ -98,11 +103,11 @@ def to_npz(report: Report) -> bytes:
 def arrays_of(report: Report) -> dict[str, np.ndarray]:
     """Arrays stacked over layers, `[layers, heads, ...]`, with `tokens`, `token_ids`, `layers` and `heads`.
 
-    Where layers differ in shape each has its own `layerN.` names (see `_stacked`), and `modules` and `calls` say which
-    is which where a layer has several; where a model has several streams, each has its own
-    prefix (`encoder.`, `decoder.`, `cross.`). `key_tokens` are there where keys are not the queries, `queries` where
-    only some rows were picked, `block` where a cell stands for several, `patches` `[n, 2]` (row and column, -1 for what
-    is none) where tokens are patches of an image, `generated` `[n]` where the model generated some of them.
+    Where layers differ in shape each has arrays of its own, `layerN.NAME`, and `modules` and `calls` say which is which
+    where a layer has several; where a model has several streams, each has its own prefix (`encoder.`, `decoder.`,
+    `cross.`). `key_tokens` are there where keys are not the queries, `queries` where only some rows were picked,
+    `block` where a cell stands for several, `patches` `[n, 2]` (row and column, -1 for what is none) where tokens are
+    patches of an image, `generated` `[n]` where the model generated some of them.
     """
     if report.answer is not None:
         return report.answer.arrays()
@@ -116,7 +121,7 @@ def arrays_of(report: Report) -> dict[str, np.ndarray]:
 
 
 def to_npy(report: Report) -> bytes:
-    """The attention output of `attn compute` as an .npy file."""
+    """The attention output of `attn compute` as an .npy file; InputError for the report of another command."""
     if not isinstance(report.answer, Computation):
         raise InputError("npy holds one array, for attn compute", "use npz")
     buffer = io.BytesIO()

@@ -38,11 +38,11 @@ class Format:
 
     @property
     def is_screen(self) -> bool:
-        """True if it shows what a terminal shows."""
+        """True if it holds what a terminal shows, as text, a page or an image."""
         return self.writer.partition(":")[0] in ("terminal", "page", "webpage")
 
     def open(self, sink: "Sink", settings: "ViewSettings") -> "View":
-        """The view that writes reports into `sink`."""
+        """The view that writes reports into `sink` in this format."""
         module, name = self.writer.split(":")
         return getattr(import_module(f"attn_cli.views.writers.{module}"), name)(sink, self.name, settings)
 

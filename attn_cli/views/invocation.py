@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class GivenValue:
-    """An argument or option that was given: its name in the program, and its words on the command line.
+    """An argument or option that was given: the name of its parameter, and its words on the command line.
 
-    An option's first word is its flag; an argument has its values alone.
+    An option's first word is its flag, as in ("--top", "3"); an argument has its values alone.
     """
 
     name: str

@@ -42,7 +42,7 @@ Bundle = dict[str, str]
 
 @singledispatch
 def bundle(thing: object) -> Bundle:
-    """`thing` by MIME type, as a notebook shows it; its `repr` where it has nothing to show."""
+    """What a notebook shows for `thing`, by MIME type (text/plain, text/html ...); its `repr` for most objects."""
     return {"text/plain": repr(thing)}
 
 
@@ -114,7 +114,7 @@ def _head(head: RecordedHead) -> Bundle:
 
 
 def figure(head: RecordedHead, width: float) -> str:
-    """A recorded head as SVG, `width` millimetres wide."""
+    """The heat map of a recorded head's weights as SVG, `width` millimetres wide."""
     return figure_svg([_map_of_head(head, PAGE)], width)
 
 

@@ -52,22 +52,25 @@ def is_recorded(invocation: Invocation) -> bool:
 
 
 def matrix_of_head(summary: Summary, at: int, report: Report, invocation: Invocation) -> list[str] | None:
-    """The words of `attn matrix` for head number `at`, an index, of a call, on the same input; None as there."""
+    """The words of `attn matrix` for one head on the same input; None where that came through a pipe.
+
+    at  the head's index among those of the layer
+    """
     return on_same_input("matrix", report, invocation, "-H", head_name(summary, at))
 
 
 def against_again(name: str, report: Report, invocation: Invocation, *more: str) -> list[str] | None:
-    """The words of a command that compares the same input with the same other text or model.
+    """The words of a command that compares the same input with the same other text or model, with the options `more`.
 
-    None where the input can't be given again.
+    None where the input came through a pipe, and can't be given again.
     """
     return on_same_input(name, report, invocation, *invocation.words(_AGAINST), *more)
 
 
 def more_of_matrices(report: Report, invocation: Invocation, *more: str, row: int | None = None) -> list[str] | None:
-    """The words of `attn compute --steps` on the user's own matrices, of one row where there are over 6.
+    """The words of `attn compute --steps` on the user's own matrices, with options `more`; None for a batch of them.
 
-    None for a batch of them, and for what came through a pipe.
+    Of one row, the first if `row` is None, where there are more than 6. None as well for what came through a pipe.
     """
     words = invocation.words_without(_OUTPUT | _OF_MATRICES)
     if report.batch != () or "-" in words or not report.summaries:
@@ -84,7 +87,10 @@ def scanned_head(folder: str, place: ScannedPlace) -> list[str]:
 
 
 def on_given_texts(name: str, texts: Sequence[str | None], invocation: Invocation, *more: str) -> list[str] | None:
-    """A command on texts that were given as arguments; None where one was read from standard input."""
+    """A command on texts that were given as arguments, with the same model and the options `more`.
+
+    None where a text is missing, or was read from standard input.
+    """
     given = [text for text in texts if text is not None and text != "-"]
     if len(given) < len(texts) or not given:
         return None

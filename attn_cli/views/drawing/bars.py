@@ -59,9 +59,10 @@ def bar_line(label: str, label_width: int, value: float, screen: Screen, longest
 
 
 def bar_style(depth: str) -> Style:
-    """The colour of bars in that depth: Rich keeps the escape code of the terminal that first drew an equal style.
+    """The colour of bars on a screen of `depth` "truecolor", "256" or "16"; no colour for "none".
 
-    Of the terminal's own 16 colours the nearest is its black, which is no colour on a dark screen: there it is cyan.
+    A style for each depth, as Rich keeps the escape code of the terminal that first drew an equal style. Of 16
+    colours the nearest would be black, which is no colour on a dark screen: there it is cyan.
     """
     if depth == "16":
         return Style(color=Color.from_ansi(_CYAN))

@@ -11,11 +11,11 @@ ZEROS_MARKED = ("weights", "change")  # kinds of which a 0 is a mark, so that th
 
 @dataclass(frozen=True, eq=False)
 class CellText:
-    """The text of every cell of a map.
+    """Makes the text of every cell of a heat map.
 
-    kind    what its numbers are, as of the map
+    kind    what the map's numbers are: "weights", "scores", "output" ...
     width   the columns of a cell
-    number  the format of its number; "" for none
+    number  the format of its number, such as ".2f"; "" for none
     image   whether cells are patches of an image, of which none is masked
     """
 
@@ -27,7 +27,7 @@ class CellText:
     image: bool = False
 
     def of(self, value: float, level: float) -> str:
-        """The text of a value, whose place among the colours is `level`, from 0 to 1."""
+        """The text of the cell of a value; `level` is the value's place on the colour scale, 0 to 1."""
         width, number = self.width, self.number
         if value == float("-inf") and self.kind == "weights":
             return " " * width
@@ -50,14 +50,14 @@ class CellText:
 
     @property
     def lowest(self) -> str:
-        """The shade of the lowest level: blank, or a mark where a blank is a masked cell."""
+        """The character of the lowest level of the colour scale: a blank; a mark in weights, where a blank is masked."""
         if self.kind != "weights" or self.image:
             return " "
         return "-" if self.screen.ascii_only else "·"  # in ASCII, a dot is a shade
 
     @property
     def has_masked(self) -> bool:
-        """True if -inf stands for a masked cell: it does in all but outputs."""
+        """True if -inf is a masked cell: so in all maps but those of outputs of attention."""
         return self.kind != "output"
 
     @property

@@ -12,10 +12,11 @@ from attn_cli.prompt import Token
 class ColoredText:
     """The tokens of a text with a number each, such as a row of weights, by which they are coloured.
 
-    title    which head it is; `subject` is the token whose row, or column, the numbers are, by its place among them or
-             None where it is none of them; `words` say what the numbers are
-    text     that the tokens' start and end are offsets into; None where they have none
-    values   `[tokens]`, NaN or -inf where masked
+    title    which head it is
+    words    what the numbers are
+    text     the text that the tokens' start and end are offsets into; None where they have none
+    values   a number for each token `[tokens]`, NaN or -inf where masked
+    subject  the index among the tokens of the one whose row, or column, the numbers are; None where it is none of them
     """
 
     title: str

@@ -58,7 +58,7 @@ def figure_svg(maps: Sequence[HeatMap], width: float) -> str:
 
 
 def document(body: Sequence[str], width: float, height: float) -> str:
-    """A figure `width` millimetres wide, whose parts are drawn in points, `height` of them."""
+    """An SVG document, `width` millimetres wide, of parts whose coordinates are in points; `height` is in points."""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}mm" height="{height / _POINT:.2f}mm" '
         f'viewBox="0 0 {width * _POINT:.2f} {height:.2f}" font-family="{_FONT}" font-size="{_SMALL:g}">\n'
@@ -253,6 +253,6 @@ def color_on_paper(level: float, ramp: Ramp) -> str:
 
 
 def ink_on_paper(level: float, ramp: Ramp) -> str:
-    """Black or white, whichever is seen better on a cell."""
+    """Black or white, "#000" or "#fff", whichever is seen better on a cell at `level` of the colour scale, 0 to 1."""
     red, green, blue = color_of(level, ramp)
     return "#000" if 0.299 * red + 0.587 * green + 0.114 * blue > 140 else "#fff"

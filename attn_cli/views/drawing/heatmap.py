@@ -34,14 +34,14 @@ _FEW_PATCHES = 8  # an image with at most this many columns may have numbers in 
 
 @dataclass(frozen=True, eq=False)
 class HeatMap:
-    """A rendering of `values [n, m]` in which rows are queries and columns are keys.
+    """A drawing of `values` `[n, m]` on a screen, in which rows are queries and columns are keys.
 
     kind     "weights" (0 .. max, viridis), anything else is a signed quantity (diverging about 0): "scores", "change"
     title    what the map shows, without size and range, which are added
     rows     labels, right of the map, where wide characters don't shift columns
     columns  labels over the cells where they fit, else numbers
     row_numbers  the query index of every row where rows were picked, or its name; None means 0, 1, 2, ...
-    block    (rows, keys) that a cell stands for, with the `pooling` that made it
+    block    (rows, keys) that a cell stands for, with the `pooling` that made it, such as "max"
     ends     the smallest and the largest of all numbers that were pooled, where cells don't show both; else None
     column_word   the noun for columns, row_word that for rows
     image    whether cells are patches of an image; then only small maps have numbers, so that it keeps its shape
@@ -173,12 +173,12 @@ class HeatMap:
 
     @property
     def cell_columns(self) -> int:
-        """The columns that all cells take, without labels."""
+        """The columns of the terminal that all cells take, without labels."""
         return self.values.shape[1] * self._cell[0]
 
     @property
     def cell_lines(self) -> int:
-        """The lines that all cells take."""
+        """The lines of the terminal that all cells take; two rows may share one."""
         return -(-len(self.values) // 2) if self._halves else len(self.values)
 
     @property
@@ -188,7 +188,7 @@ class HeatMap:
 
     @property
     def width(self) -> int:
-        """The columns that its cells and row labels take."""
+        """The columns of the terminal that cells and row labels take."""
         return self.cell_columns + self._label_width + 1
 
     @property
@@ -336,7 +336,10 @@ class HeatMap:
 
 
 def kind_of(name: str, values: np.ndarray) -> str:
-    """The kind of map for numbers of that name: shares have the colours of weights, unless one is below 0."""
+    """How numbers are coloured: "scores" if called so, else "weights" (from 0 on), or "change" if any is below 0.
+
+    name  what the numbers are, such as "weights", "scores" or a share
+    """
     if name == "scores":
         return name
     return "change" if np.any((values < 0) & np.isfinite(values)) else "weights"

@@ -55,9 +55,9 @@ def query_maps(
 
 
 def received_maps(report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """For every stream that has an image a map of what its patches receive, the mean over its layers and heads.
+    """For self-attention, cross-attention ... a map of an image: what patches get, mean of queries, heads and layers.
 
-    Layers that see tiles or windows of it alone are left out.
+    Only layers that see all of the image count, not tiles or windows of it.
     """
     streams: dict[str, list[Received]] = {}
     grids: dict[str, list[ImageGrid]] = {}
@@ -87,8 +87,11 @@ def image_map(
     *,
     picture: ReadPicture | None = None,
 ) -> HeatMap | MapOverPicture:
-    """A number `[m]` for each token as cells of the image, pooled where it is larger than the screen.
+    """A map of an image whose cells are the numbers of its patches, pooled where it is larger than the screen.
 
+    values   a number for each token `[m]`
+    grid     which tokens are the patches, in rows and columns
+    kind     what the numbers are, for the colours: "weights", "change" ...
     picture  the image, of which figures, and terminals that show pictures, draw the part that these patches show
     """
     cells: np.ndarray = values[grid.cells]

@@ -34,7 +34,7 @@ def which_heads(averaged: int, head: int | str, by: str = "weight") -> str:
 
 
 def head_name(summary: Summary, at: int) -> str:
-    """A head by the numbers of its layer and its own: 18.6."""
+    """The name of the head at index `at` of a layer's heads, by the numbers of layer and head: 18.6."""
     return f"{summary.place.layer}.{summary.place.heads[at]}"
 
 
@@ -62,7 +62,7 @@ def named_keys(summary: Summary, keys: np.ndarray, weights: np.ndarray) -> list[
 
 
 def key_cells(label: str, pairs: list[tuple[Token, float]], screen: Screen) -> Text:
-    """`3 bank  river 0.62  the 0.20`, cut where the line ends."""
+    """`3 bank  river 0.62  the 0.20`: a label, then keys with their weights, as many as the line holds."""
     label_width = min(24, max(8, screen.width // 5))
     line = Text("  ").append(fit(label, label_width))
     room = screen.width - label_width - 3
@@ -97,12 +97,12 @@ def key_bars(pairs: list[tuple[Token, float]], weights: list[float] | None, scre
 
 
 def stream_suffix(summary: Summary) -> str:
-    """The end of a title: the stream, where a model has several."""
+    """The end of a title that says which attention a layer has where that isn't self-attention: ` · cross`; else ""."""
     return "" if summary.place.stream == "self" else f" · {summary.place.stream}"
 
 
 def place_prefix(summary: Summary, report: Report) -> str:
-    """The beginning of a map's title: the layer, or the entry of a batch of matrices."""
+    """The beginning of a map's title: `layer 3 `, `layer 3 cross `, of batched matrices `batch 0,2 · `, of others ""."""
     place = summary.place
     if report.batch is None:
         return f"layer {place.layer} {'' if place.stream == 'self' else place.stream + ' '}"

@@ -28,7 +28,9 @@ class MapOverPicture:
 
     It stands in the place of cells that are colours alone, and below those with numbers.
 
-    map    of an image, of which `below` has the pixels `[h, w, 3]`
+    map       the weights by patch
+    below     the pixels of the image `[h, w, 3]`
+    graphics  how the terminal shows pictures
     """
 
     map: HeatMap

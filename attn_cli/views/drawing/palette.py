@@ -43,11 +43,11 @@ class Ramp:
 
     @property
     def colors(self) -> str:
-        """The name of the colours; of a diverging scale grey at 0, and far from the screen's background at the ends."""
+        """The name of the colour map: viridis; for a diverging scale one that is grey at 0, for light or dark screens."""
         return ("about 0, light" if self.light else "about 0, dark") if self.diverging else "bids:viridis"
 
     def levels(self, values: np.ndarray) -> np.ndarray:
-        """Levels `[n, m]` in 0 .. 1, 1 for +inf; NaN where the value is NaN or -inf (masked)."""
+        """The level of each value on the colour scale `[n, m]`, 0 to 1, 1 for +inf; NaN for NaN and -inf (masked)."""
         finite = np.isfinite(values)
         safe = np.where(finite, values, 0.0)
         if self.scale == "row" and not self.diverging:
@@ -69,8 +69,9 @@ class Ramp:
 
 
 def ramp_for(values: np.ndarray, kind: str, scale: str, *, light: bool = False) -> Ramp:
-    """The colour scale of a matrix: of weights from 0 to the largest, of others from minus to plus the largest size.
+    """The colour scale for values: for "weights" from 0 to the largest, else from minus to plus the largest magnitude.
 
+    scale  how colours follow weights: linear, sqrt, log or row
     light  whether the screen is light
     """
     finite = values[np.isfinite(values)]
@@ -129,7 +130,7 @@ def shade(level: float, ramp: Ramp, *, ascii_only: bool) -> str:
 
 @cache
 def color_at(index: int, colors: str, depth: str) -> Color:
-    """Colour `index` of 256 of a map; with 256 colours the nearest that a terminal has."""
+    """Colour `index`, 0 to 255, of the colour map `colors`; with `depth` "256" the nearest that a terminal has."""
     if depth == "256" and colors == "bids:viridis":
         return Color.from_ansi(_VIRIDIS_256[index * len(_VIRIDIS_256) // _LEVELS])
     red, green, blue = _table(colors)[index]

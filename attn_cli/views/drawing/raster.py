@@ -13,7 +13,7 @@ _LIBRARIES = {"png": ("resvg_py", "resvg-py"), "pdf": ("svg2pdf_py", "svg2pdf-py
 
 
 def require(format: str) -> None:
-    """InputError where the library for PNG or PDF is not there."""
+    """InputError where the library that makes the format, png or pdf, is not installed; other formats need none."""
     module, package = _LIBRARIES.get(format, ("", ""))
     if module and find_spec(module) is None:
         raise InputError(f"{format} needs {package}", "pip install 'attn-cli[figure]'; svg needs nothing")

@@ -23,9 +23,9 @@ def read_text(
 ) -> Iterator[Text]:
     """The lines of a text whose tokens are coloured by numbers `[m]`, NaN for what is left out.
 
-    Of a long text those with any number.
+    Of a text of many lines those alone that have a coloured token, or one of `own`.
 
-    own  the tokens that the numbers are about, which are shown in reverse
+    own  the indices of the tokens that the numbers are about, which are shown in reverse
     """
     colored = screen.depth not in ("none", "16")
     suffixes = [] if colored else [_suffix(number) for number in numbers.tolist()]

@@ -22,7 +22,7 @@ class Screen:
     """The size, colours and characters that the output can show.
 
     width       in columns
-    depth       of colour, one of `DEPTHS`
+    depth       of colour: "truecolor", "256", "16" or "none"
     ascii_only  whether other characters can't be shown
     light       whether its background is light
     ask         finds how it shows pictures, when the first is drawn; None for what is no terminal
@@ -39,7 +39,7 @@ class Screen:
 
     @property
     def graphics(self) -> "Graphics | None":
-        """How it shows pictures; None for one that has half blocks instead."""
+        """How the terminal shows pictures (protocol, size of cells); None where it shows half blocks instead."""
         return None if self.ask is None else self.ask()
 
     @property

@@ -55,7 +55,10 @@ def _half_segment(pair: int, count: int, colors: str, depth: str) -> Segment:
 
 
 def half_cell(upper: int, lower: int, ramp: Ramp, screen: Screen) -> tuple[str, Style]:
-    """The character and style of two cells in one place of the screen, one above the other, by numbers of colours."""
+    """The character and style of a place of the screen that shows two cells, one above the other.
+
+    upper, lower  the place of each cell on the scale of colours, 0 to 63; 64 where it is masked
+    """
     return _half(upper, lower, ramp.colors, screen.depth)
 
 

@@ -27,7 +27,7 @@ _SIXEL = b"4"  # among the attributes, behind the terminal's class
 def graphics_of_terminal(chosen: str = "auto") -> Graphics | None:
     """How the terminal at standard output shows pictures; None where it shows none.
 
-    chosen  one of `CHOICES`
+    chosen  auto to ask it, blocks for no pictures, or one protocol whatever it says: kitty, iterm or sixel
     """
     if chosen == "blocks" or rank() or not _is_terminal() or _is_plain():
         return None
@@ -48,7 +48,7 @@ def graphics_of_terminal(chosen: str = "auto") -> Graphics | None:
 
 
 def resized(graphics: Graphics | None) -> Graphics | None:
-    """A terminal's way to show pictures, with the size that its cells have now, in pixels; None stays None."""
+    """A terminal's way to show pictures, with the size in pixels that its cells have now; None stays None."""
     cell = _measured()
     return graphics if graphics is None or cell is None else replace(graphics, cell=cell)
 

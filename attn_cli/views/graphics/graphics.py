@@ -22,7 +22,7 @@ NUMBER = int.from_bytes(b"attn", "big")
 class Graphics:
     """A terminal that shows pictures.
 
-    protocol  one of `choices.PROTOCOLS`
+    protocol  "kitty", "iterm" or "sixel"
     cell      width and height of a cell in pixels
     colors    how many a picture in sixels may have
     """
@@ -53,7 +53,10 @@ class Graphics:
         return "".join(_kitty(f"a=T,f=100,{own}c={columns},r={lines},C=1,q=2", b64encode(data).decode()))
 
     def above(self, pixels: np.ndarray, columns: int, lines: int) -> Segment:
-        """The picture over the `lines` above the cursor, which stands in the first column and is put back there."""
+        """A picture `[h, w, 3]` over the `lines` above the cursor's, and `columns` wide, as a segment of escape codes.
+
+        The cursor must stand in the first column, and is put back there.
+        """
         return _control(f"{BEGINNING}\x1b[{lines}A{self.drawn(pixels, columns, lines)}\x1b8", lines)
 
     def within(self, pixels: np.ndarray, columns: int, lines: int, *, column: int) -> Segment:
@@ -69,7 +72,7 @@ class Graphics:
 
     @property
     def gone(self) -> Segment | None:
-        """The escape code that removes the picture of `above`; None where text written over it does."""
+        """The escape code that removes the picture of `within`; None where text written over it does."""
         return _control(f"\x1b_Ga=d,d=I,i={NUMBER},q=2\x1b\\", 0) if self.protocol == "kitty" else None
 
 

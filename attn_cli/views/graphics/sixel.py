@@ -15,7 +15,7 @@ _SMOOTH = 64  # colours, from which on no dots are needed to mix them
 
 
 def can_be_made() -> bool:
-    """True if Pillow is there, which chooses the colours."""
+    """True if sixel pictures can be made: Pillow, which chooses their colours, is installed."""
     return find_spec("PIL") is not None
 
 

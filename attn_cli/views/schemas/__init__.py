@@ -28,7 +28,7 @@ _FIELDS = ("index", "input", "inputs", "other_source", "other_input")  # those t
 
 @cache
 def schema_names() -> tuple[str, ...]:
-    """Names of all schemas, in the order of their fragments' "place"."""
+    """The names of all JSON Schemas, in the order in which they are listed."""
     names = [file.stem for file in (_FOLDER / "fragments").glob("*.json")]
     return tuple(sorted(names, key=lambda name: (_fragment(name)["place"], name)))
 
@@ -54,7 +54,7 @@ def schema_text(name: str) -> str:
 
 
 def composed(name: str) -> dict[str, Any]:
-    """The whole JSON Schema of one output."""
+    """The whole JSON Schema of the output of a command, by the schema's name."""
     envelope, fragment = _resolved(_read("envelope")), _resolved(_fragment(name))
     properties = {
         "schema": {"const": fragment["$id"]},

@@ -50,7 +50,7 @@ _Place = tuple[RecordedLayer, int]  # a layer and the index of one of its heads
 
 @dataclass(frozen=True)
 class StaticScreen:
-    """The screen that a reader without a script gets: `html`, and in `css` the rules of its classes."""
+    """What a reader of an interactive page without JavaScript gets: `html`, and in `css` the rules of its classes."""
 
     html: str
     css: str
@@ -74,9 +74,10 @@ def page_html(
     screen: StaticScreen | None = None,
     read_writers: ReadWriters | None = None,
 ) -> bytes:
-    """The page of a recording in at most `size` bytes.
+    """The interactive page of a recording, one model's pass over one text, in at most `size` bytes of HTML.
 
-    read_writers  who wrote a cell; None without a model, then no cell says it
+    screen        what a reader without JavaScript gets; None for nothing
+    read_writers  finds which heads, MLPs ... wrote the query and key of a weight; None without a model: none is told
 
     Text, numbers, thumbnails and masks come first; then every head with its weights of at least the smallest threshold
     for which all fit, or with the heaviest keys of every row if the text is long; and if not even that fits, as many

@@ -27,10 +27,10 @@ _PICTURE_SIDES = {64: 320, 32: 320, 16: 160, 0: 0}  # pixels of the image that w
 
 
 class Contents:
-    """The first stream of a recording's page, but for what is only known when its heads are packed.
+    """What an interactive page holds beside the weights of heads: tokens, statistics, thumbnails, masks, the image.
 
-    document  the JSON text's object
-    blob      the bytes that it points into
+    document  an object that becomes the page's JSON text
+    blob      the bytes of the arrays, which the object points into
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Contents:
         }  # fmt: skip
 
     def stream(self, more: Mapping[str, Any]) -> bytes:
-        """The page's bytes: the JSON text's length, that text with `more` in its object, and the arrays behind it."""
+        """The page's data: the length of the JSON text in bytes, that text with `more` in its object, the arrays."""
         text = orjson.dumps(self.document | dict(more), option=orjson.OPT_SERIALIZE_NUMPY)
         return len(text).to_bytes(4, "little") + text + bytes(self.blob)
 
@@ -121,7 +121,7 @@ class _Texts:
 
 
 def title(recording: Recording) -> str:
-    """The page's title: the text in a line, cut where it is long; without a text the model's name."""
+    """The page's title: the text in a line, cut where it is long; without a text its files' names, or the model's."""
     prompt = recording.prompt
     text = prompt.text if prompt.generated is None else prompt.text[: prompt.generated.start]
     words = " ".join(visible(text.replace("\n", " ")).split())
@@ -130,9 +130,11 @@ def title(recording: Recording) -> str:
 
 
 def start(work: HeadWork) -> tuple[int, int]:
-    """The head to begin with, as indices of its layer and of it in the layer: the one that stands out most.
+    """The head to begin with, as the indices of its layer and of it in the layer: the one that stands out most.
 
     (0, 0) where none does.
+
+    work  what the heads attend to, those that stand out first
     """
     out = next(iter(work.outs), None)
     return (0, 0) if out is None else (out.call, out.at)
@@ -163,7 +165,7 @@ def _model(recording: Recording) -> str:
 
 
 def about(recording: Recording) -> Iterator[str]:
-    """The model, how it was run, and how much of it and of the text there is."""
+    """What a page says of a recording: the model, its number type, and how many layers, heads and tokens there are."""
     source, layers = recording.about, recording.layers
     yield _model(recording)
     if runs_model(source):
@@ -176,7 +178,7 @@ def about(recording: Recording) -> Iterator[str]:
 
 
 def thumbnails(layer: RecordedLayer, pixels: int) -> np.ndarray:
-    """The pooled weights of a layer's heads `[h, <= pixels, <= pixels]`, in few shades; empty for 0 pixels."""
+    """The pooled weights of a layer's heads `[h, <= pixels, <= pixels]` in 17 shades, as bytes; empty for 0 pixels."""
     maps = layer.thumbnail
     if pixels == 0:
         return maps[:, :0, :0]

@@ -21,7 +21,7 @@ _SUMS, _SIGNED, _LOOSE = 1, 2, 4  # flags of a head: sums of rows follow; levels
 
 
 class Choice(Protocol):
-    """Which weights of some rows `[b, m]` a page holds: gives booleans of that shape."""
+    """A choice of weights that a page holds: a function from rows of weights `[b, m]` to booleans of that shape."""
 
     def __call__(self, weights: np.ndarray) -> np.ndarray:
         """Where they are."""
@@ -30,7 +30,7 @@ class Choice(Protocol):
 
 @dataclass(frozen=True)
 class AtLeast:
-    """Chooses the weights whose size is `threshold` or more."""
+    """Chooses the weights whose magnitude is `threshold` or more."""
 
     threshold: float
 
@@ -41,7 +41,7 @@ class AtLeast:
 
 @dataclass(frozen=True)
 class Heaviest:
-    """Chooses the `count` weights of every row that are largest in size; none of 0."""
+    """Chooses the `count` weights of every row that are largest in magnitude; none of 0."""
 
     count: int
 
@@ -60,9 +60,9 @@ class Heaviest:
 
 @dataclass(frozen=True, eq=False)
 class PackedCells:
-    """The chosen weights of a head `[k]` with their queries and keys, sorted by key, then by query.
+    """The c chosen weights of a head of n queries, with `queries` and `keys`, each `[c]`, sorted by key, then query.
 
-    sums  of all weights of each row, chosen or not `[n]`
+    sums  the sum of all weights of each row, chosen or not `[n]`
     """
 
     queries: np.ndarray
@@ -71,7 +71,7 @@ class PackedCells:
     sums: np.ndarray
 
     def at_least(self, threshold: float) -> "PackedCells":
-        """The same without the chosen weights whose size is below `threshold`."""
+        """The same without the chosen weights whose magnitude is below `threshold`."""
         left = np.abs(self.weights) >= threshold
         return PackedCells(self.queries[left], self.keys[left], self.weights[left], self.sums)
 
@@ -80,10 +80,10 @@ class PackedCells:
 class PackedHead:
     """One head as a page holds it.
 
-    data   the chosen weights as bytes, packed; a weight is one of 255 levels
+    data   the chosen weights with their queries and keys, compressed; a weight is one of 255 levels
     high   what the highest level stands for: 1, or the largest weight where some are larger
-    kept   the sum of the weights that are in `data`
-    total  the sum of all weights of the head
+    kept   the sum of the weights that are in `data`, of their magnitudes
+    total  the sum over rows of the magnitude of each row's sum of weights
     """
 
     data: bytes
@@ -131,9 +131,9 @@ def packed_head(layer: RecordedLayer, cells: PackedCells) -> PackedHead:
 
 
 def packed_mask(layer: RecordedLayer) -> bytes:
-    """Which keys every query may attend to: for each row the number of runs, for each run what is skipped, its length.
+    """Which keys every query may attend to, as varints: for each row the number of runs of such keys, then the runs.
 
-    What is skipped is counted from the end of the run before.
+    A run is the number of keys that are skipped since the run before, and its length.
     """
     return b"".join(_mask_rows(layer))
 

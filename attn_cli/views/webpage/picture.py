@@ -23,7 +23,9 @@ class PagePicture:
         self.down, self.across = h / step / picture.height, w / step / picture.width
 
     def grids(self, tokens: Sequence[Token]) -> list[dict[str, Any]]:
-        """The grids of patches among the tokens, each with its cells: a token, and its edges in pixels."""
+        """The image's grids of patches, for the page: each has its name, its edges, and of each patch the token and its
+        edges, in pixels.
+        """
         return [
             {"name": grid.name or "image", "box": self._edges(grid.box),
              "cells": [[at, *self._edges(box)] for at in grid.cells.ravel().tolist()

@@ -34,7 +34,7 @@ _TEXT = re.compile(r"\S+(?:(?:(?<![\d.·]) | (?![\d.·-]))\S+)*")
 
 
 def svg_of(lines: Sequence[Sequence[Segment]], theme: TerminalTheme) -> str:
-    """The image of lines of segments, on the theme's background; as wide as the widest line."""
+    """An SVG of lines of Rich segments as a terminal shows them, on the theme's background, as wide as the widest."""
     columns = max((sum(cell_len(part.text) for part in line) for line in lines), default=1)
     width, height = columns * COLUMN + 2 * _MARGIN, len(lines) * ROW + 2 * _MARGIN
     body = "\n".join(part for row, line in enumerate(lines) for part in _line(line, row * ROW, theme))

@@ -27,7 +27,7 @@ _MARKUP = re.compile(r"[\\|`*_~<>\[\]&$#@:^{}]|\.(?=\w)")  # a dot before a lett
 
 
 class MarkdownView(View):
-    """Writes the tables of a report as soon as it is there."""
+    """Writes the tables of each report in Markdown as soon as it is there."""
 
     def show(self, report: Report) -> None:
         """Write the report's tables; InputError for a command without any, and for matrices of more than 64 rows."""

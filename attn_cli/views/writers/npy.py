@@ -11,7 +11,7 @@ from attn_cli.views.view import View
 
 
 class OutputRows:
-    """Rows `[..., n, e]` of an .npy file, written in any order; the caller has to write every row.
+    """Rows `[..., n, e]` (n queries, e columns of output) of an .npy file, in any order; all must be written.
 
     Source: numpy.lib.format, version 1.0.
     """
@@ -27,7 +27,7 @@ class OutputRows:
         sink.write(header.getvalue())
 
     def write(self, matrix: int, first: int, rows: np.ndarray) -> None:
-        """Rows `[b, e]` from row `first` on of one of the matrices `[n, e]`, counted over all leading axes."""
+        """Write b rows `[b, e]`, from row `first` on, of matrix `[n, e]` number `matrix`, counted over leading axes."""
         place = (matrix * self.n + first) * self.e * self.dtype.itemsize
         self.sink.write(np.ascontiguousarray(rows, self.dtype).tobytes(), self.start + place)
 
@@ -38,9 +38,9 @@ class OutputView(View):
     filled = False
 
     def rows(self, shape: tuple[int, ...], itemsize: int) -> OutputRows | None:
-        """An `OutputRows` for an output of `shape`, with floats of `itemsize` bytes; `show` then writes nothing.
+        """An `OutputRows` for an output of this shape, of floats of `itemsize` bytes, filled as rows are computed.
 
-        None where bytes can only be written in order, as on standard output.
+        `show` then writes nothing. None where bytes can only be written in order, as on standard output.
         """
         self.filled = self.sink.whole is not None
         return OutputRows(self.sink, shape, itemsize) if self.filled else None

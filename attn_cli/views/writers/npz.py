@@ -6,7 +6,7 @@ from attn_cli.views.view import View
 
 
 class ArchiveView(View):
-    """Writes one report; InputError for a second."""
+    """Writes the arrays of one report as an .npz file; InputError for a second."""
 
     def show(self, report: Report) -> None:
         """Write the report's arrays as an .npz file; InputError for a table in the order of --sort."""

@@ -107,7 +107,10 @@ def static_screen(reports: list[Report]) -> StaticScreen:
 
 
 def to_figure(reports: list[Report], width: float) -> str:
-    """All maps of the reports as one figure, `width` millimetres wide; of single rows or keys the coloured texts."""
+    """One SVG figure of all heat maps of the reports, `width` millimetres wide; or the text, if one row was picked.
+
+    The text is coloured by the weights of that row, or of one picked key.
+    """
     texts = [text for report in reports for text in colored_texts(report)]
     if texts:
         return text_figure_svg(texts, width)
@@ -116,7 +119,7 @@ def to_figure(reports: list[Report], width: float) -> str:
 
 
 def to_svg(reports: list[Report]) -> str:
-    """All reports in one image."""
+    """All reports in one SVG, as a terminal of 120 columns shows them."""
     console = console_for(PAGE)
     lines: list[list[Segment]] = []
     for number, report in enumerate(reports):

@@ -17,7 +17,7 @@ _ROWS = 2**16  # that are Python's at a time
 class ParquetView(View):
     """A view that keeps the rows of all reports, and writes a Parquet file at the end; LoadError without pyarrow.
 
-    A column in which all values are null is one of numbers.
+    A column in which all values are null is stored as one of numbers.
     """
 
     def __init__(self, sink: Sink, format: str, settings: ViewSettings) -> None:
@@ -30,7 +30,7 @@ class ParquetView(View):
         self.tables: list[Any] = []
 
     def show(self, report: Report) -> None:
-        """Keep the report's rows; numbers that are none, such as masked scores, are null."""
+        """Keep the report's rows; NaN and infinities, such as masked scores, are null."""
         rows = data.records(report)
         while some := list(islice(rows, _ROWS)):
             columns = {name: [_value(row.get(name)) for row in some] for name in some[0]}

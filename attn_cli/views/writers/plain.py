@@ -16,7 +16,7 @@ _TOKENS = ("query_token", "key_token")
 
 
 class PlainView(View):
-    """Writes a report as lines of words: what was read, then a line for every row of its data."""
+    """Writes each report as lines of words: what was read, then a line for every row of its table."""
 
     def show(self, report: Report) -> None:
         """Write the lines, after an empty one if the report is not the first."""

@@ -7,7 +7,7 @@ from attn_cli.views.view import View, no_recording
 
 
 class RecordingFileView(View):
-    """Writes the recording of one text; InputError for a second, and for an answer that is none."""
+    """Writes the recording of a model's pass over one text; InputError for a second, and if there is none."""
 
     records_alone = True
 

@@ -8,10 +8,10 @@ _DELIMITERS = {"csv": ",", "tsv": "\t"}
 
 
 class RowsView(View):
-    """Writes the lines of a report as soon as it is there."""
+    """Writes each report as soon as it is there, as JSON, or as the rows of its table: JSON lines, CSV or TSV."""
 
     def show(self, report: Report) -> None:
-        """Write the report's lines; a table has its header once."""
+        """Write the report's JSON or its rows; the header of a table comes once, before the first report."""
         if self.format in _DELIMITERS:
             self.sink.write(data.to_table(report, _DELIMITERS[self.format], header=self.is_first))
         else:

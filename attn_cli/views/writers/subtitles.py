@@ -17,10 +17,10 @@ _SHORTEST = 0.02  # seconds: players leave out what ends where it begins
 
 
 class SubtitlesView(View):
-    """Writes the word times of one audio; InputError for any other answer, and for a second one."""
+    """Writes the words of one audio with their times as subtitles; InputError for another answer, and a second one."""
 
     def show(self, report: Report) -> None:
-        """Write all lines with their times."""
+        """Write all lines of subtitles with their times."""
         if not isinstance(report.answer, WordTimes):
             raise InputError(f"{self.format} holds words with their times", "it goes with attn top --times")
         self.take_one(f"{self.format} holds one audio", "write a file for each")

@@ -13,7 +13,7 @@ from attn_cli.views.writers.page import PageView, static_screen
 
 
 class WebpageView(PageView):
-    """Keeps all reports, and what the model read beside an overview; writes one page at the end."""
+    """Writes one HTML page at the end: interactive if there is a recording of the model's pass, else all reports."""
 
     recording: Recording | None = None
 
@@ -22,14 +22,14 @@ class WebpageView(PageView):
         return command == "inspect"
 
     def show_recorded(self, report: Report, recording: Recording) -> None:
-        """Keep the report and its recording, for `close` to write; InputError for a second report."""
+        """Keep the report and the recording of the model's pass for `close` to write; InputError for a second."""
         if self.recording is not None:
             raise InputError("a page holds one text", "write a page for each")
         self.recording = recording
         self.show(report)
 
     def close(self) -> None:
-        """Write the interactive page."""
+        """Write the page."""
         if self.recording is None:
             super().close()
         else:
