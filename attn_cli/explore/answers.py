@@ -18,9 +18,9 @@ _BETWEEN = 0.2  # seconds between two signs of progress
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """The numbers of the cells of a part of a matrix as it is drawn `[down, across]`, NaN where all is masked.
+    """The numbers of the drawn cells of a part of a matrix `[down, across]`, NaN where all is masked.
 
-    coarse  whether they are those of a thumbnail, or not all there yet
+    coarse  whether they are those of a thumbnail, or only some of them are computed yet
     """
 
     values: np.ndarray
@@ -28,9 +28,10 @@ class Picture:
 
 
 class Answers:
-    """Keeps the latest pictures of matrices; `changed` is called, in another thread, when a coarse one became finer.
+    """Computes the numbers of drawn matrices in background threads, and keeps the latest.
 
-    What coarse ones lack is computed from `refine` on: after they are drawn, which it would slow down.
+    `changed` is called, in such a thread, when a coarse picture became finer. Threads start at `refine`, after coarse
+    pictures are drawn, which they would slow down.
     """
 
     def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
@@ -44,9 +45,10 @@ class Answers:
     def picture(
         self, key: Hashable, grid: Grid, window: MatrixWindow, *, scores: bool = False, slot: int = 0
     ) -> Picture:
-        """The picture of the part `window` of a matrix, for which `key` stands; coarse until `refine` made it true.
+        """The numbers of the part `window` of a matrix; coarse until a thread that `refine` starts has computed them.
 
-        scores  show scores in place of weights
+        key     tells the matrix from all others
+        scores  whether scores are shown in place of weights
         slot    one of two places on the screen: what was being computed for it is given up
         """
         key = (key, window, scores)
@@ -67,13 +69,13 @@ class Answers:
         return picture
 
     def refine(self) -> None:
-        """Begin to compute what the coarse pictures lack that were handed out since the last call."""
+        """Start the threads that compute what the coarse pictures lack that were handed out since the last call."""
         waiting, self._waiting = self._waiting, []
         for thread in waiting:
             thread.start()
 
     def forget(self) -> None:
-        """Drop all pictures: of a recording that is gone."""
+        """Drop all pictures, as another recording is shown."""
         with self._lock:
             self._wanted.clear()
             self._kept.clear()

@@ -39,7 +39,10 @@ _THEME = "ansi-dark"  # background and text are the terminal's own, light or dar
 
 
 def keeps_failures(method: Callable[..., None]) -> Callable[..., None]:
-    """The method, ending the explorer with an error kept in `failure`: Textual would print it with local variables."""
+    """Decorator of the explorer's methods: an error ends the explorer and is kept in `failure`, not printed by Textual.
+
+    Textual would print it with the values of local variables.
+    """
 
     @wraps(method)
     def guarded(self: "Explorer", *args: Any) -> None:
@@ -99,7 +102,7 @@ class Canvas(Widget):
 
 
 class Explorer(App[int], inherit_bindings=False):
-    """A session on the terminal.
+    """The explorer of one recording, as a Textual app on the terminal.
 
     failure         an error that ended it; the caller raises it, after the terminal is itself again
     switches_mouse  whether it ended so that it is started again with the mouse the other way
@@ -126,7 +129,7 @@ class Explorer(App[int], inherit_bindings=False):
         yield self.canvas
 
     def on_mount(self) -> None:
-        """Take the keys, and signals, so that they end it in order."""
+        """Take the keyboard, let signals end the app in order, and begin to compute in the background."""
         self.canvas.focus()
         self.app_resume_signal.subscribe(self, lambda _: self.canvas.refresh())  # another program had the terminal
         if threading.current_thread() is threading.main_thread() and not self.is_headless:

@@ -12,7 +12,7 @@ _WIDTH = "84mm"  # of a figure: one column of a paper
 
 @dataclass(frozen=True)
 class LineOrigin:
-    """The text and the source that were read, as words of a command line.
+    """What was read, as words of a command line of attn.
 
     text     the words that name the text; none for a recording
     options  the model, or the recording, and what else decides what is read
@@ -33,7 +33,10 @@ class LineOrigin:
 
 
 def command_words(origin: LineOrigin, scene: Scene, view: Viewpoint) -> list[str]:
-    """The words of the command that gives what the pane shows."""
+    """The words of an attn command that prints what the explorer's current pane shows, such as attn top for the text.
+
+    origin  the words for the text and the model
+    """
     if view.pane == "heads":
         if scene.shown_work(view) is not None:
             return origin.words("heads", ["--kinds"])
@@ -54,15 +57,18 @@ def command_words(origin: LineOrigin, scene: Scene, view: Viewpoint) -> list[str
 
 
 def is_figure(view: Viewpoint) -> bool:
-    """True where a command draws what is seen as a figure for a paper: one head's map, or the text in its colours.
+    """True where attn draws what is seen as a figure for a paper: the map of a head, or the text in its colours.
 
-    Of all heads, one cell, and a comparison with another text the screen is the picture.
+    False for the map of all heads, one cell, and a comparison with another text, of which the screen is the picture.
     """
     return view.pane in ("matrix", "text") and not _has_other_text(view)
 
 
 def written_words(origin: LineOrigin, scene: Scene, view: Viewpoint, *, draws: bool) -> list[str]:
-    """The words of the command that writes what the pane shows: with `draws` as a figure, else in numbers."""
+    """The words of an attn command that writes what the current pane shows: with `draws` as a figure, else numbers.
+
+    origin  the words for the text and the model
+    """
     if not draws:
         return command_words(origin, scene, view)
     options = [*_head_options(scene, view), *_token_options(scene, view), *_look_options(view)]

@@ -17,13 +17,13 @@ class Command:
     """A command of the explorer: its words, its keys, and what it does to a viewpoint (what is shown, and where).
 
     name     what the : line calls it
-    keys     that mean it: characters, or Textual's names of keys that are none
+    keys     that run it: characters, or Textual's names of keys that are none
     shown    the keys as people write them, with those of its like; "" for a command that has none, or is named there
     hint     a word or two for the footer; "" for none
     meaning  one line of help; "" for a command that another one's line is about, too
     run      makes the next viewpoint, or a request, from the scene, the viewpoint and what follows the name
     panes    the names of the parts of the screen in which it means something
-    choices  what may follow the name
+    choices  a function that gives what may follow the name; None for nothing
     flag     the field of the viewpoint that it turns on and off; after a colon no-NAME turns it off; "" for none
     takes_text  whether what follows the name is a text, whose blanks and line breaks count
     """
@@ -170,7 +170,7 @@ def command_of(key: str, pane: str) -> Command | None:
 
 
 def command_named(name: str, pane: str) -> Command:
-    """The command of a name, preferring one that the pane has; InputError that lists names for none."""
+    """The command of a name, or of no-NAME; InputError for one that isn't there, or not in this pane."""
     named = [each for each in COMMANDS if each.name == name or name == f"no-{each.name}"]
     if not named:
         near = [each.name for each in COMMANDS if each.name.startswith(name[:2])]
@@ -186,7 +186,7 @@ def meaning_of(name: str) -> str:
 
 
 def completions(line: str, scene: Scene, view: Viewpoint) -> list[str]:
-    """The lines that a : line may become: names of commands, or what may follow one."""
+    """The lines that a line typed after : may become: names of commands of the pane, or what may follow a name."""
     name, space, rest = line.partition(" ")
     if not space:
         return sorted(each.name for each in COMMANDS if each.name.startswith(name) and view.pane in each.panes)

@@ -12,9 +12,9 @@ from attn_cli.views.drawing.palette import SCALES
 
 
 def zoomed(step: int) -> Run:
-    """Makes each cell of the drawn matrix stand for fewer queries and keys, `step` sizes finer; negative for more.
+    """A command that lets each drawn cell of the matrix stand for fewer queries and keys, `step` sizes finer.
 
-    0 shows the whole matrix. The part seen stays around the cursor.
+    Coarser if `step` is negative; 0 shows the whole matrix. The part seen stays around the cursor.
     """
 
     def run(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
@@ -34,9 +34,9 @@ def thumbnails(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 
 
 def statistic(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """Colour the map of heads by the statistic that `words` names, or without words by the next one; "kinds" is one.
+    """Colour the map of heads by the statistic that `words` names, or without words by the next one.
 
-    InputError for a name that none has.
+    "kinds" shows what each head attends to, in place of a statistic. InputError for a name that no statistic has.
     """
     names = [*([KINDS] if scene.is_judged and scene.judge().outs else []), *(each.name for each in scene.statistics)]
     if not words:
@@ -53,9 +53,9 @@ def statistic(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 
 
 def sorted_heads(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """List the heads by the statistic, worth a look first, with the cursor on the first; or show the map again.
+    """List the heads by a statistic, first those that stand out or have most of it, cursor on the first; or end it.
 
-    words  the statistic; without, the one that is shown
+    words  the statistic; without, the one that is shown, and a list that is there ends
     """
     if words:
         view = replace(statistic(scene, view, words), sorted=False)
@@ -67,7 +67,7 @@ def sorted_heads(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 
 
 def turned(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """Show who attends to a key where what a query attends to was shown, or back.
+    """Show the weights of all queries on one key where those of one query were shown, or back.
 
     Where queries are keys, the cursor's key becomes its query. The cursor goes to the heaviest weight in its row, or
     column.
@@ -90,7 +90,10 @@ def scale(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 
 
 def scores(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """Show scores in place of weights, or weights again; InputError for words, and where no scores were recorded."""
+    """Show scores in place of weights, or weights again; InputError where no scores were recorded.
+
+    InputError as well while pieces of words are merged, whose scores can't be added.
+    """
     if not view.scores:
         if view.words and scene.has_words(view):
             raise InputError("scores of subwords can't be summed: u shows tokens")
@@ -102,7 +105,7 @@ def scores(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 def by_value(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
     """Show each key's share of weight times norm of its value in the row, in place of its weight, or weights again.
 
-    InputError for words, a mean of heads and a comparison, and where no norms were recorded.
+    InputError for merged words, a mean of heads and a comparison, and where no norms were recorded.
     """
     if not view.by_value:
         if scene.layer(view).value_norms is None:
@@ -120,7 +123,10 @@ def mean(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 
 
 def in_words(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """Merge the pieces of words, or show them again; the cursor stays in its word. InputError for whole words."""
+    """Merge the pieces of words, or show them again; the cursor stays in its word.
+
+    InputError for a layer whose tokens are whole words already.
+    """
     if not scene.has_words(view):
         raise InputError("these tokens are not subwords")
     layer = scene.layer(view)
@@ -142,7 +148,10 @@ def in_words(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 
 
 def hidden(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """Leave the keys blank at which sinks are expected (the first key, special tokens), or show them again."""
+    """Leave the keys blank at which sinks are expected (the first key, special tokens), or show them again.
+
+    words  "" or "sink"; InputError for others
+    """
     if words not in ("", "sink"):
         raise InputError(f"can't hide {words!r}: sink")
     view = replace(view, hide_sinks=not view.hide_sinks)
@@ -150,9 +159,9 @@ def hidden(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 
 
 def against(scene: Scene, view: Viewpoint, words: str) -> Outcome:
-    """The view beside the head, or the text, that `words` names: a new view, or a request to read that text.
+    """Compare with the head, or the text, that `words` names: a new viewpoint, or a request to read that text.
 
-    Without words the view that stands beside another one is shown by itself; one by itself asks for a name.
+    Without words a comparison ends; where there is none a name is asked for.
     """
     if not words:
         return replace(view, against=None, difference=False) if view.against else Request("ask", "against ")
@@ -165,7 +174,7 @@ def against(scene: Scene, view: Viewpoint, words: str) -> Outcome:
 
 
 def difference(scene: Scene, view: Viewpoint, words: str) -> Outcome:
-    """Show the difference of two compared matrices in place of both side by side, or both again.
+    """Show the other of two compared matrices less this one, weight by weight, in place of both; or both again.
 
     InputError where no text or head is compared.
     """

@@ -22,7 +22,7 @@ from attn_cli.views.drawing.cells import fit
 
 
 def draw(session: Session) -> list[Line]:
-    """All lines of the screen, each as wide as it."""
+    """All lines of the explorer's screen, each as wide as it."""
     scene, view = session.scene, session.view
     width, lines = scene.screen.width, scene.lines
     if session.help_line is not None:
@@ -38,7 +38,7 @@ def draw(session: Session) -> list[Line]:
 
 
 def seen(session: Session) -> list[Line]:
-    """The panes alone, without what is typed or hinted at below them; an image is in half blocks, as in files."""
+    """The lines of the panes alone, without the lines below them, for a file; an image is drawn in half blocks."""
     scene = session.scene
     return _panes(replace(scene, screen=replace(scene.screen, ask=None)), session.view)
 
@@ -117,7 +117,10 @@ def _choices(entry: LineEntry, width: int) -> list[Line]:
 
 
 def pointed(session: Session, x: int, y: int) -> Viewpoint | None:
-    """Where the cursor goes for a click at column x and line y of the screen, from 0; None for nowhere."""
+    """The viewpoint (what is shown, and the cursor) that a click at column x and line y of the screen means, from 0.
+
+    None for a place without meaning.
+    """
     scene, view = session.scene, session.view
     for pane, region in scene.regions(view).items():
         if region.x <= x < region.x + region.width and region.y <= y < region.y + region.height:

@@ -18,7 +18,7 @@ _words_of = memoised(words_of)
 class Grid(Protocol):
     """A matrix of weights or scores, of queries and keys (or words), that the explorer draws.
 
-    cost  how many weights are computed for one of its own
+    cost  how many weights of heads are computed for one number of the matrix
     """
 
     queries: Sequence[Token]
@@ -35,7 +35,7 @@ class Grid(Protocol):
         """
 
     def coarse(self) -> tuple[np.ndarray, tuple[int, int]] | None:
-        """Weights `[<= 64, <= 64]`, each the largest of a block, and the block's rows and keys; None where none are."""
+        """A thumbnail `[<= 64, <= 64]` of largest weights of blocks, and a block's rows and keys; None without one."""
 
 
 class HeadGrid:
@@ -116,7 +116,7 @@ class MeanGrid(_CellsGrid):
         self.queries, self.keys = layer.queries, layer.keys
 
     def cells(self, rows: slice, keys: slice, *, scores: bool = False) -> np.ndarray:
-        """The mean over heads of weights, or with `scores` scores, `[rows, keys]`; NaN where any head is masked."""
+        """The mean over heads of weights, or with `scores` of scores `[rows, keys]`; NaN where any head is masked."""
         total = self.layer.pooled(0, rows, keys, (1, 1), scores=scores)
         for head in range(1, self.layer.h):
             total = total + self.layer.pooled(head, rows, keys, (1, 1), scores=scores)
@@ -133,7 +133,10 @@ class WordGrid(_CellsGrid):
         self.cost = max(round(len(grid.keys) / max(len(self.keys), 1)), 1) ** 2 * grid.cost
 
     def cells(self, rows: slice, keys: slice, *, scores: bool = False) -> np.ndarray:
-        """These weights `[words, words]`, NaN where all is masked; `scores` changes nothing, they can't be added."""
+        """The weights of these query words on these key words `[words, words]`, NaN where all is masked.
+
+        `scores` changes nothing, as scores can't be added.
+        """
         pieces = self.grid.cells(_tokens(self.rows, rows), _tokens(self.columns, keys))
         allowed = np.isfinite(pieces)
         sums = _added(np.where(allowed, pieces, 0), self.rows, rows, self.columns, keys)
@@ -158,9 +161,9 @@ class WithoutSinks(_CellsGrid):
 
 
 class Difference(_CellsGrid):
-    """Another matrix less this one, weight by weight, where both texts have the tokens.
+    """Another matrix less this one, weight by weight, where both texts have query and key.
 
-    Blocks show the change that is farthest from 0.
+    Of a block of cells the change that is farthest from 0.
     """
 
     signed = True
@@ -207,7 +210,7 @@ def hidden_keys(layer: RecordedLayer) -> list[int]:
 
 
 def thumbnail_weights(levels: np.ndarray) -> np.ndarray:
-    """The weights, 0 to 1, of a thumbnail's cells, kept as whole numbers: 254 times the root of the weight.
+    """The weights, 0 to 1, of a thumbnail's cells, stored as whole numbers: 254 times the square root of the weight.
 
     NaN for the number that stands for a cell without any visible key.
     """

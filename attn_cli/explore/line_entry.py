@@ -36,7 +36,7 @@ class LineEntry:
         self._become(self.text[: self.place] + text + self.text[self.place :], self.place + len(text))
 
     def press(self, key: str) -> None:
-        """A key that edits; others do nothing."""
+        """Edit the line by a key, by Textual's name: left, backspace, ctrl+w, tab ...; other keys do nothing."""
         match key:
             case "left":
                 self.place = max(self.place - 1, 0)
@@ -65,11 +65,11 @@ class LineEntry:
 
     @property
     def choices(self) -> Sequence[str]:
-        """The completions of this line, or those that Tab goes through."""
+        """The completions of this line; while Tab goes through them, those of the line that was typed."""
         return self._choices or self.complete(self.text)
 
     def remember(self) -> None:
-        """Add the line to the history."""
+        """Add the line to the history, unless it is empty or the latest there."""
         if self.text and self.text not in self.history[-1:]:
             self.history.append(self.text)
 

@@ -12,7 +12,7 @@ FAR = 10  # steps of a capital letter
 
 
 def moved(down: int, across: int) -> Run:
-    """Moves the cursor by so many steps: of heads and layers, of tokens of the text, or of cells of the matrix."""
+    """A command that moves the cursor so many steps: of heads and layers, tokens of a text, or cells of a matrix."""
 
     def run(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
         if view.pane == "heads":
@@ -54,7 +54,7 @@ def _token_moved(scene: Scene, view: Viewpoint, down: int, across: int) -> Viewp
 
 
 def paged(direction: int) -> Run:
-    """Moves the cursor by as many lines as the matrix or the text shows, 10 steps elsewhere; -1 goes up."""
+    """A command that moves the cursor by as many lines as the pane of matrix or text shows, elsewhere 10; -1 is up."""
 
     def run(scene: Scene, view: Viewpoint, words: str) -> Outcome:
         pages = {"matrix": scene.window(view).shape[0] - 1, "text": scene.text_lines(view)[0] - 1}
@@ -65,7 +65,7 @@ def paged(direction: int) -> Run:
 
 
 def to_end(last: bool) -> Run:
-    """Moves the cursor to the first layer, key or token, or with `last` to the last; as the pane has them."""
+    """A command that moves the cursor to the first layer, key or token, or with `last` the last, as the pane has them."""
 
     def run(scene: Scene, view: Viewpoint, words: str) -> Outcome:
         n, m = scene.size(view)
@@ -83,7 +83,10 @@ def to_end(last: bool) -> Run:
 
 
 def deeper(scene: Scene, view: Viewpoint, words: str) -> Outcome:
-    """The pane that Enter opens: from heads the matrix, then the text, then one cell; InputError below that."""
+    """The viewpoint in the pane that Enter opens: from heads the matrix, then the text, then one cell.
+
+    InputError in the last, and for one cell of a mean of heads or of merged words.
+    """
     at = NAMES.index(view.pane)
     if at + 1 == len(NAMES):
         raise InputError(f"there is nothing below {pane_named(view.pane).words}")
@@ -104,12 +107,12 @@ def _in_pane(scene: Scene, view: Viewpoint, pane: str) -> Viewpoint:
 
 
 def pane_opened(pane: str) -> Run:
-    """A move into the pane of that name."""
+    """A command that moves into the pane of that name."""
     return lambda scene, view, words: _in_pane(scene, view, pane)
 
 
 def head_after(step: int) -> Run:
-    """Moves to the head `step` further, also into the layer after or before; it stays at both ends."""
+    """A command that moves to the head `step` further, also into the layer after or before; it stays at both ends."""
 
     def run(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
         at, head = view.at, view.head + step
@@ -124,7 +127,7 @@ def head_after(step: int) -> Run:
 
 
 def layer_after(step: int) -> Run:
-    """A move to the head of the same number `step` layers further, the last one of a layer with fewer heads.
+    """A command that moves to the head of the same index `step` layers further, the last of a layer with fewer heads.
 
     Beyond the first and the last layer it stays there.
     """
@@ -138,7 +141,7 @@ def _same_place(scene: Scene, view: Viewpoint, at: int, head: int) -> Viewpoint:
 
 
 def next_key(step: int) -> Run:
-    """Moves to the next key (1) or the one before (-1) in the table of heaviest keys, round its ends.
+    """A command that moves to the next key (1) or the one before (-1) in the table of heaviest keys, round its ends.
 
     To the first where the cursor's key isn't there.
     """
@@ -154,7 +157,7 @@ def next_key(step: int) -> Run:
 
 
 def layer_chosen(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """The viewpoint on a layer by its number, "3" or "encoder 3", at the same head; InputError for none."""
+    """The viewpoint on the layer of a number, "3" or "encoder 3", at the same head; InputError if there is none."""
     for at, layer in enumerate(scene.recording.layers):
         if words in (str(layer.place.layer), f"{layer.place.stream} {layer.place.layer}"):
             return _same_place(scene, view, at, view.head)
@@ -164,13 +167,13 @@ def layer_chosen(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 
 
 def head_chosen(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """The viewpoint on the head that `words` name: "6" of this layer, or "15.6" of layer 15; InputError for none."""
+    """The viewpoint on the head that `words` name: "6" of this layer, "15.6" of layer 15; InputError without one."""
     at, head = head_named(scene, view, words)
     return _same_place(scene, view, at, head)
 
 
 def head_named(scene: Scene, view: Viewpoint, words: str) -> tuple[int, int]:
-    """The head that "6" (of this layer) or "15.6" names, as its layer's place and its own; InputError for none."""
+    """The indices of layer and head by a name: "6" (of this layer) or "15.6"; InputError if there is none."""
     layer, dot, head = words.rpartition(".")
     for at, each in enumerate(scene.recording.layers):
         if (at == view.at if not dot else str(each.place.layer) == layer) and head.lstrip("-").isdigit():
@@ -182,7 +185,7 @@ def head_named(scene: Scene, view: Viewpoint, words: str) -> tuple[int, int]:
 
 
 def step_taken(direction: int) -> Run:
-    """A move to the row from which the model wrote the token before (-1) or after (1) that of the cursor.
+    """A command that moves to the row that predicted the token generated before (-1) or after (1) that of the cursor.
 
     From the last it goes to the first, and back. InputError where nothing was generated.
     """

@@ -7,15 +7,15 @@ from typing import Literal, NamedTuple
 
 
 class Pane(NamedTuple):
-    """One pane; its key is its number in the table.
+    """A pane, one of the parts of the explorer's screen; its key is its number in the table.
 
-    name       of the file that draws it
-    command    its word after a colon
-    words      in a message: where a command is to be had
-    heading    of the keys that it has
-    above      the pane that Escape leads to where Enter led nowhere
-    side       where it is seen on a wide screen: all at the left and at the bottom, one of those in the middle
-    hints      the names of the commands that its last line names, the most useful first
+    name       of the pane, and of the file that draws it
+    command    the word that opens it, after a colon
+    words      its name in a message, such as "the text"
+    heading    what the help on its keys is headed with
+    above      the pane that Escape leads to if Enter didn't lead here
+    side       where it is seen on a wide screen; of several panes of one side, one is
+    hints      the names of the commands that the last line names, the most useful first
     """
 
     name: str
@@ -48,10 +48,10 @@ def pane_named(name: str) -> Pane:
 
 
 def on_side(side: str, name: str) -> str:
-    """The name of the pane that is seen on a side: `name` if it belongs there, else the first that does."""
+    """The name of the pane that is seen on a side of the screen: `name` if it belongs there, else the side's first."""
     return name if pane_named(name).side == side else next(pane.name for pane in PANES if pane.side == side)
 
 
 def with_key(name: str) -> str:
-    """A pane with its key: all heads (1)."""
+    """A pane in words, with its key: all heads (1)."""
     return f"{pane_named(name).words} ({NAMES.index(name) + 1})"

@@ -16,7 +16,7 @@ class Ended(Exception):
 
 
 class Passes:
-    """The passes of a model that a session asks for, and the judging of its heads.
+    """The passes of the model that a session asks for, and finding out what heads attend to, in threads.
 
     redraw       draws the session again
     from_thread  makes a function one that other threads may call
@@ -32,14 +32,11 @@ class Passes:
         self._stop = threading.Event()
 
     def stop(self) -> None:
-        """End the pass that is running at its next layer."""
+        """End the pass that is running when its next layer is done."""
         self._stop.set()
 
     def judge(self) -> None:
-        """Find out what each head attends to (its kind), in the background where that takes long.
-
-        So where it takes longer than the first picture may.
-        """
+        """Find out in a thread what each head attends to (its kind: induction ...), unless that is known."""
         scene = self.session.scene
         if not scene.is_judged:
             self._begin(scene.judge, lambda _: self.session.judged(), "judging")
@@ -66,7 +63,7 @@ class Passes:
         )
 
     def read_missing_layer(self) -> None:
-        """Run the model again for the layer that is looked at, where memory kept its statistics alone."""
+        """Run the model again for the queries and keys of the shown layer, if only its statistics were kept."""
         at, read, recording = self.session.missing_layer, self.session.outside.read_layer, self.session.scene.recording
         if at is None or read is None:
             return

@@ -23,15 +23,15 @@ class Region(NamedTuple):
 def is_wide(width: int, height: int) -> bool:
     """True for a screen of 140 columns and 40 lines or more, which shows heads, matrix and text at once.
 
-    height  its lines, less the last
+    height  the lines of the screen, less the last
     """
     return width >= WIDE[0] and height + 1 >= WIDE[1]
 
 
 def regions(width: int, height: int, view: Viewpoint) -> dict[str, Region]:
-    """Where the panes are that are drawn: the one that has the keys, and on a large screen others beside or below it.
+    """The places of the drawn panes on the screen, by name: of the one with the keys, and on a large screen of others.
 
-    By their names. Thumbnails of all heads take all of a large screen, too.
+    Thumbnails of all heads take all of a large screen.
 
     height  the lines of the screen, less the last
     """

@@ -33,11 +33,12 @@ _SEARCHED = 2**18  # cells of a block at most in which the heaviest is looked fo
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """A recording, what is known of it, and the screen that it is drawn on.
+    """A recording of a model's pass over a text, what is known of it, and the screen that it is drawn on.
 
-    other   the recording of the other text, while one is compared
-    screen  its height is all lines, the last of which is for hints
-    written  what wrote query and key (heads, MLPs ...), as lines, where that was asked, by `written_place`
+    answers  computes the numbers of drawn matrices
+    other    the recording of the other text, while one is compared
+    screen   its height is all lines, the last of which is for hints
+    written  by cell what wrote its query and key (heads, MLPs ...), as lines, where that was asked
     """
 
     recording: Recording
@@ -65,12 +66,12 @@ class Scene:
         return self.regions(Viewpoint(pane))[pane]
 
     def layer(self, view: Viewpoint) -> RecordedLayer:
-        """The layer that is looked at."""
+        """The layer that the viewpoint is on."""
         return self.recording.layers[view.at]
 
     @cached_property
     def statistics(self) -> tuple[Statistic, ...]:
-        """The head statistics that differ from their value for nothing in some layer, and are known in one."""
+        """The head statistics that are known in some layer, and not everywhere at the value that says nothing."""
         values = {
             each.name: np.concatenate(
                 [np.ravel(layer.statistics.get(each.name, np.nan)) for layer in self.recording.layers]
@@ -84,17 +85,17 @@ class Scene:
         )
 
     def statistic(self, view: Viewpoint) -> Statistic:
-        """The head statistic that colours the map of heads."""
+        """The head statistic that colours the map of heads; the first one where the viewpoint names none of them."""
         return next((each for each in self.statistics if each.name == view.statistic), self.statistics[0])
 
     @property
     def is_judged(self) -> bool:
-        """True once the kinds of the recording's heads are computed."""
+        """True once it is computed what the recording's heads attend to."""
         return id(self.recording.prompt) in self._work
 
     @property
     def is_quickly_judged(self) -> bool:
-        """True where finding out what heads attend to takes no longer than the first picture may."""
+        """True where finding out what heads attend to is quick enough to be done before the first picture."""
         return sum(layer.h * layer.n * layer.m for layer in self.recording.layers) <= _JUDGED_CELLS
 
     def judge(self) -> HeadWork:
@@ -105,7 +106,10 @@ class Scene:
         return self._work[key]
 
     def shown_work(self, view: Viewpoint) -> HeadWork | None:
-        """What each head attends to, where the map of heads shows it; None where it shows a number, or it's unknown."""
+        """What each head attends to, where the map of heads shows it.
+
+        None where the map shows a statistic, before it is known, and where no head stands out.
+        """
         if view.statistic != KINDS or view.thumbnails or view.sorted or not self.is_judged:
             return None
         work = self.judge()
@@ -113,7 +117,7 @@ class Scene:
 
     @property
     def opening(self) -> Viewpoint:
-        """Where to begin: at the largest weight of the head that stands out most, else on the last query."""
+        """Where to begin: at the largest weight of the head that stands out most, else in head 0's last query."""
         if not (self.is_judged or self.is_quickly_judged):
             return Viewpoint(query=len(self.recording.layers[0].queries) - 1)
         out = next(iter(self.judge().outs), None)
@@ -131,7 +135,10 @@ class Scene:
         return f"{stream}{place.layer}.{place.heads[head]}"
 
     def ranked(self, view: Viewpoint) -> list[tuple[int, int]]:
-        """All heads as (index of the layer, index of the head), by the statistic, those worth a look first."""
+        """All heads as (index of the layer, index of the head), those with most of the statistic first.
+
+        Of entropy those with least. While kinds are shown the heads that stand out come before.
+        """
         statistic = self.statistic(view)
         outs = [(out.call, out.at) for out in self.judge().outs] if view.statistic == KINDS and self.is_judged else []
         place_of = {place: at for at, place in enumerate(outs)}
@@ -151,17 +158,17 @@ class Scene:
         return has_words(layer.queries) or has_words(layer.keys)
 
     def reads_values(self, view: Viewpoint) -> bool:
-        """True where weight times norm of the value is shown, and the layer has these norms."""
+        """True where weight times norm of the value is shown for the viewpoint's layer, and its norms were recorded."""
         return view.by_value and self.layer(view).value_norms is not None
 
     def grid_key(self, view: Viewpoint) -> Hashable:
-        """What tells the matrix that is shown from all others: layer, head, how it is shown, and compared with what."""
+        """A key for the matrix that is shown: its layer and head, how it is shown, and what it is compared with."""
         head = -1 if view.mean else view.head
         against = (view.against, id(self.other)) if view.difference and view.against else None
         return view.at, head, self.reads_values(view), view.words and self.has_words(view), view.hide_sinks, against
 
     def grid(self, view: Viewpoint) -> Grid:
-        """The matrix that is shown: of one head or the mean of all, perhaps between words, or a difference of two."""
+        """The matrix that is shown: of one head or the mean of all, perhaps between words; or another one less that."""
         key = self.grid_key(view)
         if key not in self._grids:
             grid = self._plain_grid(self.recording, view)
@@ -201,7 +208,7 @@ class Scene:
         return max(len(grid.queries), 1), max(len(grid.keys), 1)
 
     def matrix_width(self, view: Viewpoint) -> int:
-        """The columns of the screen that a matrix takes, with its labels: half of them while two are side by side."""
+        """The columns of the screen that a matrix takes, with labels: half of the pane while two are side by side."""
         width = self.region("matrix").width
         return (width - 2) // 2 if view.against is not None and not view.difference else width
 
@@ -212,7 +219,7 @@ class Scene:
         return Space(max(lines, 1), max(width - labels - 1, 8), self.screen.halves)
 
     def forms(self, view: Viewpoint) -> tuple[CellForm, ...]:
-        """How many queries and keys a drawn cell stands for, step by step: from the whole matrix to one of each."""
+        """How many queries and keys a drawn cell may stand for: first so that all are seen, last one of each."""
         return forms(*self.size(view), self.space(view))
 
     def form(self, view: Viewpoint) -> CellForm:
@@ -233,16 +240,16 @@ class Scene:
         return window_at(self.form(view), size, self.space(view), (view.top, view.left), cursor)
 
     def other_picture(self, view: Viewpoint) -> Picture:
-        """The weights or scores of the matrix that is compared, as of `picture`, for the part that is seen."""
+        """The numbers of the matrix that the one shown is compared with, for the part that is seen, pooled as drawn."""
         key = ("other", view.against, self.grid_key(view), id(self.other))
         return self.answers.picture(key, self.other_grid(view), self.other_window(view), scores=view.scores, slot=1)
 
     def picture(self, view: Viewpoint) -> Picture:
-        """The weights, or scores, of the part seen: of each block the largest weight, or score farthest from 0."""
+        """The weights or scores of the part that is seen: of each block the largest, or the score farthest from 0."""
         return self.answers.picture(self.grid_key(view), self.grid(view), self.window(view), scores=view.scores)
 
     def settled(self, view: Viewpoint) -> Viewpoint:
-        """The viewpoint with its cursor inside the matrix and the window around it."""
+        """The viewpoint with layer, head and cursor inside what there is, and the part seen around the cursor."""
         layers = self.recording.layers
         view = replace(view, at=min(max(view.at, 0), len(layers) - 1))
         view = replace(view, head=min(max(view.head, 0), layers[view.at].h - 1))
@@ -253,7 +260,10 @@ class Scene:
         return replace(view, form=None if form == self.forms(view)[0] else form, top=window.top, left=window.left)
 
     def snapped(self, view: Viewpoint) -> Viewpoint:
-        """The viewpoint with its cursor on the largest number, by size, of the block of queries and keys it is in."""
+        """The viewpoint with its cursor on the largest magnitude of its drawn cell, a block of queries and keys.
+
+        Unchanged where a block takes too long to search, and where the layer's queries and keys were not kept.
+        """
         form, grid, (n, m) = self.form(view), self.grid(view), self.size(view)
         if not self.layer(view).is_kept or form.rows * form.keys == 1 or form.rows * form.keys * grid.cost > _SEARCHED:
             return view
@@ -266,7 +276,7 @@ class Scene:
         return replace(view, query=top + int(query), key=left + int(key))
 
     def row(self, view: Viewpoint) -> np.ndarray:
-        """The weights of the cursor's query `[m]`, or by column those on its key `[n]`; NaN where masked."""
+        """The weights of the cursor's query `[m]`, or with `by_column` those on its key `[n]`; NaN where masked."""
         grid = self.grid(view)
         if view.by_column:
             row: np.ndarray = grid.cells(slice(0, len(grid.queries)), slice(view.key, view.key + 1))[:, 0]
@@ -275,9 +285,9 @@ class Scene:
         return row
 
     def heaviest(self, view: Viewpoint, count: int) -> np.ndarray:
-        """The indices of the `count` largest of `row` by magnitude, largest first, without masked and hidden keys.
+        """The indices of the `count` largest weights of `row` by magnitude, largest first, without masked ones.
 
-        Empty where memory kept a layer's statistics alone.
+        Also without keys that are hidden as sinks. Empty where memory kept a layer's statistics alone.
         """
         if not self.layer(view).is_kept:
             return np.empty(0, np.int64)
@@ -286,12 +296,12 @@ class Scene:
         return order[~np.isnan(row[order])]
 
     def on_heaviest(self, view: Viewpoint) -> Viewpoint:
-        """The viewpoint with its cursor on the largest weight of its query, or by column of its key."""
+        """The viewpoint with its cursor on the largest weight of its query, or with `by_column` of its key."""
         places = self.heaviest(self.settled(view), 1)
         return view.with_partner(int(places[0])) if len(places) else view
 
     def text_tokens(self, view: Viewpoint) -> Sequence[Token]:
-        """The tokens that are coloured in the text: the keys, or by column the queries."""
+        """The tokens that are coloured in the text: the keys, or with `by_column` the queries that attend to a key."""
         grid = self.grid(view)
         return grid.queries if view.by_column else grid.keys
 
@@ -306,7 +316,7 @@ class Scene:
         return self.screen.depth not in ("truecolor", "256")
 
     def shares(self, view: Viewpoint) -> list[str]:
-        """For each token its weight in hundredths, "·06", or "" for a small one; empty where colours say it."""
+        """For each token its weight in hundredths, "·06", or "" for a small one; [] on screens whose colours say it."""
         if not self.says_shares:
             return []
         row = self.row(view)

@@ -47,9 +47,9 @@ class Outside:
 
     origin        the command-line words that name the model and the text
     write         runs an attn command on a recording, and writes its output to a file
-    picture       writes a screen to a file as a picture
+    picture       writes lines of the screen to a file as a picture
     read          runs the model on another text; None where there is no model
-    read_writers  the writers of a cell's query and key, as lines; None where there is no model
+    read_writers  which heads, MLPs ... wrote a cell's query and key, as lines; None where there is no model
     read_layer    runs the model again for the queries and keys of one layer, where memory kept its statistics alone;
                   None where there is no model
     """
@@ -64,14 +64,15 @@ class Outside:
 
 @dataclass
 class Session:
-    """The explorer without a terminal: keys in, a viewpoint and requests out.
+    """The explorer without a terminal: takes keys, keeps what is shown, and makes requests to the terminal.
 
     scene    the recording on the screen
-    outside  what the command line gave
-    view     where it stands; `trail` leads back
+    outside  functions of the command line that started it
+    view     what is shown, and the cursor; `trail` leads back
     entry    the line that is being typed, None while keys are commands
     message  said on the last line until the next key
     help_line  the first line of the help that is seen; None while there is none
+    task     what is being read meanwhile, in words; "" for nothing
     """
 
     scene: Scene
@@ -108,7 +109,7 @@ class Session:
             self.entry.insert(text)
 
     def click(self, view: Viewpoint) -> None:
-        """Go to the viewpoint that a click of the mouse means: another place of the cursor."""
+        """Take a click of the mouse: move to `view`, which has the cursor there."""
         self.message = ""
 
         def stand() -> None:
@@ -130,7 +131,7 @@ class Session:
         self.view = self.scene.settled(self.view)
 
     def replace_recording(self, recording: Recording, text: str) -> None:
-        """Show the recording of another text, at the same layer, head and token where it has them."""
+        """Show the recording of another text, at the same layer, head and token if it has them."""
         old = self.scene
         self.scene, self._read_again = Scene(recording, old.screen, old.answers), None
         if self.scene.is_quickly_judged:
@@ -147,13 +148,13 @@ class Session:
         self.scene.written[written_place(view)] = lines
 
     def compare(self, recording: Recording, text: str) -> None:
-        """Compare with the recording of another text: switch to the matrix, or stay in the text."""
+        """Compare with the recording of another text, in the pane of the matrix, or of the text where that is open."""
         self.scene = replace(self.scene, other=recording, _grids={})
         pane = "matrix" if self.view.pane in ("heads", "cell") else self.view.pane
         self._stand(replace(self.view, against=Against(text), pane=pane, by_value=False))
 
     def judged(self) -> None:
-        """What each head attends to is known now: whoever has not moved yet is put where it is best to begin."""
+        """What each head attends to is known now: a user who has not moved yet is put where it is best to begin."""
         if not self.trail.seen and self.view.pane == "heads":
             self.view = self.scene.settled(self.scene.opening)
 
@@ -167,7 +168,7 @@ class Session:
         return None if is_here or self.task or self.outside.read_layer is None else self.view.at
 
     def replace_layer(self, at: int, layer: RecordedLayer) -> None:
-        """Put in a layer, by index, that was read again; the one that was so before loses its queries and keys."""
+        """Put in a layer, by index, that was read again; the one read again before it loses its queries and keys."""
         recording = self.scene.recording
         layers = list(recording.layers)
         if self._read_again is not None:
@@ -185,7 +186,7 @@ class Session:
         return command_line(command_words(self.outside.origin, self.scene, self.view))
 
     def guarded(self, run: Callable[[], Request | None]) -> Request | None:
-        """The request that `run` makes of the terminal; None for none, and for an error, shown on the last line."""
+        """The request that `run` makes of the terminal, or None; an AttnError is shown on the last line, then None."""
         try:
             return run()
         except AttnError as error:
@@ -260,7 +261,7 @@ class Session:
         return None
 
     def draw(self, lines: Sequence[Sequence[Segment]], words: str) -> None:
-        """Write the lines of the screen as a picture to the file that was named."""
+        """Write lines of the screen as a picture to the file that `words` name, after `--force ` over an old one."""
         file = words.removeprefix(_REPLACE).strip()
         self.outside.picture(lines, file, words.startswith(_REPLACE))
         self.message = f"wrote {file}"

@@ -11,7 +11,7 @@ _KEPT = 200  # viewpoints
 class Trail:
     """The viewpoints (what was shown, and the cursor) to go back to.
 
-    entered  those that Enter left, with those that it reached
+    entered  pairs: a viewpoint that Enter left, and the one that it reached
     seen     those that any key left, the latest last; of moves that follow one another the first alone
     """
 
@@ -29,7 +29,7 @@ class Trail:
         self._moved = moves
 
     def back(self) -> Viewpoint | None:
-        """The last viewpoint that was left, which is then forgotten; None where none is."""
+        """The last viewpoint that was left, which is then forgotten; None if there is none."""
         self._moved = False
         return self.seen.pop() if self.seen else None
 

@@ -9,10 +9,9 @@ KINDS = "kinds"  # in place of the name of a number: heads are coloured by what 
 
 @dataclass(frozen=True)
 class Against:
-    """The other side of a comparison: another text (None for the same), or another head of the recording.
+    """What the shown matrix is compared with: another text (None for the same), or another head of the recording.
 
-    at, head  the place of that head's layer among those of its recording, and its place in the layer; None for those
-              that are shown, of the other text
+    at, head  the index of the layer of that head, and of the head in it; None for the shown ones, in the other text
     """
 
     text: str | None
@@ -30,6 +29,7 @@ class Viewpoint:
     query, key  the indices that the cursor is on
     form        how many queries and keys a drawn cell stands for; None for so many that the whole matrix is seen
     top, left   the first query and key of the part of the matrix that is seen
+    scale       how colours follow weights: "linear", "sqrt", "log" or "row"
     scores      whether scores are shown, not weights
     by_value    whether each weight counts with the norm of its key's value, as a share of the row
     by_column   whether the text shows who attends to a key, not what a query attends to
@@ -37,9 +37,10 @@ class Viewpoint:
     words       whether the pieces of words are merged
     hide_sinks  whether keys at which sinks are to be expected are left blank
     statistic   the name of the number that colours heads, or "kinds"
-    sorted      whether heads are ordered by it
+    sorted      whether heads are listed in the order of that number
     thumbnails  whether heads are small pictures of their matrices
-    against     what is compared, None for nothing; `difference` shows the one less the other
+    against     what is compared, None for nothing
+    difference  whether the compared matrix less this one is shown, in place of both
     """
 
     pane: str = "heads"
@@ -65,23 +66,23 @@ class Viewpoint:
 
     @property
     def subject(self) -> int:
-        """The index of the token whose weights are shown: the query's, or by column the key's."""
+        """The index of the token whose weights are shown: the query's, or with `by_column` the key's."""
         return self.key if self.by_column else self.query
 
     @property
     def partner(self) -> int:
-        """The index of the token at the other end: the key's, or by column the query's."""
+        """The index of the token at the other end of a shown weight: the key's, or with `by_column` the query's."""
         return self.query if self.by_column else self.key
 
     def with_subject(self, place: int) -> "Viewpoint":
-        """The viewpoint with another token whose weights are shown: another query, or by column another key."""
+        """The viewpoint with another token whose weights are shown: another query, or with `by_column` another key."""
         return replace(self, key=place) if self.by_column else replace(self, query=place)
 
     def with_partner(self, place: int) -> "Viewpoint":
-        """The viewpoint with another token at the cursor in those weights: another key, or by column another query."""
+        """The viewpoint with its cursor on another weight of the same token: another key's, or with `by_column` query's."""
         return replace(self, query=place) if self.by_column else replace(self, key=place)
 
 
 def written_place(view: Viewpoint) -> tuple[int, int, int, int]:
-    """The cell that a viewpoint is on, as positions: of the attention call, of its head, of the query, of the key."""
+    """The cell that a viewpoint is on, as indices: of the recorded layer, its head, the query, the key."""
     return view.at, view.head, view.query, view.key

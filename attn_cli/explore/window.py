@@ -9,9 +9,9 @@ WITH_NUMBER = 7  # columns of a cell that holds a number
 class CellForm(NamedTuple):
     """How a matrix is drawn: what one drawn cell stands for, and the room it takes.
 
-    rows, keys  how many queries and keys, of whose numbers it shows the largest
+    rows, keys  how many queries and keys, of whose weights it shows the largest
     columns     of the screen that it takes
-    halves      whether two of them share a line
+    halves      whether two cells share a line, one above the other
     """
 
     rows: int
@@ -82,7 +82,7 @@ def forms(n: int, m: int, space: Space) -> tuple[CellForm, ...]:
 def window_at(
     form: CellForm, size: tuple[int, int], space: Space, corner: tuple[int, int], cursor: tuple[int, int]
 ) -> MatrixWindow:
-    """The window with `cursor` (query, key) in it whose corner is nearest to `corner`; both on the grid of cells.
+    """The window that holds `cursor` (query, key) and whose corner is nearest to `corner`; its edges are between cells.
 
     size  queries and keys of the matrix, at least one each
     """

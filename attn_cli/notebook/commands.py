@@ -48,7 +48,7 @@ _LARGEST = 64  # cells of an overview's matrix
 
 
 class Table(Sequence[dict[str, Any]]):
-    """Flat rows, each a dictionary with labels; `to_pandas` makes a data frame of them."""
+    """The rows of a table, each a dictionary from column to value; `to_pandas` makes a data frame of them."""
 
     def __init__(self, rows: list[dict[str, Any]]) -> None:
         self._rows = rows
@@ -70,10 +70,10 @@ class Table(Sequence[dict[str, Any]]):
 
 @dataclass(frozen=True, eq=False)
 class Findings(Displayed):
-    """The result of a command on one text: a notebook shows its screen.
+    """The result of a command on one text; a notebook shows what the command prints.
 
-    report  the same as views get it: prompts, summaries of all layers, source
-    screen  what is drawn of it, where no head was chosen: those that stand out, or all together
+    report  the text, the model and what was computed of each layer; its tables are the properties below
+    screen  the report that a notebook draws: where no head was chosen, of the head that stands out or of all together
     """
 
     report: Report
@@ -86,7 +86,10 @@ class Findings(Displayed):
 
     @property
     def heads(self) -> Table:
-        """One row per head: entropy in bits, distance in tokens, the weight on the first key and so on, 0 to 1."""
+        """One row per head: entropy in bits, distance in tokens, the weight on the first key and so on, 0 to 1.
+
+        InputError, as of the other tables, where the command computes none.
+        """
         return self._rows("heads")
 
     @property
@@ -179,9 +182,12 @@ def heads(
     text: str | None = None, model: Model = DEFAULT_MODEL, *, layers: Numbers = None, heads: Numbers = None,
     **loading: Unpack[Opening],
 ) -> Findings:  # fmt: skip
-    """One row per head, as `attn heads`: entropy in bits, distance in tokens, weights from 0 to 1.
+    """One row per head, as `attn heads`: `.heads` has entropy in bits, distance in tokens, weights from 0 to 1.
 
-    Arguments and errors are those of `inspect`.
+    model   a name, folder, file, open source or recording, or (model, tokenizer), as for `inspect`
+    layers  the layers to look at, None for all; heads likewise, or both at once: heads="18.6" is head 6 of layer 18
+
+    Raises AttnError for what isn't there, can't be loaded, or is too long.
     """
     chosen = selected(layers, heads)
     return _found("heads", text, opened(text, model, loading), chosen, HeadNumbers(), HeadNumbers(TextKinds()))
@@ -193,8 +199,10 @@ def top(
 ) -> Findings:  # fmt: skip
     """The k keys that each query attends to most, as `attn top`: `.top` has a row for each, with weight and score.
 
-    token  the queries: a word of the text, its number, or None for all; AttnError for a word that isn't there
-    mean   the mean over the chosen heads; all else as for `inspect`
+    model   a name, folder, file, open source or recording, or (model, tokenizer), as for `inspect`
+    token   the queries: a word of the text, its number, or None for all; AttnError for a word that isn't there
+    mean    take the mean over the chosen heads of each layer
+    layers  the layers to look at, None for all; heads likewise, or both at once: heads="18.6" is head 6 of layer 18
     """
     chosen = selected(layers, heads)
     together = None if mean else RowKeys(k, all_heads=True)
@@ -207,8 +215,12 @@ def matrix(
 ) -> Findings:  # fmt: skip
     """Weights and scores, as `attn matrix`: `.arrays["weights"]` and `["scores"]` `[layers, heads, n, m]`.
 
-    Scores are -inf where masked; arguments and errors are those of `top`. A matrix is held whole, n x m numbers a head:
-    LimitError before the model runs where that is more than the free memory.
+    token   the n queries: a word of the text, its number, or None for all
+    mean    take the mean over the chosen heads of each layer
+    layers  the layers to look at, None for all; heads likewise, or both at once: heads="18.6" is head 6 of layer 18
+
+    Scores are -inf where masked. A matrix is held whole, n x m numbers a head: LimitError before the model runs where
+    that is more than the free memory.
     """
     source, chosen = opened(text, model, loading), selected(layers, heads)
 
@@ -241,8 +253,11 @@ def record(
 ) -> Recording:
     """The recording of a model's pass over a text: any cell of any head again, without the model.
 
-    Arguments and errors are those of `inspect`: `record("a river bank", "gpt2")`, `record("a river bank", (model,
-    tokenizer))`. Queries and keys of all chosen layers stay in memory.
+    model   a name, folder, file or open source, or (model, tokenizer): `record("a river bank", "gpt2")`
+    layers  the layers to record, None for all; heads likewise, or both at once: heads="18.6"
+
+    Queries and keys of all chosen layers stay in memory. Raises AttnError for what isn't there, can't be loaded, or is
+    too long.
     """
     return record_source(opened(text, model, loading), text, selection=selected(layers, heads))
 

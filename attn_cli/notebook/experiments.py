@@ -34,7 +34,7 @@ def head_kinds(
     model  as for `inspect`; without a text it may come first: `head_kinds(model="gpt2")`, `head_kinds(source)`
     seed   of the random tokens, and of the keys that are compared with those that define a kind
 
-    Raises AttnError as `inspect` does.
+    Raises AttnError for a model that can't be loaded, and a layer or head that isn't there.
     """
     if not isinstance(text, str | Prompt | None) and _is_default(model):
         text, model = None, text

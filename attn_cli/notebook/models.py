@@ -25,7 +25,7 @@ Or as `--head` takes them: "18.6" for head 6 of layer 18, "4-7".
 
 
 class Opening(Loading, total=False):
-    """Options for loading a model, as for `open_source`; or the tokenizer of a model that is loaded already."""
+    """Options for loading a model by name (device, dtype, revision ...); or the tokenizer of a model already loaded."""
 
     tokenizer: Any
 
@@ -34,11 +34,11 @@ _ARGUMENTS = ("text", "model", "layers", "heads", "token", "mean", "k", "rows", 
 
 
 def opened(text: object, model: Model, opening: Opening, *, predicts: bool = False) -> Source:
-    """The source that `model` means; a transformers model is looked at where it is.
+    """The source (what gives attention calls) that `model` means; a transformers model is looked at where it is.
 
-    predicts  with its language-model head, if it has one
+    predicts  load its LM head, too, if it has one
 
-    Raises TypeError for a text that is none, and for an argument that no function has.
+    Raises TypeError for a text that is none, a model that is none, and an argument that no function has.
     """
     if not isinstance(text, str | Prompt | None):
         raise TypeError(f"text is a str, and not {_type_of(text)}: the text comes first, then the model")
@@ -74,12 +74,12 @@ def opened(text: object, model: Model, opening: Opening, *, predicts: bool = Fal
 
 
 def is_source(thing: object) -> TypeGuard[Source]:
-    """True for an open source, which shows its attention calls."""
+    """True for an open source, which hands over a model's attention layer by layer."""
     return hasattr(thing, "each")
 
 
 def selected(layers: Numbers, heads: Numbers) -> Selection:
-    """The layers and heads that numbers, or words such as "18.6", name."""
+    """The layers and heads that numbers, or words such as "18.6" for head 6 of layer 18, choose; None for all."""
     if isinstance(layers, str) or isinstance(heads, str):
         return selection_of(_in_words(layers), _in_words(heads))
     chosen = [None if x is None else (x,) if isinstance(x, int) else tuple(x) for x in (layers, heads)]

@@ -10,7 +10,7 @@ from attn_cli.explore.viewpoint import Viewpoint
 
 
 class PaneDrawing(Protocol):
-    """The functions of a file that draws a pane."""
+    """What a module has that draws a pane, a part of the explorer's screen."""
 
     @staticmethod
     def draw(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
@@ -18,7 +18,7 @@ class PaneDrawing(Protocol):
 
     @staticmethod
     def pointed(scene: Scene, view: Viewpoint, region: Region, x: int, y: int) -> Viewpoint | None:
-        """The viewpoint that a click at a place of the pane means; None for none."""
+        """The viewpoint that a click means, at column x and line y of the pane, from 0; None for no meaning."""
 
 
 def drawing_of(pane: str) -> PaneDrawing:

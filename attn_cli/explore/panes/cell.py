@@ -18,14 +18,14 @@ _NARROW = (4, 7, 7, 8, 8)  # where the screen has less than 60 columns
 
 
 def pointed(scene: Scene, view: Viewpoint, region: Region, x: int, y: int) -> Viewpoint | None:
-    """None: there is nothing to point at in one cell."""
+    """None: a click in the pane of one cell means nothing."""
     return None
 
 
 def draw(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
-    """The lines on one query and key: the products of its dimensions, largest first, and their sum, the score.
+    """The lines on the score of one query and key: the products of their dimensions, largest first, and the sum.
 
-    Or the lines on what wrote the query and the key, where that was asked for.
+    Or which heads, MLPs ... wrote the query and the key, where that was asked for.
     """
     width, height = region.width, region.height
     layer = scene.layer(view)

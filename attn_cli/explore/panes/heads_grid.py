@@ -10,13 +10,19 @@ LABEL = 6  # columns before the first head
 
 
 def cell_columns(scene: Scene, width: int) -> int:
-    """How many columns of the screen each layer has in a map of heads of this width: 1 to 7."""
+    """How many columns of the screen each layer has in the map of heads: 1 to 7.
+
+    width  of the map
+    """
     count = max(len(scene.recording.layers), 1)
     return min(max((width - LABEL) // count, 1), 7)
 
 
 def heads_a_line(scene: Scene, room: int) -> int:
-    """How many heads share a line of the map: 2 where there are more heads than lines and half blocks, else 1."""
+    """How many heads share a line of the map: 2 where half blocks can be drawn and heads are more than lines, else 1.
+
+    room  the lines of the map
+    """
     most = max(layer.h for layer in scene.recording.layers)
     return 2 if most > room and scene.screen.halves else 1
 
@@ -24,9 +30,11 @@ def heads_a_line(scene: Scene, room: int) -> int:
 def corner(
     scene: Scene, view: Viewpoint, width: int, room: int, columns: int, lines: int, down: int
 ) -> tuple[int, int]:
-    """The first layer and the first line of heads that are drawn, by index, so that the cursor's head is among them.
+    """The indices of the first layer and first line of heads that are drawn, so that the cursor's head is among them.
 
-    columns, lines  that a head takes; down  how many heads share a line
+    width, room     the columns and lines of the map
+    columns, lines  those that a head takes
+    down            how many heads share a line
     """
     layers = scene.recording.layers
     across, deep = max((width - LABEL) // columns, 1), max(room // lines, 1)
@@ -56,7 +64,7 @@ def row_label(scene: Scene, view: Viewpoint, head: int) -> Segment:
 
 
 def marked(cells: Line, start: int, columns: int, mark: str) -> Line:
-    """A line of the map of heads with a mark, reversed, on some of its columns."""
+    """A line of the map of heads with a mark, in reverse, over `columns` of its columns from `start` on."""
     if columns <= 0:
         return cells
     parts = list(Segment.divide(cells, [start, start + columns, sum(len(cell.text) for cell in cells)]))
@@ -66,7 +74,7 @@ def marked(cells: Line, start: int, columns: int, mark: str) -> Line:
 
 
 def restyled(cells: Line, at: int) -> Line:
-    """A line of the map of heads with the cell of index `at` reversed."""
+    """A line of the map of heads with the cell of index `at` in reverse."""
     return [
         Segment(cell.text, (cell.style or PLAIN) + CURSOR) if number == at else cell
         for number, cell in enumerate(cells)

@@ -11,7 +11,7 @@ _TWO = 110  # columns from which two commands share a line
 
 
 def draw_help(scene: Scene, pane: str, region: Region, first: int) -> list[Line]:
-    """The help from its line `first` on, as far as that leaves a full pane."""
+    """The help on the keys of a pane, from line `first` on; from an earlier one where that leaves the pane unfilled."""
     width, height = region.width, region.height
     entries = [_entry(each) for each in COMMANDS if pane in each.panes and each.meaning]
     if width >= _TWO:
@@ -37,7 +37,7 @@ def _entry(command: Command) -> str:
 
 
 def hints(scene: Scene, pane: str, *, reads: bool) -> str:
-    """As many hints as fit, with the way to all of them always among them.
+    """The footer: as many hints on keys as fit, always with the key that lists all.
 
     reads  whether there is a model that can read another text
     """

@@ -23,7 +23,10 @@ _RAMP = Ramp(0.0, 1.0)
 
 
 def kinds_title(scene: Scene, work: HeadWork, width: int) -> Line:
-    """The first line of the map of kinds: what it shows."""
+    """The first line of the map of heads by kind (induction, previous token ...): what it shows.
+
+    work  what each head attends to
+    """
     heads = sum(map(len, work.letters))
     parts = ["what heads do", f"{len(work.outs)} of {heads} stand out"]
     if scene.screen.depth == "none":
@@ -32,13 +35,16 @@ def kinds_title(scene: Scene, work: HeadWork, width: int) -> Line:
 
 
 def map_room(scene: Scene, room: int) -> int:
-    """The number of lines of the map of kinds, its ruler among them."""
+    """The number of lines that the map of heads by kind takes of `room`, its ruler among them."""
     most = max(layer.h for layer in scene.recording.layers)
     return min(most + 1, max(room - _LISTED, room // 2))
 
 
 def draw_kinds(scene: Scene, view: Viewpoint, work: HeadWork, width: int, room: int) -> list[Line]:
-    """The lines of the map of heads by kind, of the kinds with their heads, and of the head under the cursor."""
+    """The lines of the map of heads by kind, of the kinds with their heads, and of the head under the cursor.
+
+    work  what each head attends to
+    """
     lines = _map(scene, view, work, width, map_room(scene, room))
     own = _own(scene, view, work, width)
     listed = room - len(lines) - len(own)

@@ -28,7 +28,7 @@ _STEPS = 40  # of colours: finer ones nobody sees in half blocks, and each chang
 
 
 def draw(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
-    """The lines of the matrix; beside it, while one is compared, the other head's, unless the difference is shown."""
+    """The lines of the matrix, or of the difference of two; while one is compared, of both matrices side by side."""
     status = cell_line(scene, view, region.width)
     if view.against is None or view.difference:
         return [*_half(scene, view, region.width, region.height - 1), status]

@@ -18,7 +18,7 @@ _NARROW = 60  # columns under which a line has no room for words that the pane s
 
 
 def head_name(scene: Scene, view: Viewpoint, at: int | None = None, head: int | None = None) -> str:
-    """The head, or mean of heads, that is shown: "layer 15 head 6", "cross layer 2, mean of 8 heads".
+    """What is shown, as words: "layer 15 head 6", "cross layer 2, mean of 8 heads".
 
     at, head  another layer and head, by index; None for those that are shown
     """
@@ -38,7 +38,7 @@ def short_label(token: Token, scene: Scene, columns: int = _TOKEN_COLUMNS) -> st
 
 
 def against_name(scene: Scene, view: Viewpoint) -> str:
-    """The name of what a head is compared with: the beginning of the other text, or a head."""
+    """The name of what the shown head is compared with: the beginning of another text, or a head."""
     against = view.against
     assert against is not None
     if against.text is None:

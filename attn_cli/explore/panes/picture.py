@@ -18,10 +18,10 @@ _FILM = (0.1, 0.75)  # opacity of the colours of least and of most weight
 
 
 def picture_lines(scene: Scene, shown: ShownPicture, row: np.ndarray, ramp: Ramp, column: int) -> list[Line]:
-    """The lines of a picture with weights over its patches: in half blocks, or empty ones that it is drawn over.
+    """The lines of an image with weights over its patches: in half blocks, or blank, for the terminal to draw it over.
 
     row     the weight of each token
-    column  the first of the picture's on the screen
+    column  the first of the image's on the screen, from 0
     """
     graphics = scene.screen.graphics
     if graphics is not None:

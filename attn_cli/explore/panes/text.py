@@ -76,7 +76,7 @@ def _key_at(scene: Scene, view: Viewpoint, y: int) -> int | None:
 
 
 def first_line(scene: Scene, view: Viewpoint) -> int:
-    """The first line of the text that is seen: the cursor's token is in the middle, or near an end."""
+    """The index of the first line of the text that is seen: the cursor's token is in the middle, or near an end."""
     layout, (lines, _) = scene.layout(view), scene.text_lines(view)
     cursor = _cursor(scene, view)
     number = layout.line_of.get(cursor, 0)

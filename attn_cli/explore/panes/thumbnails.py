@@ -20,7 +20,10 @@ _LEAST = (3, 2)  # columns and lines
 
 
 def thumbnail_size(scene: Scene, width: int, room: int) -> tuple[int, int]:
-    """The columns and lines that a small picture of a head takes, with the free column to the next."""
+    """The columns and lines that a small picture of a head's matrix takes, with the free column to the next.
+
+    width, room  the columns and lines for all of them
+    """
     layers = scene.recording.layers
     most = max(layer.h for layer in layers)
     columns = min(max((width - LABEL) // len(layers), _LEAST[0] + 1), 33)
@@ -29,7 +32,7 @@ def thumbnail_size(scene: Scene, width: int, room: int) -> tuple[int, int]:
 
 
 def thumbnails(scene: Scene, view: Viewpoint, width: int, room: int) -> list[Line]:
-    """Small pictures of all heads, or of those around the cursor."""
+    """The lines of small pictures of all heads' matrices, or of as many around the cursor as have room."""
     columns, lines = thumbnail_size(scene, width, room - 1)
     left, top = corner(scene, view, width, room - 1, columns, lines, 1)
     layers = scene.recording.layers[left : left + max((width - LABEL) // columns, 1)]
@@ -49,7 +52,7 @@ def thumbnails(scene: Scene, view: Viewpoint, width: int, room: int) -> list[Lin
 
 
 def thumbnail(layer: RecordedLayer, head: int, columns: int, lines: int, screen: Screen) -> list[Line]:
-    """A head's matrix in so many columns and lines; empty where the layer has no such head."""
+    """The lines of a head's pooled matrix, in so many columns and lines; [] where the layer has no such head."""
     return _layer_thumbnails(layer, columns, lines, screen)[head] if head < layer.h else []
 
 

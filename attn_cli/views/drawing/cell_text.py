@@ -50,7 +50,7 @@ class CellText:
 
     @property
     def lowest(self) -> str:
-        """The character of the lowest level of the colour scale: a blank; a mark in weights, where a blank is masked."""
+        """The character of the lowest level of the colour scale: blank, but a mark where a blank is a masked weight."""
         if self.kind != "weights" or self.image:
             return " "
         return "-" if self.screen.ascii_only else "·"  # in ASCII, a dot is a shade

@@ -102,7 +102,7 @@ def stream_suffix(summary: Summary) -> str:
 
 
 def place_prefix(summary: Summary, report: Report) -> str:
-    """The beginning of a map's title: `layer 3 `, `layer 3 cross `, of batched matrices `batch 0,2 · `, of others ""."""
+    """The beginning of a map's title: `layer 3 `, `layer 3 cross `, of batched matrices `batch 0,2 · `, else ""."""
     place = summary.place
     if report.batch is None:
         return f"layer {place.layer} {'' if place.stream == 'self' else place.stream + ' '}"

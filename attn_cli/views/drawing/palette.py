@@ -43,7 +43,7 @@ class Ramp:
 
     @property
     def colors(self) -> str:
-        """The name of the colour map: viridis; for a diverging scale one that is grey at 0, for light or dark screens."""
+        """The name of the colour map: viridis; on a diverging scale one grey at 0, for light or for dark screens."""
         return ("about 0, light" if self.light else "about 0, dark") if self.diverging else "bids:viridis"
 
     def levels(self, values: np.ndarray) -> np.ndarray:
