@@ -26,7 +26,7 @@ FOLDER = Path(__file__).parents[1] / "guide"
 
 
 class Topic(NamedTuple):
-    """A page: its name, the Markdown file, and the line under the page's title."""
+    """A page of the guide: its name, the Markdown file, and the line under the page's title."""
 
     name: str
     file: Path
@@ -64,7 +64,7 @@ def guide(
 
 
 def topics() -> list[Topic]:
-    """All pages by name: every Markdown file of the folder, whose first two paragraphs are a title and a summary."""
+    """All pages of the guide by name: the Markdown files of its folder, which begin with a title and a summary."""
     return [_topic(file) for file in sorted(FOLDER.glob("*.md"))]
 
 

@@ -171,9 +171,9 @@ def _read_by_token(report: Report) -> Report:
 
 
 def walk(selection: Selection, source: Source) -> ReducersFor:
-    """For --steps: the function that makes what walks through the computation of a layer's attention call in numbers.
+    """For --steps: a function that makes, for a layer's attention call, reducers that compute it step by step.
 
-    It gives one such reducer for every chosen layer, or where none is chosen for the last one alone, else [].
+    It gives [] for layers that are left out: all but the chosen ones, or without any chosen all but the last.
     """
     from attn_cli.summaries.answers.steps import WalkSteps  # here: the overview needs none
 

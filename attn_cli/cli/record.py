@@ -29,7 +29,7 @@ from attn_cli.views import open_view
 
 @dataclass(frozen=True)
 class RuleOptions:
-    """Options for the rule between queries and keys, where no model says it."""
+    """Options for what turns q and k into weights where no model says it: heads, scale, softcap and mask."""
 
     heads: Annotated[
         int | None, typer.Option("--heads", help="Split joined queries into H heads.", min=1, metavar="H")
@@ -50,16 +50,16 @@ class RuleOptions:
 
     @property
     def given(self) -> tuple[str, ...]:
-        """The names of the options whose value is not the default."""
+        """The flags of those of these options whose value is not the default."""
         every = {"--heads": self.heads, "--kv-heads": self.kv_heads, "--scale": self.scale, "--softcap": self.softcap}
         return tuple(name for name, value in every.items() if value is not None) + (
             ("--mask",) if self.mask != "causal" else ()
         )
 
     def counts(self, layers: int, stated: StatedRule | None) -> dict[int, HeadCounts]:
-        """For each of `layers` layers the numbers of heads, of --heads and --kv-heads, else those that the dump states.
+        """The numbers of heads and key heads of each of `layers` layers: of --heads and --kv-heads, else as stated.
 
-        stated  what it states; {} where neither says any
+        stated  what another engine's files, the dump, say of their rule; None, and then {} without --heads
         """
         if self.heads is None and stated is None:
             return {}
@@ -69,7 +69,10 @@ class RuleOptions:
         return dict.fromkeys(range(layers), HeadCounts(heads, kv_heads))
 
     def rule(self, operands: DumpedOperands, layer: int, stated: StatedRule | None) -> Rule:
-        """Scale, softcap and mask of one layer as options say; the scale else as the dump states, else 1 / sqrt(d)."""
+        """How scores of one layer are made, as the options say: scale, softcap and mask.
+
+        Without --scale the scale is that which the dump, another engine's arrays, states, else 1 / sqrt(d).
+        """
         scale = self.scale if self.scale is not None or stated is None else stated.scale
         scale = operands.read("q", layer).shape[2] ** -0.5 if scale is None else scale
         return Rule(scale, softcap=self.softcap or None, mask=Causal() if self.mask == "causal" else Open())

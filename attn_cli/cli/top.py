@@ -63,7 +63,10 @@ class WhyOptions:
     ] = None
 
     def requested(self, others: Mapping[str, bool]) -> bool:
-        """True if scores are to be explained; InputError beside any of the `others` that is on."""
+        """True if scores are to be explained (--why); InputError beside a given option among `others`.
+
+        Also for --key, --against-key or --of without the --why that they belong to.
+        """
         if self.key is not None and self.why is None:
             raise InputError("--key needs --why", "add --why")
         for option in (name for name, value in (("--against-key", self.against_key), ("--of", self.of)) if value):
@@ -108,7 +111,10 @@ class WhyOptions:
         )
 
     def keys(self, count: int, view: View) -> RowKeysExplained:
-        """What makes the reducers that explain the `count` heaviest keys of every row, or those that --key names."""
+        """The explanation of the scores of the `count` heaviest keys of every row, or of those that --key names.
+
+        A factory of reducers, which compute it layer by layer.
+        """
         key = self.key
         named = None if key is None else lambda keys: picked_tokens(key, keys, "")[0]
         return RowKeysExplained(count, named, abridges=view.largest is not None)

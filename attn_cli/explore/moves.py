@@ -65,7 +65,7 @@ def paged(direction: int) -> Run:
 
 
 def to_end(last: bool) -> Run:
-    """A command that moves the cursor to the first layer, key or token, or with `last` the last, as the pane has them."""
+    """A command that moves the cursor to the first layer, key or token of the pane, or with `last` to the last."""
 
     def run(scene: Scene, view: Viewpoint, words: str) -> Outcome:
         n, m = scene.size(view)

@@ -48,7 +48,7 @@ def pane_named(name: str) -> Pane:
 
 
 def on_side(side: str, name: str) -> str:
-    """The name of the pane that is seen on a side of the screen: `name` if it belongs there, else the side's first."""
+    """The name of the pane seen on a side of the screen: `name` if it belongs there, else the first that does."""
     return name if pane_named(name).side == side else next(pane.name for pane in PANES if pane.side == side)
 
 

@@ -50,9 +50,9 @@ class Passes:
         )
 
     def read_writers(self) -> None:
-        """Find out what wrote the query and key under the cursor: which earlier heads, MLPs or the embedding.
+        """Run the model once more to find out what wrote the query and key under the cursor.
 
-        They add to the residual stream that both are made of.
+        That is, what earlier heads, MLPs and the embedding add to the residual stream that both are made of.
         """
         read, scene, view = self.session.outside.read_writers, self.session.scene, self.session.view
         assert read is not None

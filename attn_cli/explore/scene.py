@@ -129,7 +129,7 @@ class Scene:
         return replace(view, query=out.strongest.query, key=out.strongest.key)
 
     def head_label(self, at: int, head: int) -> str:
-        """A head's numbers as the command line has them, 18.6, after its stream where there are several."""
+        """A head's name as the command line has it, 18.6, after its stream where there are several: cross 3.0."""
         place = self.recording.layers[at].place
         stream = "" if len({layer.place.stream for layer in self.recording.layers}) == 1 else f"{place.stream} "
         return f"{stream}{place.layer}.{place.heads[head]}"
@@ -168,7 +168,10 @@ class Scene:
         return view.at, head, self.reads_values(view), view.words and self.has_words(view), view.hide_sinks, against
 
     def grid(self, view: Viewpoint) -> Grid:
-        """The matrix that is shown: of one head or the mean of all, perhaps between words; or another one less that."""
+        """The matrix that is shown: of one head or the mean of all, perhaps between words.
+
+        While a difference is shown, the matrix that it is compared with less this one.
+        """
         key = self.grid_key(view)
         if key not in self._grids:
             grid = self._plain_grid(self.recording, view)

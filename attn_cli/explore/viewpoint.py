@@ -11,7 +11,7 @@ KINDS = "kinds"  # in place of the name of a number: heads are coloured by what 
 class Against:
     """What the shown matrix is compared with: another text (None for the same), or another head of the recording.
 
-    at, head  the index of the layer of that head, and of the head in it; None for the shown ones, in the other text
+    at, head  the indices of the other head's layer and of the head in it; None for the shown ones, in the other text
     """
 
     text: str | None
@@ -79,7 +79,7 @@ class Viewpoint:
         return replace(self, key=place) if self.by_column else replace(self, query=place)
 
     def with_partner(self, place: int) -> "Viewpoint":
-        """The viewpoint with its cursor on another weight of the same token: another key's, or with `by_column` query's."""
+        """The viewpoint with its cursor on another weight of its token: another key, with `by_column` another query."""
         return replace(self, query=place) if self.by_column else replace(self, key=place)
 
 

@@ -86,8 +86,8 @@ def read_parts(
                 encoder all
     everywhere  mask a part for all rows after it, and not for the rows that read alone
 
-    Of a table or a recording `hidden` is None: nothing can be masked there. Raises InputError for another word than
-    these in `parts`.
+    The effect is the change of the answer's log2 p, in bits; of an encoder minus the cosine distance of mean vectors.
+    Of a table or a recording `hidden` is None, as nothing can be masked. InputError for another word in `parts`.
 
         answer = read_parts(open("notes.txt").read(), "gpt2", "sentences")
         print(answer.order[0].part.name)
@@ -107,6 +107,9 @@ def through(
     words: bool = False, count: int = 5, **loading: Unpack[Opening],
 ) -> Through:  # fmt: skip
     """The share of each row that came from each token, through all layers of an encoder, as `attn top --by through`.
+
+    A layer's vector is divided among the tokens by what attention and the residual stream bring of each; shares of a
+    row add to 1.
 
     text     a text, or a prompt that the model's source has read
     rows     the rows, of words with `words`; None for all

@@ -34,11 +34,11 @@ _ARGUMENTS = ("text", "model", "layers", "heads", "token", "mean", "k", "rows", 
 
 
 def opened(text: object, model: Model, opening: Opening, *, predicts: bool = False) -> Source:
-    """The source (what gives attention calls) that `model` means; a transformers model is looked at where it is.
+    """The source (what gives attention layer by layer) that `model` means; a transformers model is taken as it is.
 
     predicts  load its LM head, too, if it has one
 
-    Raises TypeError for a text that is none, a model that is none, and an argument that no function has.
+    Raises TypeError for a text or model of another type, and an unknown argument; InputError without a tokenizer.
     """
     if not isinstance(text, str | Prompt | None):
         raise TypeError(f"text is a str, and not {_type_of(text)}: the text comes first, then the model")

@@ -39,7 +39,7 @@ def envelope(report: Report) -> dict[str, Any]:
 
 
 def to_json(report: Report) -> bytes:
-    """The envelope on one line; NaN and infinities are null."""
+    """A report's JSON object on one line; NaN and infinities are null."""
     return _json_line(envelope(report))
 
 
@@ -94,7 +94,7 @@ def _rows(report: Report) -> Iterator[dict[str, Any]]:
 
 
 def to_npz(report: Report) -> bytes:
-    """The arrays of a report as an .npz file. InputError with --sort: each head is in its place."""
+    """The arrays of a report as an .npz file, each head in its place; InputError for heads sorted by --sort."""
     if report.ranking is not None and report.answer is None:
         raise InputError("--sort is for tables: npz holds each head in its place", "leave out --sort, or use csv")
     return archive(arrays_of(report))

@@ -26,7 +26,7 @@ class Format:
     writer    MODULE:CLASS of its view, in `attn_cli.views.writers`; made with (sink, format's name, settings)
     contents  what a file of it holds, in Markdown, for the documentation
     binary    whether a terminal can't show it
-    named     whether --format takes its name; --plain has no other spelling
+    named     whether --format takes its name; False for the form that --plain alone chooses
     """
 
     name: str

@@ -34,7 +34,7 @@ class Invocation:
         return [word for given in self.given if given.name in names for word in given.words]
 
     def without(self, names: Collection[str]) -> "Invocation":
-        """The invocation without the arguments and options among `names`."""
+        """The invocation without the arguments and options among `names`, such as "layer"."""
         return Invocation(tuple(given for given in self.given if given.name not in names))
 
     def words_without(self, names: Collection[str]) -> list[str]:

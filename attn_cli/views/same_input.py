@@ -87,7 +87,7 @@ def scanned_head(folder: str, place: ScannedPlace) -> list[str]:
 
 
 def on_given_texts(name: str, texts: Sequence[str | None], invocation: Invocation, *more: str) -> list[str] | None:
-    """A command on texts that were given as arguments, with the same model and the options `more`.
+    """The words of a command on texts that were given as arguments, with the same model and the options `more`.
 
     None where a text is missing, or was read from standard input.
     """

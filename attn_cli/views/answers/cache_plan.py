@@ -94,9 +94,10 @@ def cached(budget: Budget) -> str:
 
 
 def plan_lines(budget: Budget, priced: PricedPlan) -> Iterator[str]:
-    """Sentences after a plan: its predicted loss, that single losses don't sum to it, and what a plan by weight loses.
+    """Sentences after a plan for a smaller KV cache: its predicted loss, and that single losses don't sum to it.
 
-    Then its loss on each text, and what it was not checked on.
+    Then the loss of as small a cache that windows the heads with least weight beyond their last keys, the loss on each
+    text, and what the plan was not checked on.
     """
     plan = priced.plan
     if plan.taken.any():

@@ -24,7 +24,7 @@ _FIRST = 12
 def draw(answer: Checkpoints, report: Report, screen: Screen) -> Iterator[RenderableType]:
     """A statistic over checkpoints: the mean of heads and the largest, at the first and the last; then a line a head.
 
-    The heads that move most come first, each with its number at every checkpoint as a line of bars.
+    The heads that move most (largest less smallest) come first, each with its number at every checkpoint as bars.
     """
     statistic = next(each for each in STATISTICS if each.name == answer.column)
     courses, names = answer.listed, list(map(visible, answer.names))

@@ -24,7 +24,7 @@ from attn_cli.views.same_input import on_given_texts
 def draw(comparison: Comparison, report: Report, screen: Screen) -> Iterator[RenderableType]:
     """Lines: the cosine of a word's vectors in two texts, before and after attention, and the pull of tokens.
 
-    The pull is a token's share of the attention output for the word, in each text.
+    The pull is a token's share of the attention output z for the word: its part of z projected on z, over |z|.
     """
     yield ""
     yield Text("\n".join(packed([_sentence(comparison)], screen.width)), BOLD)

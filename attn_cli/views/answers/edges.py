@@ -22,7 +22,7 @@ _NARROW = 50
 
 
 def draw(edges: Edges, report: Report, screen: Screen) -> Iterator[Text | str]:
-    """What the head's output adds to the answer's log2 p, in bits, and what each writer of its input adds through it.
+    """The change of the answer's log2 p, in bits, with the head ablated, and with each writer taken from its input.
 
     Writers are the embedding, earlier heads and MLPs; those that the answer needs most first, then those against it.
     """

@@ -25,7 +25,7 @@ _BINS = 16
 
 
 def draw(report: Report, screen: Screen) -> Iterator[Text]:
-    """Lines: the heads by what they attend to, those that stand out, a histogram of each statistic, and options."""
+    """Lines: heads by what they attend to, those that stand out, a histogram of each statistic, how to list all."""
     yield from head_families.draw(report.summaries, screen)
     yield Text()
     yield from _outstanding(report, screen)

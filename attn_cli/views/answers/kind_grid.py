@@ -25,7 +25,8 @@ class GridRow:
     """One line of the map of heads: the heads of one layer.
 
     label    the layer's number; with the number of the call where the layer is called several times
-    heads    the numbers of the heads, and `groups` of the key heads that they share
+    heads    the numbers of the heads
+    groups   of every head the number of the key head that it reads
     kinds    of every head the index of its kind (induction, previous token ...) in `KINDS`; `NOTHING` for no kind,
              `NOT_JUDGED` where too few rows tell
     numbers  of every head its weight or share on the keys that define the kind, 0 to 1

@@ -30,7 +30,10 @@ BeforeMap = Callable[[Sequence[Summary], Screen], Iterator[Text]]
 
 
 def draw(part: HeadKinds, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """The heads that stand out by name, the map of heads by kind, its legend; nothing without kinds, or if sorted."""
+    """The heads that stand out by name, and the map of heads by kind with its legend.
+
+    Nothing where no kind could be told, and where the heads are sorted by a statistic.
+    """
     if report.ranking is None and any_judged(report.summaries):
         yield ""
         yield Text("what heads do · attn heads --kinds", BOLD)
@@ -115,7 +118,10 @@ def _digit_in_words(counts: Mapping[int, int], *, by_share: bool) -> str:
 
 
 def letters_in_words(counts: Mapping[int, int]) -> list[str]:
-    """`I induction`, `B 2 to 8 tokens back`, `- none`: the letters of the kinds that heads are of."""
+    """`I induction`, `B 2 to 8 tokens back`, `- none`: the letters of the kinds that heads are of.
+
+    counts  how many heads are of a kind, by its index, or by one of the numbers for no kind
+    """
     words = [f"{kind_letter(at)} {kind.words}" for at, kind in enumerate(KINDS) if counts[at] and kind not in BACK]
     words += ["B 2 to 8 tokens back"] if any(counts[at] for at, kind in enumerate(KINDS) if kind in BACK) else []
     others = ((NOTHING, "no kind"), (NOT_JUDGED, "not judged"))
@@ -125,7 +131,7 @@ def letters_in_words(counts: Mapping[int, int]) -> list[str]:
 def counts_in_words(counts: Mapping[int, int]) -> list[str]:
     """`P previous 12`, `2-8 back 3`, `- none 5`: how many heads are of each kind that doesn't find content.
 
-    counts  by the index of the kind, or by one of the numbers for no kind
+    counts  these numbers, by the index of the kind, or by one of the numbers for no kind
     """
     words: list[str] = []
     for number, kind in enumerate(KINDS):
@@ -237,7 +243,7 @@ def is_read(sink: SinkKey) -> bool:
 
 
 def sink_words(sinks: Sequence[SinkKey], heads: int, rows: str) -> list[str]:
-    """`41% of all attention rests on 0 When, a sink of 162 heads of any kind; its value is short ...`: one a sink.
+    """`41% of all attention rests on 0 When, a sink of 162 heads of any kind; ...`: a sentence for each sink.
 
     heads  how many heads there are in all
     rows   words on which rows were counted, such as ` over rows that see 8 keys or more`; "" for all rows

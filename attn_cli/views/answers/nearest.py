@@ -27,7 +27,7 @@ def draw(neighbours: Neighbours, report: Report, screen: Screen) -> Iterator[Tex
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the nearest words on two axes; of a single one the words nearest to it."""
+    """The next command: the nearest words as points in the plane; of a single one the words nearest to it."""
     assert isinstance(report.answer, Neighbours)
     near = [word for word in report.answer.words if word.isalpha()][:_ON_AXES]
     if len(near) > 1:

@@ -36,7 +36,10 @@ _NARROW = 60  # columns below which there are no bars, and no column of size
 
 
 def draw(answer: PartsRead, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """The question, a line for each part of the text that the answer needed most, one for the rest, and captions."""
+    """The question, a line for each part of the text that the answer needed most, one for the rest, and captions.
+
+    A part is needed as the answer loses log2 p, in bits, with it masked.
+    """
     yield ""
     yield from (Text(line, BOLD) for line in verdict_lines(answer, screen.width))
     if answer.cites:

@@ -169,7 +169,7 @@ def _of_kind(answer: ScanHeads, screen: Screen) -> Iterator[Text]:
 
 
 def half(width: float) -> str:
-    """Half the width of a share's confidence interval as text: `0.02`, `0.003` for less than 0.005."""
+    """A half width of a share's confidence interval as text: `0.02`; `0.003` where it is below 0.005."""
     return f"{width:.2f}" if width >= 0.005 else f"{width:.3f}"
 
 

@@ -31,7 +31,7 @@ _MEANING = {"x": "the vector of {}", "q": "the query of {}", "k": "a key for eac
 
 
 def draw(steps: Steps, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """The computation of one call, step by step, each with its numbers."""
+    """The computation of one layer's attention, step by step, each with its numbers."""
     if len(steps.rows) == 1:
         yield from _one_query(summary, steps, screen)
     else:

@@ -50,7 +50,7 @@ def draw(answer: Writers, report: Report, screen: Screen) -> Iterator[Text | str
 
 
 def cell_lines(cell: WrittenCell, screen: Screen) -> Iterator[Text]:
-    """What wrote the query and key of one score (heads, MLPs ...) with what each adds; or why that isn't known."""
+    """What wrote the query and key of one score (heads, MLPs ...), and what each adds; or why that isn't known."""
     if cell.pairs is None:
         words = f"not taken apart: {visible(cell.obstacle)}"
         yield from (Text(f"    {line}") for line in packed(words.split(" "), screen.width - 4, " "))

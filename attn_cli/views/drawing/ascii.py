@@ -32,7 +32,7 @@ _MARKS = str.maketrans(
 
 
 def in_ascii(report: Report) -> Report:
-    """`report` with every text from outside in ASCII, other characters as their escapes."""
+    """The report with texts, tokens and model names in ASCII, other characters as their escapes."""
     prompts = tuple(_prompt(prompt) for prompt in report.prompts)
     summaries = tuple(
         replace(summary, queries=_tokens(summary.queries), keys=_tokens(summary.keys)) for summary in report.summaries

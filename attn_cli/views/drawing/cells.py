@@ -84,7 +84,7 @@ def joined(line: Iterable[Segment]) -> Iterator[Segment]:
 
 
 def height_of(renderable: object, screen: Screen) -> int:
-    """The lines of what is printed, without printing it; those of a table with its headings.
+    """The number of lines that something takes when it is printed; of a table with its headings.
 
     A line that is wider than the screen goes on in the next; one of words may take one more than is counted.
     """

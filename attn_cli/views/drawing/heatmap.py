@@ -188,7 +188,7 @@ class HeatMap:
 
     @property
     def width(self) -> int:
-        """The columns of the terminal that cells and row labels take."""
+        """The columns of the terminal that the cells and row labels take."""
         return self.cell_columns + self._label_width + 1
 
     @property

@@ -120,7 +120,7 @@ def image_map(
 
 
 def own_picture(report: Report) -> ReadPicture | None:
-    """The picture of a report on one text that has one; None for others."""
+    """The image that the report's text has, if it is on one text; None for others."""
     return report.prompts[0].picture if len(report.prompts) == 1 else None
 
 

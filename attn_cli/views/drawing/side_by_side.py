@@ -35,7 +35,7 @@ def arranged(maps: Sequence[HeatMap], screen: Screen) -> Iterator[RenderableType
 
 
 def in_one_row(maps: Sequence[HeatMap], screen: Screen) -> bool:
-    """True if a terminal has room for all maps, which are of one size, beside each other."""
+    """True if all maps are of one size and a terminal has room for them beside each other."""
     alike = len({each.values.shape for each in maps}) == 1
     return alike and screen.height is not None and _across(maps, screen) == len(maps)
 

@@ -23,8 +23,9 @@ class PagePicture:
         self.down, self.across = h / step / picture.height, w / step / picture.width
 
     def grids(self, tokens: Sequence[Token]) -> list[dict[str, Any]]:
-        """The image's grids of patches, for the page: each has its name, its edges, and of each patch the token and its
-        edges, in pixels.
+        """The image's grids of patches, for the page: of each its name, its edges, and its patches.
+
+        A patch is a token's index and its edges, in pixels.
         """
         return [
             {"name": grid.name or "image", "box": self._edges(grid.box),

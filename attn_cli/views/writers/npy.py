@@ -33,7 +33,7 @@ class OutputRows:
 
 
 class OutputView(View):
-    """Writes the attention output of one report; into a file, its rows as they come."""
+    """Writes the attention output of one report as an .npy file; into a file, its rows as they are computed."""
 
     filled = False
 

@@ -43,7 +43,7 @@ class HidingOptions:
 
     @property
     def given(self) -> dict[str, bool]:
-        """For each of the three options, by its flag such as --hide, whether it was given."""
+        """Whether --hide, --no-special and --rescale were given, by these names."""
         return {"--hide": bool(self.hide), "--no-special": self.no_special, "--rescale": self.rescale}
 
     def refuse(self, reason: str) -> None:

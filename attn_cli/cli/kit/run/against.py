@@ -83,7 +83,7 @@ class AgainstOptions:
         return (self.against, self.against_model, self.against_dtype) != (None, None, None)
 
     def requested(self, others: Mapping[str, bool]) -> bool:
-        """True if anything is compared; InputError for text and model at once, or beside one of `others` that is on."""
+        """True if anything is compared; InputError for text and model at once, or beside a given one of `others`."""
         if not self.any:
             return False
         models = self.against_model is not None or self.against_dtype is not None

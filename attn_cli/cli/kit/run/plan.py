@@ -60,9 +60,10 @@ class CommandPlan:
 
 
 def measure_of(by: By, *, mean: bool = False, words: bool = False) -> Measure:
-    """The measure for --by: weight, value or output, of each head, or with `mean` of all heads together.
+    """The measure for --by: weight, value (weight times value norm) or output (its norm after W_O).
 
-    InputError for value or output with merged words, whose norms can't be added.
+    Of each head, or with `mean` of all heads' outputs together. InputError for value or output with merged words, whose
+    norms can't be added.
     """
     if words and by != "weight":
         raise InputError(f"--by {by} and --words at once", "norms of subwords can't be summed; weights can")

@@ -42,7 +42,7 @@ class TextAnswers:
 
     @property
     def records(self) -> bool:
-        """True if the view takes a recording beside each report."""
+        """True if the view takes a recording of the model's pass beside each report."""
         return self.plan.recordable and self.view.records(self.command)
 
     def of(self, texts: Sequence[ReadText], count: int) -> Iterator[Answer]:
