@@ -35,9 +35,8 @@ _SEARCHED = 2**18  # cells of a block at most in which the heaviest is looked fo
 class Scene:
     """A recording of a model's pass over a text, what is known of it, and the screen that it is drawn on.
 
-    answers  computes the numbers of drawn matrices
-    other    the recording of the other text, while one is compared
-    screen   its height is all lines, the last of which is for hints
+    other   the recording of the other text, while one is compared
+    screen  its height is all lines, the last of which is for hints
     written  by cell what wrote its query and key (heads, MLPs ...), as lines, where that was asked
     """
 
@@ -106,10 +105,7 @@ class Scene:
         return self._work[key]
 
     def shown_work(self, view: Viewpoint) -> HeadWork | None:
-        """What each head attends to, where the map of heads shows it.
-
-        None where the map shows a statistic, before it is known, and where no head stands out.
-        """
+        """What each head attends to, where the map of heads shows it; None where it doesn't, or no head stands out."""
         if view.statistic != KINDS or view.thumbnails or view.sorted or not self.is_judged:
             return None
         work = self.judge()
@@ -135,10 +131,7 @@ class Scene:
         return f"{stream}{place.layer}.{place.heads[head]}"
 
     def ranked(self, view: Viewpoint) -> list[tuple[int, int]]:
-        """All heads as (index of the layer, index of the head), those with most of the statistic first.
-
-        Of entropy those with least. While kinds are shown the heads that stand out come before.
-        """
+        """All heads as indices (layer, head), most of the statistic first (least entropy); by kind the outstanding."""
         statistic = self.statistic(view)
         outs = [(out.call, out.at) for out in self.judge().outs] if view.statistic == KINDS and self.is_judged else []
         place_of = {place: at for at, place in enumerate(outs)}
@@ -168,10 +161,7 @@ class Scene:
         return view.at, head, self.reads_values(view), view.words and self.has_words(view), view.hide_sinks, against
 
     def grid(self, view: Viewpoint) -> Grid:
-        """The matrix that is shown: of one head or the mean of all, perhaps between words.
-
-        While a difference is shown, the matrix that it is compared with less this one.
-        """
+        """The matrix that is shown: of one head or the mean of all, perhaps of words; or the compared one less that."""
         key = self.grid_key(view)
         if key not in self._grids:
             grid = self._plain_grid(self.recording, view)
@@ -263,10 +253,7 @@ class Scene:
         return replace(view, form=None if form == self.forms(view)[0] else form, top=window.top, left=window.left)
 
     def snapped(self, view: Viewpoint) -> Viewpoint:
-        """The viewpoint with its cursor on the largest magnitude of its drawn cell, a block of queries and keys.
-
-        Unchanged where a block takes too long to search, and where the layer's queries and keys were not kept.
-        """
+        """The viewpoint with its cursor on the largest magnitude of its drawn cell, unless that takes too long."""
         form, grid, (n, m) = self.form(view), self.grid(view), self.size(view)
         if not self.layer(view).is_kept or form.rows * form.keys == 1 or form.rows * form.keys * grid.cost > _SEARCHED:
             return view

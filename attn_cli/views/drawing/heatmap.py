@@ -336,10 +336,7 @@ class HeatMap:
 
 
 def kind_of(name: str, values: np.ndarray) -> str:
-    """How numbers are coloured: "scores" if called so, else "weights" (from 0 on), or "change" if any is below 0.
-
-    name  what the numbers are, such as "weights", "scores" or a share
-    """
+    """How numbers of that name are coloured: "scores", else "weights" (from 0 on), or "change" if any is below 0."""
     if name == "scores":
         return name
     return "change" if np.any((values < 0) & np.isfinite(values)) else "weights"
