@@ -196,7 +196,7 @@ class Scene:
         return WordGrid(grid) if view.words and self.has_words(view) else grid
 
     def size(self, view: Viewpoint) -> tuple[int, int]:
-        """Queries and keys of the matrix, at least one each."""
+        """The numbers of queries and keys of the matrix, at least one each."""
         grid = self.grid(replace(view, against=None, difference=False))
         return max(len(grid.queries), 1), max(len(grid.keys), 1)
 

@@ -109,7 +109,7 @@ class Findings(Displayed):
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
-        """The arrays of the command's .npz file: of all layers stacked `[layers, heads, ...]`, and what axes mean.
+        """The arrays of the command's .npz file by name: `[layers, heads, ...]`, with `tokens`, `layers`, `heads`.
 
         Layers of another shape and streams have names of their own: `layer3.weights`, `encoder.weights`.
         """

@@ -16,7 +16,7 @@ def open_view(
     *,
     force: bool = False,
 ) -> Iterator[View]:
-    """The view of `format` (or of the suffix of `output`), writing to `output` or to standard output.
+    """Context manager: the view, which writes reports as `format` or the suffix of `output` says, to it or to stdout.
 
     The file appears when the `with` block ends without an error; otherwise nothing is written. A file that is there is
     replaced only with `force`; OutputError without.

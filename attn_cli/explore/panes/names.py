@@ -32,7 +32,7 @@ def head_name(scene: Scene, view: Viewpoint, at: int | None = None, head: int | 
 
 
 def short_label(token: Token, scene: Scene, columns: int = _TOKEN_COLUMNS) -> str:
-    """A token with its number, cut to some columns."""
+    """A token with its number, cut to `columns` columns of the screen."""
     label = token_label(token).replace("\n", "␊")
     return fit(ascii_visible(label) if scene.screen.ascii_only else label, columns).rstrip()
 

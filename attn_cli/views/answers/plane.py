@@ -24,7 +24,10 @@ _NAMED = 8  # at most this many of the words without room are named
 
 
 def draw(plane: Plane, report: Report, screen: Screen) -> Iterator[Text | str]:
-    """The panels of words before and after attention, then what their axes are."""
+    """Words as points in the plane, in a panel before attention and one after, then what the axes are.
+
+    The axes are the first two principal components of all vectors.
+    """
     yield ""
     several = len(set(plane.texts)) > 1
     gap = 2

@@ -20,7 +20,10 @@ _QUERY, _KEY = Style(bold=True, underline=True), Style(bold=True, reverse=True)
 
 
 def draw_examples(answer: ScanHead, screen: Screen) -> Iterator[RenderableType]:
-    """The strongest examples of the head's kind, or of any: each with query and key marked, and the line to open it."""
+    """The corpus's examples of the head's kind, or of any key, with the largest weights, and the line that opens each.
+
+    Query and key are marked in the text.
+    """
     kind = answer.head.kind_name
     examples = [example for example in answer.examples if example.kind == kind]
     if not examples:

@@ -26,7 +26,7 @@ _MOST_KINDS = 3
 
 
 def draw(answer: ScanHead, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """The head's kind, numbers, strongest examples and distances, and the tokens from and to which it attends."""
+    """The head's kind, statistics, strongest examples, distances, and the tokens from and to which it attends most."""
     yield from corpus_lines(answer.corpus, screen)
     yield ""
     yield packed_text(list(_names(answer)), screen, BOLD)

@@ -26,7 +26,7 @@ from attn_cli.views.same_input import HIDDEN, is_recorded, matrix_of_head, on_sa
 
 
 def draw(top: Top, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """For every head a heading and one line per query; for a single query its keys below each other with bars."""
+    """For every head a line per query with its heaviest keys; for a single query its keys as bars."""
     yield ""
     place = summary.place
     for at, head in enumerate(summary.head_names(top.averaged)):

@@ -59,7 +59,7 @@ def packed(parts: Sequence[str], width: int, between: str = " · ") -> list[str]
 
 
 def packed_text(parts: Sequence[str], screen: Screen, style: Style = PLAIN, between: str = " · ") -> Text:
-    """Parts packed into lines of the screen's width, in one style."""
+    """Parts joined by `between` into as few lines of the screen's width as it takes, in one style."""
     return Text("\n".join(packed(parts, screen.width, between)), style)
 
 

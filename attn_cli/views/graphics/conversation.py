@@ -24,7 +24,7 @@ _ANSWER = re.compile(
 
 
 def answers(question: str) -> bytes | None:
-    """What the terminal says to `question`, and then to the question for its attributes; None where it says nothing.
+    """What the terminal answers to `question`, an escape sequence, and to one for its attributes; None for no answer.
 
     None as well where there is no terminal, where the process is in its background, and where keys are typed already,
     which can't be told from an answer that comes behind them. Keys that are typed meanwhile are put back. The terminal
