@@ -57,9 +57,9 @@ class RuleOptions:
         )
 
     def counts(self, layers: int, stated: StatedRule | None) -> dict[int, HeadCounts]:
-        """The numbers of heads and key heads of each of `layers` layers: of --heads and --kv-heads, else as stated.
+        """The numbers of heads and key heads of each of `layers` layers: of --heads and --kv-heads, else of `stated`.
 
-        stated  what another engine's files, the dump, say of their rule; None, and then {} without --heads
+        stated  what another engine's files say of its attention, None for nothing; the result is {} if neither says any
         """
         if self.heads is None and stated is None:
             return {}

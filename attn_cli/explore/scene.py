@@ -275,9 +275,9 @@ class Scene:
         return row
 
     def heaviest(self, view: Viewpoint, count: int) -> np.ndarray:
-        """The indices of the `count` largest weights of `row` by magnitude, largest first, without masked ones.
+        """The indices of the `count` largest weights of the cursor's query (with `by_column` on its key) by magnitude.
 
-        Also without keys that are hidden as sinks. Empty where memory kept a layer's statistics alone.
+        Largest first, without masked and hidden keys. Empty where memory kept a layer's statistics alone.
         """
         if not self.layer(view).is_kept:
             return np.empty(0, np.int64)

@@ -64,7 +64,8 @@ def draw(anchors: Anchors, report: Report, screen: Screen) -> Iterator[Text]:
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the matrix of the head in which later sentences most attend to one; else the last's sources.
+    """The next command: the matrix of the head in which most later sentences attend to one; without such a head the
+    parts of the text that the last sentence came from.
 
     None for piped input.
     """

@@ -57,7 +57,7 @@ def draw(budget: Budget, report: Report, screen: Screen) -> Iterator[Text | str]
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: without a plan, the one that makes it; after one of windows, one for a third of key heads.
+    """The next command, of `attn budget`: after --no-plan a plan, after one of windows one for a third of key heads.
 
     After that the plan's files for other engines; None where these were written, and for piped input.
     """

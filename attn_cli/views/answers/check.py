@@ -57,7 +57,7 @@ def draw(check: Check, summary: Summary, report: Report, screen: Screen) -> Iter
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the first row that is wrong, step by step, else the first of all.
+    """The next command: `attn compute --steps` of the first row that is wrong, else of the first of all.
 
     None for a batch, and for piped input.
     """

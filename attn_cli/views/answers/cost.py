@@ -117,7 +117,7 @@ def _next_token(cost: Cost, screen: Screen) -> Iterator[Text]:
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: with a quarter of the key heads, if each query head has its own; else `attn guide costs`."""
+    """The next command: `attn cost` with a quarter of the key heads, or where they are shared `attn guide costs`."""
     assert isinstance(report.answer, Cost)
     layer = report.answer.layer
     if layer.rank or layer.kv_heads < layer.heads or layer.heads < _GROUP or invocation.has("kv_heads"):

@@ -59,10 +59,10 @@ def draw(edges: Edges, report: Report, screen: Screen) -> Iterator[Text | str]:
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the same for the writer that the answer needs most, of the heads, if it acts through the query.
+    """The next command: `attn knock --edges` of the writing head that the answer needs most, if through the query.
 
-    Else, and where its effect is no more than rounding, the writers of what the head attends to most. None for piped
-    input.
+    Else, and where its effect is no more than rounding, `attn top --why writers` of what the head attends to most. None
+    for piped input.
     """
     assert isinstance(report.answer, Edges)
     edges = report.answer

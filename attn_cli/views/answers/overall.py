@@ -39,7 +39,7 @@ def draw(overall: Overall, summary: Summary, report: Report, screen: Screen) -> 
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the same without the key that takes most of the weight, else the keys of the last query.
+    """The next command: `attn top` without the key that takes most of the weight, else of the last query alone.
 
     None for piped input.
     """

@@ -39,7 +39,7 @@ def draw(steps: Steps, summary: Summary, report: Report, screen: Screen) -> Iter
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: of the user's own matrices why scores are scaled, of a text the layer's matrices.
+    """The next command: of the user's own matrices `attn scale`, on why scores are scaled; of a text `attn matrix`.
 
     None for piped input.
     """
