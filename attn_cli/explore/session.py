@@ -168,7 +168,7 @@ class Session:
         return None if is_here or self.task or self.outside.read_layer is None else self.view.at
 
     def replace_layer(self, at: int, layer: RecordedLayer) -> None:
-        """Put in a layer, by index, that was read again; the one read again before it loses its queries and keys."""
+        """Put in a layer, by index, that was read again; the layer put in so before loses its queries and keys."""
         recording = self.scene.recording
         layers = list(recording.layers)
         if self._read_again is not None:

@@ -52,7 +52,7 @@ def console_for(screen: Screen, *, record: bool = False) -> Console:
 
 
 def print_part(renderable: RenderableType, console: Console, screen: Screen, *, crop: bool = True) -> None:
-    """Print on `console`, one of `screen`; lines of plain words without Rich, which spends ten times as long on each.
+    """Print on `console`, which was made for `screen`; plain lines go past Rich, which takes ten times as long on each.
 
     crop  cut lines that are wider than the screen
     """
