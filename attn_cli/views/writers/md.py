@@ -30,7 +30,7 @@ class MarkdownView(View):
     """Writes the tables of each report in Markdown as soon as it is there."""
 
     def show(self, report: Report) -> None:
-        """Write the report's tables; InputError for a command without any, and for matrices of more than 64 rows."""
+        """Write the report's tables; InputError for a command without any, and a matrix of over 64 rows or keys."""
         if report.command not in _COMMANDS:
             raise InputError(
                 f"md has no table for the answer of {report.command}",
