@@ -12,7 +12,7 @@ INPUT_ERRORS = (TypeError, ValueError, RuntimeError, AttributeError, LookupError
 
 
 def takes_any(model: nn.Module) -> bool:
-    """True if the forward takes arguments of any name."""
+    """True if the model's forward has a `**kwargs`, which takes arguments of any name."""
     parameters = signature(model.forward).parameters.values()
     return any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
 
@@ -33,7 +33,7 @@ def first_float_input(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> torch
 def with_first_float_input(
     args: tuple[Any, ...], kwargs: Mapping[str, Any], x: torch.Tensor
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments with another tensor in place of the first of floats."""
+    """A module's positional and keyword arguments with `x` in place of the first float tensor; there must be one."""
     for at, value in enumerate(args):
         if isinstance(value, torch.Tensor) and value.is_floating_point():
             return (*args[:at], x, *args[at + 1 :]), dict(kwargs)
@@ -42,7 +42,9 @@ def with_first_float_input(
 
 
 def first_tokens(arguments: Mapping[str, Any], count: int) -> dict[str, Any]:
-    """The arguments for the first `count` tokens of the first text; as they are, where more than texts is given.
+    """A forward's arguments cut to the first `count` tokens of the first text, without the attention mask.
+
+    As they are where tensors other than ids and attention mask are among them, such as an image's pixels.
 
     >>> cut = first_tokens({"input_ids": torch.ones(2, 9), "use_cache": False}, 4)
     >>> cut["input_ids"].shape, cut["use_cache"]

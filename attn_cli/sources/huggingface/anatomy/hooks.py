@@ -16,7 +16,7 @@ Of = TypeVar("Of")
 
 @contextmanager
 def hooked(*handles: RemovableHandle) -> Iterator[None]:
-    """Context manager: these hooks are in place, and removed at the end."""
+    """Context manager: removes the given torch hooks, by their handles, at its end."""
     try:
         yield
     finally:
@@ -31,8 +31,10 @@ def block_hooks(
 ) -> list[RemovableHandle]:
     """Hooks of blocks: `given` gets the hidden states that a block is called with, `returned` those it returns.
 
-    Both get beside them what `blocks` says of the block. Hidden states are the first tensor of floats among a block's
-    arguments, and its output or the first part of that; None where an argument is none.
+    blocks  each block with a value, such as its path, that both functions get as their first argument
+
+    Hidden states are the first float tensor among a block's arguments, None without one; and its output, or the first
+    element of that if it is a tuple or list.
     """
 
     handles = []

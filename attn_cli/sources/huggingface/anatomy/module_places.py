@@ -30,10 +30,10 @@ class ModulePlace(NamedTuple):
 
 
 class ModulePlaces:
-    """Finds for every module of a model its `ModulePlace`s: path, number and path of its block, and stream.
+    """Finds for every module of a model its `ModulePlace`s: its path, its block's number and path, and its stack.
 
     paths    the dotted names of each module, several where blocks share it
-    streams  names the stream of a path
+    streams  names the stream of a path, such as "self", "encoder" or "cross"
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -56,14 +56,15 @@ class ModulePlaces:
 
     @cached_property
     def attention(self) -> tuple[nn.Module, ...]:
-        """The modules that will attend if they run: by transformers' registry of functions, or in code of their own."""
+        """The modules that will attend if they run: by transformers' registry of attention functions, or own code."""
         return tuple(attention_modules(self.model, self.watched))
 
     @cached_property
     def watched(self) -> dict[nn.Module, bool | None]:
-        """The modules that may compute attention in code of their own, not by transformers' registry.
+        """The modules that may compute attention in their own code, not by transformers' registry of functions.
 
-        Each with whether a softmax that it calls is attention; None where what it is multiplied with decides.
+        By module whether a softmax that it computes is attention; None where that shows only once it is multiplied by
+        values.
         """
         return modules_to_watch(self.model)
 

@@ -25,7 +25,10 @@ INPUT_NAMES = {
 
 @dataclass
 class PassRecord:
-    """A forward pass: which of the recorded modules ran, and the names of the model's arguments."""
+    """What ran in a forward pass: the `modules`, of those that were watched, and the names of the model's `arguments`.
+
+    Arguments that are None are left out.
+    """
 
     modules: set[nn.Module] = field(default_factory=set)
     arguments: set[str] = field(default_factory=set)
@@ -48,9 +51,10 @@ def recording(model: nn.Module, modules: Collection[nn.Module]) -> Iterator[Pass
 def modules_not_run(
     model: PreTrainedModel, modules: Mapping[nn.Module, Collection[ModulePlace]], record: PassRecord
 ) -> Iterator[Block]:
-    """The attention `modules` that did not run, as a `Block` for each `ModulePlace` of them, with a note that says why.
+    """A `Block` for each place (path, block, stack) of the attention `modules` that did not run in the recorded pass.
 
-    Modules around or inside one that ran are left out: their code is part of what did run.
+    Its note says which input they need, where that is known. Modules around or inside one that ran are left out: their
+    code is part of what did run.
     """
     paths_run = [place.path for module in record.modules for place in modules[module]]
     for module, places in modules.items():
@@ -65,9 +69,10 @@ def modules_not_run(
 
 
 def missing_input(model: PreTrainedModel, stream: str, arguments: Collection[str]) -> str:
-    """The argument that a stream of the model needs to run; "" if it is among `arguments`, or unknown.
+    """The argument that a stack of the model ("vision", "cross" ...) needs to run, or two of them joined by "or".
 
-    A resampler, and the cross attention of a model without a text encoder, need the input of a tower.
+    "" if one is among `arguments`, the names of those given, or if none is known. A resampler, and cross-attention in a
+    model without a text encoder, need an image's or audio's input.
     """
     parameters = inspect.signature(model.forward).parameters
     towers = (*INPUT_NAMES["vision"], *INPUT_NAMES["audio"])

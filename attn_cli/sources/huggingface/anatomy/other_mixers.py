@@ -29,9 +29,9 @@ def no_attention(model: PreTrainedModel, name: str) -> LoadError:
 
 
 def blocks_without_attention(model: nn.Module, places: Sequence[ModulePlace]) -> Iterator[Block]:
-    """Every block without attention in a stack of which other blocks have attention.
+    """A `Block` for every block without attention in a stack (list of blocks) in which other blocks have attention.
 
-    places  the places of all attention modules
+    places  of all attention modules of the model
     """
     stacks: dict[str, ModulePlace] = {}
     for place in places:
@@ -50,7 +50,10 @@ def blocks_without_attention(model: nn.Module, places: Sequence[ModulePlace]) ->
 
 
 def mixer_of(block: nn.Module) -> str:
-    """The mixer of a block's tokens, by the names of the classes of its modules, outer ones first."""
+    """What mixes a block's tokens, by its modules' class names, outer ones first: "Mamba", "convolution" ...
+
+    One of four kinds (also "linear attention", "recurrence"); "no attention" where no name tells.
+    """
     names = [type(module).__name__ for module in block.modules() if type(module).__module__.split(".")[0] != "torch"]
     kinds = (kind for name in names for kind, words in _KINDS.items() if words.search(name))
     return next(kinds, "no attention")

@@ -41,10 +41,10 @@ _HIDDEN, _WIDEST = 6, 4  # arrays of a block at once: residuals, norms, projecti
 
 
 def bytes_of_token(model: nn.Module) -> int:
-    """Bytes of what a block holds at once for a token: more than it does, where blocks are as usual.
+    """The most bytes of activations that an ordinary block holds at once for each token, estimated from its matrices.
 
-    Estimated by the matrix for which it is most: 6 arrays of its shorter side, 4 of its longer one for each active
-    expert. Embeddings and the matrix before the vocabulary don't count: one row is read, and one token predicted.
+    For the matrix for which this is most: 6 arrays as wide as its shorter side, and 4 as its longer one for each active
+    expert. Embeddings and LM head don't count: one row is read, and one token predicted.
     """
     embeddings = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
     head = getattr(model, "get_output_embeddings", lambda: None)()

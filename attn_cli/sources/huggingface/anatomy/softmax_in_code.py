@@ -46,12 +46,12 @@ _FUSED = (
 
 
 def modules_to_watch(model: nn.Module) -> dict[nn.Module, bool | None]:
-    """The modules whose own code may compute attention: for each whether a softmax that it calls is attention.
+    """The modules whose own code may compute attention, each with whether a softmax that it calls is attention.
 
-    None where that shows only when its result is multiplied with values. Besides modules that name a softmax these are
-    the attention modules around them, since some models replace the inner module while they run, and routers inside
-    attention, so that their softmax is not taken for attention. Of a module outside transformers all parts with code of
-    their own, itself included.
+    None where that shows only when the softmax is multiplied by values. In transformers' models: modules whose code
+    names a softmax or fused kernel, the attention modules around them, since some models replace the inner module while
+    they run, and routers inside attention (False). In modules of other libraries: all parts with a forward of their
+    own.
     """
     models = _outermost_models(model)
     inside = {part for each in models for part in each.modules()}
@@ -104,8 +104,8 @@ def _of_transformers(model: PreTrainedModel) -> dict[nn.Module, bool | None]:
 def attention_modules(model: nn.Module, watched: Mapping[nn.Module, bool | None] | None = None) -> list[nn.Module]:
     """The modules that will attend if they run, in the model's order.
 
-    Their code calls transformers' registry of attention functions, or names a softmax or a fused kernel. If it isn't
-    known of some of these that they attend, only those that are called attention; all where none is.
+    Their code calls transformers' registry of attention functions, or names a softmax or fused kernel. Where it isn't
+    certain for some of them that they attend, only those named after attention are kept; all where none is.
 
     watched  what `modules_to_watch` finds, where it is known; None to search
     """

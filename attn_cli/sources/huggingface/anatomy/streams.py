@@ -38,7 +38,7 @@ def looks_like_attention(path: str, module: nn.Module) -> bool:
 
 
 def is_router(path: str, module: nn.Module) -> bool:
-    """True if the module is called after a choice of experts, whose softmax is over these."""
+    """True if the module is named after a choice of experts (router, gate, experts), whose softmax is over these."""
     return any(_ROUTER.search(name) for name in _names(path, module))
 
 
@@ -48,7 +48,7 @@ def is_router_or_gate(path: str, module: nn.Module) -> bool:
 
 
 class StreamNames:
-    """Names the streams of one model by the paths of its attention modules.
+    """Names the stream that each module of one model is part of: its stack, or cross-attention, by the module's path.
 
     "self" in a model of one stack; "encoder", "decoder" and "cross" where there are an encoder and a decoder; "vision",
     "audio", "text" and "resampler" in a multimodal model. In a model of another library, stacks that would number their
@@ -90,7 +90,7 @@ class StreamNames:
         return {stack: stack if name in twice else name for stack, name in own.items()}
 
     def of(self, path: str) -> str:
-        """The stream of the module at `path`."""
+        """The stream (stack) that the module at `path` is part of, such as "self", "encoder", "cross" or "vision"."""
         numbered = _IN_STACK.match(path)
         return (self._of_stacks.get(numbered[1]) if numbered else None) or self._by_name(path)
 

@@ -13,7 +13,7 @@ from attn_cli.sources.huggingface.capture.ledger import Ledger
 class Attend(Protocol):
     """Gets every attention call of a model's pass, and may compute its output in place of the model's code.
 
-    ledger   records every call; `way` says how it was captured, by one of the values of `Place.way`
+    ledger   records every call: where it is in the model, and how it was captured
     visitor  is shown the selected calls; None where nobody looks
     """
 
@@ -21,10 +21,15 @@ class Attend(Protocol):
     visitor: BatchVisitor | None
 
     def of_products(self, module: nn.Module, way: str, qkv: Products, rule: LayerRule) -> torch.Tensor | None:
-        """Get the queries, keys and values of a call; returns its output `[b, h, n, e]`.
+        """Get the queries, keys and values of a call, and its scale, mask and bias; returns its output `[b, h, n, e]`.
+
+        way  how the call was captured, such as "registry" or "sdpa" (see `Place.way`)
 
         None leaves the output to the caller.
         """
 
     def of_softmax(self, module: nn.Module, way: str, weights: torch.Tensor, scores: torch.Tensor | None) -> None:
-        """Get weights that the model's own code computed, in its layout, and their scores; None if not captured."""
+        """Get weights that the model's own code computed, in its layout, and their scores; None if not captured.
+
+        way  how they were captured, such as "softmax" or "returned" (see `Place.way`)
+        """

@@ -28,16 +28,16 @@ _FITS = "token ids are [texts, tokens]; a mask is [texts, tokens] or [texts, 1, 
 
 
 class AttentionFunction:
-    """Passes each attention call that a model makes by transformers' registry of functions on to `attend`.
+    """Stands in transformers' registry of attention functions; passes each call on to `attend`, which may compute it.
 
-    row_of_texts  the texts of the pass, where they stand in one row of tokens; None where they are padded
+    row_of_texts  the texts of the pass, where they are packed in one row of tokens; None where they are padded
     """
 
     def __init__(self, attend: Attend, row_of_texts: RowOfTexts | None = None) -> None:
         self.attend, self.row_of_texts = attend, row_of_texts
 
     def compute(self, call: RegistryCall) -> torch.Tensor:
-        """The output `[b, n, h, e]` of one layer, by `attend`, or computed here where that gives none."""
+        """The output `[b, n, h, e]` of one layer's attention, in the query's dtype: `attend`'s, or computed here."""
         texts, (query, key, _) = self.row_of_texts, call.qkv
         rule = rule_of_layer(call if texts is None else call._replace(mask=texts.mask(call.mask)))
         if texts is not None:

@@ -37,9 +37,9 @@ def numbered_tokens(count: int) -> tuple[Token, ...]:
 
 
 class PlacesOfTexts(NamedTuple):
-    """Where an attention call on several texts is in the model, with each text's index and its number of the call.
+    """Where an attention call on several texts is in the model, and for each text its index and the number of the call.
 
-    Both count from 0.
+    Both count from 0; the call's number grows where the same module runs again on the same text.
     """
 
     place: Place
@@ -47,15 +47,15 @@ class PlacesOfTexts(NamedTuple):
     calls: tuple[int, ...]
 
     def at(self, index: int) -> Place:
-        """Where the call is in the model, with the index and the call number of text number `index` of these."""
+        """The `Place` of the call for the text at `index` in this list: layer, stream, text and number of the call."""
         return replace(self.place, text=self.texts[index], call=self.calls[index])
 
 
 class BatchLabels:
-    """Labels of the texts, and the size, length and padding of the forward pass that runs now.
+    """The tokens that label rows and columns, and the size, length and padding of the forward pass that runs now.
 
     tokenizer   labels the tokens of each pass by their ids, where `texts` are not given
-    others      for every text the labels of the streams that read something else, by stream: decoder, vision, audio
+    others      for every text the tokens of stacks that read something else, by stream: decoder, vision, audio
     size        how many texts the pass has
     length      how many tokens it was given, None if it was given none
     padding     for "text" and "decoder" which tokens are real `[size, tokens]`, where a mask says that some are not
@@ -127,14 +127,17 @@ class BatchLabels:
         return min(index // max(1, batch // self.size), self.size - 1)
 
     def place_of_text(self, place: Place, index: int, batch: int) -> Place:
-        """Where batch element `index` of `batch` is in the model: `place` with its text and its number of the call.
+        """`place` with the index of the text, and the number of the call on it, of element `index` of `batch` elements.
 
-        Several elements of one text, such as windows of an image, count as calls, from 0.
+        Several elements of one text, such as windows of an image, count as calls, from 0. Each call of this counts one.
         """
         return self.places_of_texts(place, (index,), batch).at(0)
 
     def places_of_texts(self, place: Place, indices: Iterable[int], batch: int) -> PlacesOfTexts:
-        """The text and the call number, counted up here, of some elements of a batch of `batch` elements."""
+        """The text of each of these elements, of a batch of `batch`, and the number of the module's call on it, from 0.
+
+        Counts each as one more call on its text by the module of `place`.
+        """
         texts = tuple(self.text_of(index, batch) for index in indices)
         calls = []
         for text in texts:
@@ -144,7 +147,10 @@ class BatchLabels:
         return PlacesOfTexts(place, texts, tuple(calls))
 
     def unpadded(self, place: Place, batch: int, n: int, m: int) -> UnpaddedText:
-        """The rows and keys of one batch element without its padding, labelled; it has n queries and m keys with it."""
+        """Where the text of `place` is among n queries and m keys of its padded element, and the tokens that label it.
+
+        batch  how many elements the batch has
+        """
         if piece := self._tile_tokens(place, n, m):
             return UnpaddedText(slice(0, n), slice(0, m), piece, piece)
         query_side, key_side = self._sides(place.stream) if batch == self.size else (None, None)
@@ -152,7 +158,7 @@ class BatchLabels:
         return self.labelled(place, batch, rows, keys)
 
     def labelled(self, place: Place, batch: int, rows: slice, keys: slice) -> UnpaddedText:
-        """These rows and keys, slices, of one batch element, with the tokens that label them."""
+        """These rows and keys, slices of one padded element of a batch of `batch`, with the tokens that label them."""
         query_side, key_side = self._sides(place.stream) if batch == self.size else (None, None)
         queries = self._tokens(query_side, place.text, rows.stop - rows.start)
         return UnpaddedText(rows, keys, queries, self._tokens(key_side, place.text, keys.stop - keys.start))

@@ -21,14 +21,15 @@ FindText = Callable[[int], UnpaddedText]
 
 
 class BatchLayout(NamedTuple):
-    """The texts of a batch, packed one after the other; their padding, if the pass has any, comes behind them.
+    """The texts of a batch packed one after the other (varlen); their padding, if the pass has any, comes behind them.
 
+    texts   where each text is in the padded batch, with its tokens
     rows    the slice of each text among the packed rows
     tokens  of all texts, one after the other
     masks   of each text by itself
-    seen    the keys that every packed row may see; padding sees what its mask lets it see of its text
+    seen    the interval of keys that each packed row may see; padding sees what its mask lets it see of its text
     packed  where the packed rows stand in the padded batch
-    kept    what reducers keep for all layers of this layout
+    kept    what is computed once for all layers of this layout
     """
 
     texts: tuple[UnpaddedText, ...]
@@ -41,7 +42,7 @@ class BatchLayout(NamedTuple):
 
 
 class BatchLayouts:
-    """The layouts of one forward pass."""
+    """Finds how the texts of a forward pass are packed, once for all layers that share a mask; keeps the last four."""
 
     def __init__(self) -> None:
         self._kept: list[tuple[object, tuple[object, ...], BatchLayout | None]] = []
@@ -54,11 +55,14 @@ class BatchLayouts:
         find: FindText,
         packed: PackedRows | None,
     ) -> BatchLayout | None:
-        """The layout of b texts of n queries and m keys; None where they can't be packed.
+        """The packing of b texts of n queries and m keys in one row of tokens.
 
         sizes   b, n and m
         find    finds the rows and keys of one text without padding, by its number in the batch
         packed  the rows of all texts as the model has them, where it packs texts itself; None where it pads them
+
+        None where they can't be packed: for n other than m, stacks that read no text, a bias, or a mask that isn't
+        known as a function, or that allows a row other keys than one interval.
         """
         (b, n, m), mask = sizes, layer_rule.mask
         known_mask = mask is None or isinstance(mask, LazyMask)

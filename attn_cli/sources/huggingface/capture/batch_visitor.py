@@ -26,10 +26,11 @@ Visit = Callable[[Call], None]
 
 
 class BatchVisitor:
-    """Calls `visit` with each text's attention call of a batch, or with all of them packed, in the selected heads.
+    """Calls `visit` with one layer's attention on each text of a batch, or on all texts packed, in selected heads.
 
+    ledger        says which heads are selected, and labels the tokens
     rotations     reads how rotary positions turned queries and keys; None where nobody asks
-    row_of_texts  the texts of the pass, where they stand in one row of tokens; None where they are padded
+    row_of_texts  the texts of the pass, where they are packed in one row of tokens; None where they are padded
     """
 
     def __init__(
@@ -53,8 +54,11 @@ class BatchVisitor:
     ) -> torch.Tensor | None:
         """Show q `[b, h, n, d]`, k `[b, g, m, d]`, v `[b, g, m, e]` to the visitor, text by text, or all packed.
 
-        Returns the layer's output `[b, h, n, e]` if the visitor's passes over the weights made all of it; None if heads
-        are left out, if some rows were not computed, and for a call after which the forward pass may end.
+        recorded    where the call is in the model, and whether the pass ends with it
+        layer_rule  the scale, mask, bias ... of the layer
+
+        Returns the layer's output `[b, h, n, e]` if the visitor had all of it computed on the way; None if heads are
+        left out, if some rows were not computed, and for a call after which the forward pass may end.
         """
         if self._texts is not self.ledger.labels.texts:  # another pass, of other texts
             self._forget_layouts()
@@ -134,9 +138,10 @@ class BatchVisitor:
     def visit_weights(
         self, recorded: LedgerEntry, groups: list[int], weights: torch.Tensor, scores: torch.Tensor | None
     ) -> None:
-        """Visit weights `[b, h, n, m]`, and the scores of their softmax if captured, text by text.
+        """Show weights `[b, h, n, m]`, and the scores of their softmax if captured, to the visitor, text by text.
 
-        groups  for every head the key/value head that it reads
+        recorded  where the call is in the model
+        groups    for every head the key/value head that it reads
         """
         b, h, n, m = weights.shape
         heads = self._heads_of(recorded, h)

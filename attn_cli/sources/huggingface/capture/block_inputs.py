@@ -12,7 +12,7 @@ from attn_cli.sources.huggingface.anatomy.hooks import block_hooks, hooked
 
 
 class BlockInputs:
-    """Keeps the hidden states that the block which runs now was given, as they are, without a copy."""
+    """Keeps a reference to the hidden states with which the transformer block that runs now was called."""
 
     def __init__(self) -> None:
         self._path, self._vectors = "", torch.empty(0)
@@ -22,13 +22,13 @@ class BlockInputs:
         return hooked(*block_hooks(blocks, self._enter))
 
     def lengths(self, path: str, text: int, size: tuple[int, int], keys: slice) -> np.ndarray | None:
-        """The norms of the vectors `[m]` that the block around the attention module `path` was given, one per key.
+        """The Euclidean norm of each key's vector in the input of the running block, that of the module at `path`.
 
         text  the index of the batch element
-        size  of the batch, and how many keys the attention has
-        keys  those of the text without padding
+        size  the size of the batch, and how many keys the attention has for each element
+        keys  those of the text without padding, of which there are m
 
-        None where the block isn't known, or was given something else than a vector per key.
+        `[m]`; None where another block runs, or its input is no vector per key.
         """
         vectors = self._vectors
         if not path.startswith(f"{self._path}.") or tuple(vectors.shape[:-1]) != size:

@@ -20,11 +20,11 @@ class _Compared(Exception):
 
 
 def layer_unlike_eager(model: PreTrainedModel, arguments: Mapping[str, Any]) -> str:
-    """The class of the first attention layer in transformers' registry, if attn's output of it isn't the model's own.
+    """The class of the first attention layer if attn's output of it isn't the model's own eager one; else "".
 
-    "" if they agree to rounding. Its own output is that of its eager attention function.
+    Compared is the first layer alone that calls transformers' registry of attention functions, to rounding.
 
-    arguments  of the forward, for a few tokens
+    arguments  of the model's forward, for a few tokens
     """
     unlike = ""
 

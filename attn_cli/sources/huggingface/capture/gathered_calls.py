@@ -32,13 +32,11 @@ class _Part:
 
 
 def each_gathered(run: Callable[[Callable[[Call], None]], None], visit: Callable[[Call], None]) -> None:
-    """Run a pass in every process, then show `visit` in each of them the calls with the heads of all.
+    """Run a pass in every process of a tensor-parallel model; then `visit` gets in each the calls with all heads.
 
-    run  the pass, which shows a function the calls with this process's heads
+    run  runs the pass, and shows the function it is given the attention calls with this process's heads
 
-    An error of one process is raised in it alone, at once: in the midst of a pass it can't meet the others, who wait in
-    a layer's sum for what will not come, until torchrun ends them.
-
+    An error of one process is raised there at once; the others wait for it in the layer's sum until torchrun ends them.
     Raises LoadError for calls of which weights alone are seen, and for a bias of each head.
     """
     parts: list[_Part] = []

@@ -58,9 +58,12 @@ class LayerBatch:
         place_of: Callable[[int], Place],
         ingredients_of: Callable[[int], Ingredients],
     ) -> PackedCall:
-        """All texts, one after the other without padding, as one call.
+        """All texts, one after the other without padding (varlen), as one call.
 
-        row  the row of texts that q, k and v are of: they are packed already, and b is 1; None for padded ones
+        layout           where each text is among the packed rows, and its mask
+        row              the row of tokens whose q, k and v these are, packed already, with b = 1; None for padded texts
+        place_of         gives by a text's number where its call is in the model
+        ingredients_of   gives by a text's number what its q, k and v were computed from
         """
         q, k, v = (
             x[0] if row is not None else layout.packed.pack(_one_after_the_other(x))

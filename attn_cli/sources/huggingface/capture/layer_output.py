@@ -39,7 +39,10 @@ def output_of_layer(rule: LayerRule, query: torch.Tensor, key: torch.Tensor, val
 def output_of_rows(
     rule: LayerRule, text: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, rows: slice
 ) -> torch.Tensor:
-    """The output `[h, rows, e]` of one text, for `query` cut to `rows`."""
+    """The output `[h, rows, e]` of batch element `text` in some rows, all of whose keys are given.
+
+    query `[b, h, rows, d]` is cut to `rows` already; key `[b, g, m, d]`, value `[b, g, m, e]`
+    """
     of_text = rule_of_text(rule, text, rows, slice(0, key.shape[2]), range(query.shape[1]))
     return output_alone(query[text], key[text], value[text], of_text)
 
@@ -47,9 +50,9 @@ def output_of_rows(
 def with_sink_per_query(
     rule: LayerRule, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Weights and scores `[b, h, n, m]` under a rule with a sink for every query.
+    """Weights and scores `[b, h, n, m]`, whole, of a layer with a learned sink score for every query in its softmax.
 
-    The kernel's rules have one sink per head only, so the whole matrix is computed here.
+    Elsewhere in attn a rule has one sink per head, and no whole matrix is held.
     """
     assert rule.sink_per_query is not None
     (b, h, n, _), m = query.shape, key.shape[2]

@@ -68,13 +68,16 @@ class LazyMask(torch.Tensor):
 
     @property
     def is_of_distance(self) -> bool:
-        """True if it depends on padding and on the distance of key and query alone."""
+        """True if the mask, apart from padding, depends on the distance of key and query alone: causal, window."""
         arguments = self.arguments
         shift = (int(arguments.get("q_offset", 0)), int(arguments.get("kv_offset", 0)))
         return _is_of_distance(_kernel_mask(arguments["mask_function"], 0, shift))
 
     def rule_mask(self, batch: int, keys: slice) -> Mask:
-        """The mask of text `batch` as a rule for (query, key), which holds for the keys in `keys`, not for padding."""
+        """The mask of text number `batch`, as a function of query and key, both counted in the padded text.
+
+        Keys of padding are masked, too, if there are some among `keys`.
+        """
         arguments = self.arguments
         shift = (int(arguments.get("q_offset", 0)), int(arguments.get("kv_offset", 0)))
         mask = _kernel_mask(arguments["mask_function"], batch, shift)

@@ -21,7 +21,7 @@ class SelectionDone(Exception):
 
 
 class OutputProjections(Protocol):
-    """The output projection W_O of every attention module."""
+    """Gives the output projection W_O of every attention module of a model."""
 
     def rows(self, place: Place, heads: Sequence[int], h: int, e: int) -> torch.Tensor:
         """The rows of W_O `[len(heads) * e, width]` that belong to `heads`, indices among a layer's h heads."""
@@ -30,11 +30,11 @@ class OutputProjections(Protocol):
 class LedgerEntry(NamedTuple):
     """One attention call of a pass, of all heads and texts.
 
-    place        where its module is in the model, and which run of it this is
-    blocks       how many blocks its stream has
+    place        where its module is in the model, and how the call was captured
+    blocks       how many blocks its stack has
     is_selected  whether its layer is selected
     is_last      whether the pass may stop with it; its output is then unused
-    shard        which of the layer's heads are computed here
+    shard        which of the layer's heads are computed in this process
     """
 
     place: Place
@@ -45,9 +45,9 @@ class LedgerEntry(NamedTuple):
 
 
 class Ledger:
-    """What an open capture has noted: which attention modules ran, how often, and which calls are selected.
+    """What is noted while a model's attention is captured: which modules ran, how often, which are selected.
 
-    calls          how often each (stream, block number) has attended
+    calls          how often each (stream, block number) has attended; a stream is a stack, or cross-attention
     blocks         how many blocks each stream has
     runs           how often each attention module has run
     unseen         the places of selected attention modules that ran, but whose attention was not captured
@@ -127,7 +127,7 @@ class Ledger:
         )
 
     def record_unseen(self, module: nn.Module, kernel: str = "") -> None:
-        """Note the `ModulePlace` of a module that ran and whose code names a softmax, none of which was intercepted.
+        """Note in `unseen` a module that attended without a call being captured; only if its layer is selected.
 
         kernel  the function in which it attended, and the argument for which that isn't shown; "" where unknown
         """
@@ -136,9 +136,9 @@ class Ledger:
             self.kernels.setdefault(self._place(module).path, kernel)
 
     def record_silent(self, ran: Iterable[nn.Module]) -> None:
-        """Note in `unseen` the `ModulePlace`s of attention modules that ran, and of which no call was recorded.
+        """Note in `unseen` the places of those attention modules that ran, but of which no call was captured.
 
-        Modules around or inside one that is known are left out: their code is part of what it did.
+        Modules around or inside one that is recorded are left out: their code is part of what it did.
         """
         silent = [module for module in ran if module not in self.runs]
         known = [place.path for module in self.runs for place in self.places.of(module)] if silent else []
@@ -148,7 +148,7 @@ class Ledger:
                 self._append_if_selected(module, self.unseen)
 
     def record_not_over_keys(self, module: nn.Module) -> None:
-        """Note the `ModulePlace` of an attention module that has no softmax, or one that is not over keys."""
+        """Note an attention module of a selected layer that has no softmax, or one that is not over keys."""
         self._append_if_selected(module, self.not_over_keys)
 
     def _append_if_selected(self, module: nn.Module, places: list[ModulePlace]) -> None:
@@ -172,7 +172,7 @@ class Ledger:
 
 
 def nothing_seen(model: nn.Module, ledger: Ledger) -> LoadError:
-    """The error for passes of a module in which no attention was seen: where it was looked for."""
+    """The error for a module in whose passes no attention was captured; it names the modules that may have attended."""
     name = type(model).__name__
     if ledger.unseen:
         places = _paths(_with_kernel(ledger, place.path) for place in ledger.unseen)

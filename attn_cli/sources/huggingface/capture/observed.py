@@ -21,15 +21,15 @@ Tap = Callable[[nn.Module, Place, torch.Tensor], torch.Tensor]
 
 
 class ObservedAttention:
-    """Shows the attention calls of a pass to a visitor, and changes none, unless by `tap`.
+    """Shows the attention calls of a pass to a visitor, and leaves the model's outputs as they are, unless by `tap`.
 
-    ledger        what is selected, the labels of the tokens, W_O, and whether the pass ends after the selected calls,
-                  by which the model gives no output
-    visit         gets each `AttentionCall` of the selected layers, text by text, or all texts packed if a
+    ledger        what is selected, the labels of the tokens, W_O, and whether the pass ends after the last selected
+                  call
+    visit         gets each `AttentionCall` of the selected layers, text by text, or all texts packed if it is a
                   `PackedVisit`; None where nobody looks
-    rotations     calls can say how rotary positions turned their queries and keys
-    tap           a function through which every layer's output goes
-    row_of_texts  the texts of the pass, where they are in one row of tokens
+    rotations     whether calls can say how rotary positions turned their queries and keys
+    tap           a function through which every layer's output goes; None for none
+    row_of_texts  the texts of the pass, where they are packed in one row of tokens; None where they are padded
     """
 
     def __init__(
@@ -48,9 +48,9 @@ class ObservedAttention:
             self.visitor = BatchVisitor(visit, ledger, rotations=reader, row_of_texts=row_of_texts)
 
     def of_products(self, module: nn.Module, way: str, qkv: Products, rule: LayerRule) -> torch.Tensor | None:
-        """The output `[b, h, n, e]` where showing the call computed it, or `tap` takes it; else None: the caller does.
+        """The output `[b, h, n, e]` of a call, if showing it to the visitor computed it or `tap` changes it.
 
-        Raises SelectionDone where the pass ends here.
+        None otherwise: the caller computes it. Raises SelectionDone where the pass ends with this call.
         """
         recorded = self.ledger.record(module, way)
         output = self._shown(recorded, qkv, rule)
@@ -81,10 +81,11 @@ class ObservedAttention:
     def of_softmax(self, module: nn.Module, way: str, weights: torch.Tensor, scores: torch.Tensor | None) -> None:
         """Pass the weights of a selected layer to the visitor as `[b, h, n, m]`, and their scores if any were captured.
 
-        way     how they were captured: "softmax", "dispatch", "flex" or "returned", as `Place.way` says
-        scores  before the softmax, in the layout of the weights, which is the module's own; None where unknown
+        way      how they were captured: "softmax", "dispatch", "flex" or "returned", as `Place.way` says
+        weights  in the module's own layout
+        scores   before the softmax, in the same layout; None where unknown
 
-        Raises LoadError for rows that can't be attention, SelectionDone where the pass ends here.
+        Raises LoadError for rows that can't be attention, SelectionDone where the pass ends with this call.
         """
         recorded = self.ledger.record(module, way)
         self._show_weights(recorded, module, weights, scores)

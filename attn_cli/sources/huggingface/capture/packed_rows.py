@@ -17,7 +17,10 @@ class PackedRows:
         self._is_whole = np.array_equal(places, np.arange(count))
 
     def pack(self, x: torch.Tensor) -> torch.Tensor:
-        """A tensor `[heads, R, width]` as `[heads, T, width]`, 0 in rows of no text; heads of a row are adjacent."""
+        """The packed rows `[heads, T, width]` of a padded tensor `[heads, R, width]`, and 0 in rows of no text.
+
+        In memory the heads of a row are adjacent.
+        """
         if self._is_whole:
             return x
         packed = x.new_empty(len(self.places), x.shape[0], x.shape[2])
@@ -26,7 +29,7 @@ class PackedRows:
         return packed.transpose(0, 1)
 
     def pad(self, x: torch.Tensor) -> torch.Tensor:
-        """A tensor `[heads, T, width]` as `[heads, R, width]`, 0 in padding that isn't packed."""
+        """A packed tensor `[heads, T, width]`, each row at its padded place: `[heads, R, width]`, 0 in other rows."""
         if self._is_whole:
             return x
         make = x.new_empty if len(self._real) == self.count else x.new_zeros

@@ -20,7 +20,7 @@ class RegistryCall(NamedTuple):
     qkv      query `[b, h, n, d]`, key `[b, g, m, d]`, value `[b, g, m, e]`
     mask     as the model made it; None for none
     scaling  the factor on q kᵀ; None for the module's own
-    options  all others, by name; a learned sink is one number per head, or per query `[b, h, n, 1]`
+    options  all others, by name, such as softcap; a learned sink is one number per head, or per query `[b, h, n, 1]`
     """
 
     module: nn.Module
@@ -32,7 +32,7 @@ class RegistryCall(NamedTuple):
 
 @contextmanager
 def replaced(registry: Any, functions: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
-    """Context manager: puts these functions into `registry` under their names, and restores its entries at the end."""
+    """Context manager: puts functions into one of transformers' registries by name; restores it at the end."""
     entries = entries_of(registry)
     missing: Any = object()
     before = {name: entries.get(name, missing) for name in functions}
@@ -49,12 +49,12 @@ def replaced(registry: Any, functions: Mapping[str, Callable[..., Any]]) -> Iter
 
 @contextmanager
 def in_registry(model: nn.Module, attention: Callable[[RegistryCall], torch.Tensor]) -> Iterator[None]:
-    """Context manager: `model` computes its attention by this function, and makes lazy masks.
+    """Context manager: `model` computes its attention by this function, and makes its masks only on demand.
 
     attention  makes the output `[b, n, h, e]` of a call
 
-    Under the name "eager" and not one of our own: some models test for that name and silently attend differently under
-    an unknown one, others choose classes by it.
+    It stands in transformers' registry of attention functions as "eager": some models test for that name and silently
+    attend differently under an unknown one, others choose classes by it.
     """
 
     def called(

@@ -18,13 +18,13 @@ _MULTIPLE = 128  # of the tokens of a row: products of few sizes, which need few
 
 
 class NotInOneRowError(Exception):
-    """Raised where texts can't stand in one row of tokens: a layer's rule depends on more than distances in a text."""
+    """Raised where texts can't be packed in a row of tokens: a mask or bias isn't of distances in a text alone."""
 
 
 class RowOfTexts:
-    """B texts of up to n tokens in one row of T tokens, a batch of 1; tokens of no text fill the row's end.
+    """B texts of up to n tokens packed in one row of T tokens, a batch of 1; tokens of no text fill the row's end.
 
-    padded        the arguments of the padded batch that it stands for
+    padded        the arguments of the forward for the padded batch that it stands for
     counted_from  the id of the padding token where positions are counted from that number + 1 on; None: from 0 on
 
     size       B
@@ -61,9 +61,10 @@ class RowOfTexts:
         return self.size, self.longest, self.longest
 
     def mask(self, mask: torch.Tensor | None) -> LazyMask | None:
-        """The mask `[B, 1, n, n]` of the padded batch that stands for a layer's mask of the row; None for no mask.
+        """The mask `[B, 1, n, n]` that the padded batch would have, for a layer's mask `[1, 1, T, T]` of the row.
 
-        For the same mask the same object. NotInOneRowError for one that isn't made by a function of the distance alone.
+        None where every key may be seen; the same object whenever the mask is the same. NotInOneRowError for a mask
+        that isn't a known function of the distance of query and key alone.
         """
         for row, whole in self._masks:
             if row is mask:
@@ -85,7 +86,7 @@ class RowOfTexts:
         )
 
     def check(self, query: torch.Tensor, key: torch.Tensor, bias: torch.Tensor | None) -> None:
-        """NotInOneRowError unless queries and keys `[1, heads, T, d]` are those of the row, and no bias is added."""
+        """Raise NotInOneRowError unless query and key `[1, heads, T, d]` hold the row's T tokens, and bias is None."""
         if bias is not None or not query.shape[2] == key.shape[2] == len(self.rows.places):
             raise NotInOneRowError
 

@@ -29,14 +29,15 @@ from attn_cli.sources.huggingface.capture.registry import in_registry
 
 
 class Capture(AbstractContextManager[Ledger]):
-    """The attention of every forward pass of a torch module, given to an `Attend` while the pass runs.
+    """Gives the attention of every forward pass of a torch module to an `Attend` while it is open, call by call.
 
         with Capture(model, ObservedAttention(ledger, visit)):
             model(**inputs)
 
     model   its outputs stay what they were to within rounding, unless `attend` changes them; its configuration is put
             back at the end
-    attend  gets every attention call, by the registry and from the model's own code, and shows them to its visitor
+    attend  gets every attention call, by transformers' registry and from the model's own code, and shows it to a
+            visitor
     stack   the module in `model` that reads the texts, where that isn't `model` itself
 
     Compiled code runs as it is written meanwhile: it shows nothing to hooks and modes.
@@ -126,5 +127,5 @@ def capture(
 
 
 def unlabelled(model: nn.Module) -> BatchLabels:
-    """The labels of a pass whose tokens are numbered."""
+    """Labels of a pass of unknown texts: each token is labelled by its number, from 0."""
     return BatchLabels(None, None, encoder_decoder=is_pair(model))

@@ -35,7 +35,10 @@ def rule_of_text(rule: LayerRule, text: int, rows: slice, keys: slice, heads: Se
 
 
 def mask_of_text(rule: LayerRule, text: int, rows: slice, keys: slice) -> Mask:
-    """The mask of one text, for its rows and keys; one that allows all where the rule has no `LazyMask`."""
+    """The mask of one text for its rows and keys without padding, slices; all are seen without a `LazyMask`.
+
+    A `LazyMask` is one of transformers' masks, kept as a function.
+    """
     if not isinstance(rule.mask, LazyMask):
         return Open()
     mask = rule.mask.rule_mask(text, keys)
@@ -45,7 +48,7 @@ def mask_of_text(rule: LayerRule, text: int, rows: slice, keys: slice) -> Mask:
 
 
 def rule_with_mask(rule: LayerRule, mask: Mask, heads: Sequence[int]) -> Rule:
-    """The rule of a text in these heads with this mask: the layer's scale, softcap and sink, without its bias."""
+    """How one text's scores become weights in these heads: this mask, the layer's scale, cap and sink, no bias."""
     return Rule(rule.scale, rule.softcap, None, mask, _sink_of(rule, heads))
 
 

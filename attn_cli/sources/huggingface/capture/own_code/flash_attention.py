@@ -28,11 +28,12 @@ _WITHOUT_EFFECT = frozenset({
 
 
 def flash_call(name: str, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> FusedCall:
-    """A call of the function of that name.
+    """A call of flash-attn's function `name` as a `FusedCall`: queries, keys, values and what makes weights of them.
 
-    given  its arguments by name, those left out with their `defaults`
+    given     its arguments by name, those left out with their defaults
+    defaults  of its parameters, by name
 
-    Raises NotShownError for an argument that changes queries, keys or rule in the kernel.
+    Raises NotShownError for an argument that changes queries, keys or scores in the kernel.
     """
     for argument in given.keys() - _OF_RULE - _OF_TEXTS - _WITHOUT_EFFECT:
         value = given[argument]
@@ -54,7 +55,10 @@ def flash_call(name: str, given: Mapping[str, Any], defaults: Mapping[str, Any])
 
 
 def starts_of_texts(given: Mapping[str, Any]) -> list[int] | None:
-    """The rows at which texts that stand one after the other begin, and the end of the last; None for a batch."""
+    """The first row of each packed text (varlen), and the end of the last; None for a batch, which isn't packed.
+
+    given  the call's arguments, by name
+    """
     starts = given.get("cu_seqlens_q", given.get("cu_seqlens"))
     return None if starts is None else [int(start) for start in starts]
 

@@ -18,11 +18,13 @@ _ROWS = 64  # of a mask, which show whether heads share it
 
 
 class FlexArguments(NamedTuple):
-    """The arguments of the operator, in its order: query `[b, h, n, d]`, key `[b, g, m, d]`, value `[b, g, m, e]`.
+    """The arguments of torch's FlexAttention operator, in its order.
+
+    query `[b, h, n, d]`, key `[b, g, m, d]`, value `[b, g, m, e]`; `scale` multiplies their scores
 
     score_mod   changes the score of (text, head, query, key)
     block_mask  a BlockMask's fields, the last of which is the function that allows (text, head, query, key)
-    options     of the kernel: whether sums and maxima of rows are wanted, too
+    options     of the kernel: whether log-sum-exps and maxima of rows are wanted, too
     """
 
     query: torch.Tensor
@@ -41,7 +43,7 @@ class FlexArguments(NamedTuple):
 
     @property
     def has_blocks_alone(self) -> bool:
-        """True where blocks of queries x keys are listed, and no function says which keys in them are masked."""
+        """True where the block mask leaves blocks of queries x keys out, and no function says which keys it masks."""
         n, m, partial, _, full, *_, height, width, _ = self.block_mask
         counted = partial.sum() + (0 if full is None else full.sum())
         of_each = partial.shape[0] * partial.shape[1]
@@ -55,9 +57,10 @@ class FlexArguments(NamedTuple):
 
 @torch.no_grad()
 def flex_output(attend: Attend, module: nn.Module, call: FlexArguments) -> torch.Tensor | None:
-    """The output `[b, h, n, e]` of a call, from `attend`; None to leave it to torch.
+    """The output `[b, h, n, e]` of a FlexAttention call that `attend` is shown; None to leave it to torch.
 
-    A call with a function of scores, or a mask of each head, is shown by its weights, whole as torch makes them here.
+    A call with a score function, or a mask that differs by head, is shown by its weights, computed whole, and left to
+    torch. One whose blocks have no mask function, or whose texts share keys, isn't shown.
     """
     (b, h, n, _), m = call.query.shape, call.key.shape[2]
     if call.has_blocks_alone or call.key.shape[0] != b:

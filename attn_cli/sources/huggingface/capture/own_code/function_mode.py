@@ -45,7 +45,7 @@ _SDPA_ARGUMENTS = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal
 
 @contextmanager
 def watching(attend: Attend) -> Iterator[None]:
-    """Context manager: passes all attention of its ledger's model that doesn't use the registry to `attend`."""
+    """Context manager: `attend` gets all attention of its model that doesn't go through transformers' registry."""
     mode = AttentionMode(attend)
     handles: list[RemovableHandle] = []
     places = attend.ledger.places
@@ -76,10 +76,10 @@ class Tally(NamedTuple):
 class RunningModule(NamedTuple):
     """A watched module while it runs: whether its softmax is attention, and the counts when it began.
 
-    is_attention  None where the use of the softmax decides
-    calls         attention calls recorded before it began
-    tally         products and other softmaxes before it began
-    given         the shape of its first input of floats, None without one
+    is_attention  None where it depends on whether the softmax is multiplied by values
+    calls         how many attention calls were recorded before it began
+    tally         how many matrix products, and softmaxes over other axes than keys, came before it began
+    given         the shape of its first float input, None without one
     """
 
     module: nn.Module
@@ -90,9 +90,12 @@ class RunningModule(NamedTuple):
 
 
 class AttentionMode(TorchFunctionMode):
-    """The function mode; on only while a watched module runs.
+    """A torch function mode that sees softmaxes, SDPA and multi-head attention in models' own code, and tells `attend`.
+
+    It is on only while a watched module runs.
 
     running   the watched modules that run now, outermost first
+    tally     the matrix products, and softmaxes over other axes than keys, so far
     possible  softmaxes that are attention if their results are multiplied with values
     """
 
@@ -106,7 +109,7 @@ class AttentionMode(TorchFunctionMode):
     def hooks(self, module: nn.Module, *, is_attention: bool | None) -> list[RemovableHandle]:
         """Hooks that record when `module` runs, and switch the mode on for that time.
 
-        is_attention  whether its softmax is attention; None where the use of the softmax decides
+        is_attention  whether a softmax in it is attention; None where that depends on its being multiplied by values
         """
 
         def enter(module: nn.Module, args: Any, kwargs: Any) -> None:
@@ -274,7 +277,7 @@ class AttentionMode(TorchFunctionMode):
 
 
 class SoftmaxInputs(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A dispatch mode that keeps the input of every softmax."""
+    """A torch dispatch mode that keeps in `scores` the input of every softmax, even of those inside torch's code."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

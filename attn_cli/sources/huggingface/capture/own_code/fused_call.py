@@ -22,7 +22,7 @@ from attn_cli.sources.huggingface.compat import (
 
 
 class NotShownError(Exception):
-    """Raised for a call whose queries, keys, mask or change of scores come to be inside the kernel, unseen.
+    """Raised for a call of a fused kernel that changes queries, keys, mask or scores inside the kernel, unseen by attn.
 
     Its text names the argument that says so.
     """
@@ -44,11 +44,13 @@ class Near:
 
 @dataclass(frozen=True, eq=False)
 class FusedCall:
-    """Query `[b, n, h, d]`, key `[b, m, g, d]` and value `[b, m, g, e]`, the layout of fused kernels, and the rule.
+    """Query `[b, n, h, d]`, key `[b, m, g, d]` and value `[b, m, g, e]`, the layout of fused kernels, and their masks.
 
-    sizes   of each text, the rest of its rows is padding; None where all are real
+    scale   the factor on q kᵀ; None for 1 / sqrt(d)
+    near    which keys a query may attend to by its distance
+    sizes   the real queries and keys of each of b texts, the rest is padding; None where all are real
     slopes  the heads' slopes of ALiBi `[h]` or `[b, h]`, with positions counted as by `near`; None for none
-    mask    `[b or 1, h or 1, n, m]`, numbers to add, beside `near`; None for none
+    mask    `[b or 1, h or 1, n, m]`, numbers to add, in place of `near`; None for none
     """
 
     query: torch.Tensor
@@ -63,7 +65,7 @@ class FusedCall:
 
     @torch.no_grad()
     def output(self, attend: Attend, module: nn.Module) -> torch.Tensor | None:
-        """The output `[b, n, h, e]` from `attend`; None to leave it to the kernel."""
+        """The output `[b, n, h, e]` of the call, which `attend` is shown; None to leave it to the kernel."""
         q, k, v = (x.transpose(1, 2) for x in (self.query, self.key, self.value))
         scale = self.query.shape[-1] ** -0.5 if self.scale is None else float(self.scale)
         rule = LayerRule(scale, self.softcap, self._bias(), mask=self._mask(), sizes=self.sizes)
@@ -110,20 +112,29 @@ class FusedCall:
 
 
 def texts_of(packed: torch.Tensor, starts: Sequence[int]) -> torch.Tensor:
-    """Texts that stand one after the other `[T, h, d]` as a batch `[b, n, h, d]`, 0 behind the end of the shorter."""
+    """Packed texts `[T, h, d]` (varlen) as a padded batch `[b, n, h, d]`, 0 behind the end of shorter texts.
+
+    starts  the first row of each text, then the end of the last: b + 1 numbers
+    """
     texts = [packed[start:stop] for start, stop in pairwise(starts)]
     return pad_sequence(texts, batch_first=True)
 
 
 def sizes_of(of_queries: Sequence[int], of_keys: Sequence[int]) -> tuple[TextSize, ...] | None:
-    """The sizes of texts that begin at these rows and keys, of which the last is the end; None where all are equal."""
+    """How many queries and keys each of b packed texts has, by the first row and key of each; None where all are equal.
+
+    of_queries, of_keys  b + 1 numbers each: the last is the end of the last text
+    """
     rows, keys = ([stop - start for start, stop in pairwise(starts)] for starts in (of_queries, of_keys))
     sizes = tuple(TextSize(*size) for size in zip(rows, keys, strict=True))
     return None if len(set(sizes)) <= 1 else sizes
 
 
 def one_after_the_other(output: torch.Tensor, starts: Sequence[int]) -> torch.Tensor:
-    """A batch `[b, n, h, e]` as texts that stand one after the other `[T, h, e]`."""
+    """A padded batch `[b, n, h, e]` as packed texts `[T, h, e]` (varlen), without what is behind their ends.
+
+    starts  the first row of each text, then the end of the last: b + 1 numbers
+    """
     lengths = [stop - start for start, stop in pairwise(starts)]
     return torch.cat([text[:length] for text, length in zip(output, lengths, strict=True)])
 

@@ -22,9 +22,9 @@ from attn_cli.sources.huggingface.compat import hidden_from_function_modes
 
 
 class FusedKernels:
-    """Takes the calls of fused kernels to `attend`.
+    """Shows the calls of fused kernels, such as flash-attn's, to `attend`.
 
-    attend   gets queries, keys, values and rule of a call; gives the output, or None to leave it to the kernel
+    attend   gets queries, keys, values, scale and mask of a call; gives the output, or None to leave it to the kernel
     running  finds the module that attends now; None where there is none
     """
 

@@ -37,9 +37,9 @@ class _Products(NamedTuple):
 
 
 def memory_efficient_call(given: Mapping[str, Any]) -> FusedCall:
-    """A call of xformers' memory-efficient attention as a `FusedCall`, by its arguments.
+    """A call of xformers' memory-efficient attention as a `FusedCall`: q, k, v, scale and mask.
 
-    Raises NotShownError for keys in pages or between gaps.
+    Raises NotShownError for keys in pages or with gaps between texts.
     """
     key, value = (_of_key_heads(given[name]) for name in ("key", "value"))
     products = _Products(_with_heads(given["query"]), key, value)
@@ -57,7 +57,10 @@ def memory_efficient_call(given: Mapping[str, Any]) -> FusedCall:
 
 
 def starts_of_texts(given: Mapping[str, Any]) -> list[int] | None:
-    """The rows at which texts that stand one after the other begin, and the end of the last; None for a batch."""
+    """The first row of each packed text (varlen), and the end of the last; None for a batch, which isn't packed.
+
+    given  the call's arguments, by name
+    """
     queries = getattr(given.get("attn_bias"), "q_seqinfo", None)
     return None if queries is None else list(queries.seqstart_py)
 

@@ -16,9 +16,12 @@ _OTHER = ("bias_k", "bias_v", "static_k", "static_v")  # arguments that put furt
 
 
 def is_plain(call: Mapping[str, Any]) -> bool:
-    """True for arguments of a call whose keys are those of its tokens, and that returns its output alone.
+    """True for a call of torch's multi-head attention whose keys are its tokens' alone, and that returns no weights.
 
-    False, too, for a width that torch will refuse.
+    False with keys that it adds (bias_k, static_k, add_zero_attn), with dropout, and for a width that torch will
+    refuse.
+
+    call  its arguments by name
     """
     if call["query"].shape[-1] != call["embed_dim_to_check"]:
         return False
@@ -28,9 +31,10 @@ def is_plain(call: Mapping[str, Any]) -> bool:
 
 @torch.no_grad()
 def multi_head_output(attend: Attend, module: nn.Module, call: Mapping[str, Any]) -> torch.Tensor | None:
-    """The output `[n, b, width]` of a plain call, from `attend`; None to leave it to torch.
+    """The output `[n, b, width]`, after W_O, of a call that `attend` is shown and computes; None to leave it to torch.
 
-    call  its arguments by name: query `[n, b, width]`, key and value `[m, b, width]`, without b for a single text
+    call  its arguments by name, plain as of `is_plain`: query `[n, b, width]`, key and value `[m, b, width]`, without b
+          for a single text
     """
     is_batch, h = call["query"].ndim == 3, call["num_heads"]
     query, key, value = (call[name] if is_batch else call[name][:, None] for name in ("query", "key", "value"))

@@ -10,9 +10,9 @@ class PossibleWeights(NamedTuple):
     """The result of a softmax over the last axis, which is attention if it is then multiplied with values.
 
     weights     the result, `scores` what the softmax was given
-    owner       the module that it belongs to
-    given       the shape of what this module was called with; None if unknown
-    of_product  whether this module had multiplied matrices before: queries and keys
+    owner       the module whose code computed it; where that is an nn.Softmax, the module around it
+    given       the shape of the first float input of the owner; None if unknown
+    of_product  whether the owner had multiplied matrices before, as queries and keys are
     """
 
     weights: torch.Tensor
@@ -27,7 +27,7 @@ class PossibleWeights(NamedTuple):
 
     @property
     def is_over_channels(self) -> bool:
-        """True for weights between the channels of each head: as many rows as a head has numbers, not tokens."""
+        """True for weights `[b, h, n, n]` between the n channels of each head, which stand where tokens would."""
         *_, n, m = self.weights.shape
         if self.given is None or len(self.given) < 3 or n != m:
             return False
@@ -38,7 +38,7 @@ class PossibleWeights(NamedTuple):
 
 
 class PossibleSoftmaxes:
-    """The softmaxes of a pass that may be attention or not, in the order in which they were computed."""
+    """The softmaxes of a pass of which it isn't known yet whether they are attention, in the order of computing."""
 
     def __init__(self) -> None:
         self._waiting: list[PossibleWeights] = []
@@ -56,17 +56,18 @@ class PossibleSoftmaxes:
         return multiplied
 
     def summed(self, possible: PossibleWeights, result: torch.Tensor) -> None:
-        """Keep a softmax whose scores no product made, with its product with values: queries may come only then.
+        """Keep a softmax together with `result`, its product with values; what `result` is multiplied by next decides.
 
-        If they do, as in linear attention, it is no attention.
+        For one whose input came from no product of queries and keys. Multiplied by queries, it was linear attention,
+        whose softmax is not over keys for each query.
         """
         self._summed.append((possible, result))
 
     def factors_in(self, args: tuple[Any, ...]) -> int:
-        """How many kept softmaxes turn out as no attention: their product with values is multiplied by queries here.
+        """How many kept softmaxes are no attention, since their product with values is multiplied here, by queries.
 
-        So do lambda layers, and linear attention with a softmax of the keys. Parameters among `args` are no queries:
-        then 0.
+        So it is in lambda layers, and in linear attention with a softmax of the keys. These are removed. 0 if a
+        parameter is among `args`, the factors of the product, as then none is queries.
         """
         if not self._summed or any(isinstance(x, nn.Parameter) for x in args):
             return 0
@@ -75,7 +76,10 @@ class PossibleSoftmaxes:
         return count
 
     def sums_inside(self, module: nn.Module) -> list[PossibleWeights]:
-        """The kept softmaxes of a module's parts whose product with values met no queries; they are removed."""
+        """The softmaxes in a module or its parts whose product with values was not multiplied again: attention.
+
+        They are removed.
+        """
         if not self._summed:
             return []
         parts = set(module.modules())
@@ -84,7 +88,7 @@ class PossibleSoftmaxes:
         return inside
 
     def inside(self, module: nn.Module) -> list[PossibleWeights]:
-        """The kept softmaxes of a module or its parts that no product has used; they are removed."""
+        """The softmaxes computed in a module or its parts whose result nothing has multiplied yet; they are removed."""
         if not self._waiting:
             return []
         parts = set(module.modules())
@@ -93,7 +97,7 @@ class PossibleSoftmaxes:
         return inside
 
     def clear(self) -> None:
-        """Forget the softmaxes whose product with values was waited for."""
+        """Forget all kept softmaxes, after a pass that broke off."""
         self._waiting.clear()
         self._summed.clear()
 

@@ -12,7 +12,10 @@ Called = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 
 @contextmanager
 def all_replaced(functions: Sequence[FunctionType], called: Called) -> Iterator[None]:
-    """Context manager: calls of these functions, under any name that modules imported them by, go to `called`."""
+    """Context manager: a call of one of these functions, by whatever name it was imported, calls `called` instead.
+
+    called  gets the original function, the positional and the keyword arguments; its result goes to the caller
+    """
     with ExitStack() as stack:
         for function in functions:
             stack.enter_context(_replaced(function, called))

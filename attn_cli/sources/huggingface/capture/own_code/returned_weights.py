@@ -20,7 +20,7 @@ def returns_weights(module: nn.Module) -> bool:
 
 
 def request_weights(module: nn.Module, attend: Attend) -> list[RemovableHandle]:
-    """Hooks that have `module` called with `output_attentions`, and hand the weights it returns to `attend`."""
+    """Hooks that have `module` called with `output_attentions=True`, and show `attend` the weights that it returns."""
     parameters = inspect.signature(module.forward).parameters
 
     def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

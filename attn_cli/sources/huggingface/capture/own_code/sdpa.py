@@ -14,9 +14,9 @@ from attn_cli.sources.huggingface.compat import causal_mask_function
 
 @torch.no_grad()
 def sdpa_output(attend: Attend, module: nn.Module, arguments: dict[str, Any]) -> torch.Tensor | None:
-    """The output of a call of torch's SDPA `[b, h, n, e]`, from `attend`; None to leave it to SDPA.
+    """The output `[..., n, e]` of a call of torch's SDPA that `attend` is shown and computes; None to leave it to SDPA.
 
-    arguments  of the call, by name
+    arguments  of the call, by name: query `[..., n, d]`, key `[..., m, d]`, value `[..., m, e]` and the others
     """
     query, key, value = (arguments[name] for name in ("query", "key", "value"))
     mask, scale = arguments.get("attn_mask"), arguments.get("scale")

@@ -11,7 +11,10 @@ TOLERANCE = 1e-3  # tolerance: about the rounding error of a sum of many weights
 
 
 def rule_of(weights: torch.Tensor) -> UnknownRule:
-    """The rule of weights `[h, n, m]`: a causal mask if n = m > 1 and no query attends to a later key, else none."""
+    """The mask that weights `[h, n, m]` show: causal if n = m > 1 and no query attends to a later key, else none.
+
+    As an `UnknownRule`: scale, cap and bias are not known from weights.
+    """
     n, m = weights.shape[1:]
     causal = n == m > 1 and not bool(weights.triu(1).any())
     return UnknownRule(mask=Causal() if causal else Open())
