@@ -100,16 +100,16 @@ FLEX_OPERATOR: Any = getattr(torch.ops.higher_order, "flex_attention", None)
 
 
 def flex_outputs(output: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """What torch's operator returns to a caller who wants `output` alone: it, empty log-sum-exps, and empty maxima.
+    """What torch's FlexAttention operator returns to a caller who wants `output` alone: it, and empty tensors.
 
-    The maxima are there since torch 2.9.
+    These stand for the log-sum-exps, and since torch 2.9 the maxima, of rows.
     """
     others = 2 if hasattr(flex_attention, "AuxOutput") else 1
     return (output, *(output.new_empty(0) for _ in range(others)))
 
 
 def flex_indexing() -> AbstractContextManager[Any]:
-    """Context manager: FlexAttention's functions may index tensors while they are mapped over queries and keys."""
+    """Context manager: functions given to FlexAttention may index tensors while torch.vmap maps them over cells."""
     with suppress(ImportError):  # imported here: it brings torch's compiler, which FlexAttention has begun by now
         from torch._dynamo import _trace_wrapped_higher_order_op as lookups
 
@@ -129,7 +129,10 @@ def flex_without_mask(mask_mod: Any) -> bool:
 
 
 def wrapper_subclass(cls: Any, shape: tuple[int, ...], dtype: torch.dtype, device: Any) -> Any:
-    """A tensor of class `cls` without storage, for lazy masks. Gone: every capture ends in an AttributeError."""
+    """A tensor of class `cls` without storage, for masks that are made only on demand.
+
+    By a private function of torch; without it every capture ends in an AttributeError.
+    """
     return torch.Tensor._make_wrapper_subclass(cls, shape, dtype=dtype, device=torch.device(device))
 
 
@@ -149,7 +152,7 @@ EAGER_PREFIX = "eager"
 def entries_of(registry: Any) -> MutableMapping[str, Callable[..., Any]]:
     """The entries of one of transformers' registries, for all models of the process, to replace and put back.
 
-    Gone: every capture ends in an AttributeError.
+    By a private attribute; without it every capture ends in an AttributeError.
     """
     entries: MutableMapping[str, Callable[..., Any]] = registry._global_mapping
     return entries
@@ -158,7 +161,7 @@ def entries_of(registry: Any) -> MutableMapping[str, Callable[..., Any]]:
 def attention_name(config: PreTrainedConfig) -> str | None:
     """The name under which models of a configuration look up their attention at every call; None without one.
 
-    Gone or no longer heeded: the model attends elsewhere, and a pass ends with "no attention was seen".
+    By a private attribute; without it, or where it has no effect, a pass ends with "no attention was seen".
     """
     return config._attn_implementation
 
@@ -169,10 +172,10 @@ def set_attention_name(config: PreTrainedConfig, name: str | None) -> None:
 
 
 def eager_function(module_class: type) -> Callable[..., Any] | None:
-    """The eager attention function of an attention class, which stands in the class's Python module.
+    """The eager attention function of an attention class, found in the class's Python module; None without one.
 
-    What it doesn't name among its arguments it ignores. Gone: every option that attn doesn't know is refused, and
-    nothing is compared on newer releases.
+    It ignores arguments that it doesn't name. Where transformers has none any more, every option that attn doesn't know
+    is refused, and outputs aren't compared on newer releases.
     """
     module = sys.modules.get(module_class.__module__)
     function: Callable[..., Any] | None = getattr(module, "eager_attention_forward", None)
@@ -185,7 +188,7 @@ def eager_function(module_class: type) -> Callable[..., Any] | None:
 def models_of(auto_class: Any) -> Mapping[type, Any]:
     """By configuration class the model classes of one of transformers' Auto classes, to choose what is loaded.
 
-    Gone: every load of a model ends in an AttributeError.
+    By a private attribute; without it every load of a model ends in an AttributeError.
     """
     models: Mapping[type, Any] = auto_class._model_mapping
     return models
@@ -196,40 +199,50 @@ _CACHE_NAMES = ("cache", "past_key_values")
 
 
 def cache_name(parameters: Iterable[str]) -> str | None:
-    """The name of the key/value cache among a forward's parameters, and in its output; None for a model without one.
+    """The name of the KV cache among a forward's parameters, and in its output; None for a model without one.
 
-    Another name: interventions run without the rows before them kept, which takes longer.
+    Under a name that attn doesn't know, interventions run without the rows before them kept, which takes longer.
     """
     return next((name for name in _CACHE_NAMES if name in parameters), None)
 
 
 def uncompiled(model: Any) -> Any:
-    """The module that torch.compile wraps, whose class is a model's; others unchanged. Gone: a wrapper is no model."""
+    """The module that torch.compile wraps; others unchanged.
+
+    By a private attribute of the wrapper; without it a compiled model isn't recognised as a model.
+    """
     return getattr(model, "_orig_mod", model)
 
 
 def is_quantised(model: Any) -> bool:
-    """True if a quantiser loaded the model: it is named where a pass fails. Gone: a failure is shown as a bug."""
+    """True if a quantiser loaded the model, which is said where a pass fails.
+
+    By an undocumented attribute; without it such a failure is shown as a bug.
+    """
     return getattr(model, "hf_quantizer", None) is not None
 
 
 def audio_lengths(model: Any, samples: int) -> int:
-    """The number of frames that a speech model's convolutions leave of so many samples. Gone: frames have no times."""
+    """The number of frames that a speech model's convolutions make of so many samples.
+
+    By a private method; without it frames have no times.
+    """
     return int(model._get_feat_extract_output_lengths(samples))
 
 
 def builder_of(model_class: Any) -> Callable[..., Any]:
-    """The builder of a class, or of an Auto class: it makes a model of a configuration, on the default device.
+    """The function that builds a model of a configuration, on the default device, by a model class or an Auto class.
 
-    Gone: sizes, heads and layers that a model can't have are refused only once it is loaded.
+    Where the private one is missing, sizes, heads and layers that a model can't have are refused only once it is
+    loaded.
     """
     return getattr(model_class, "_from_config", None) or model_class.from_config
 
 
 def processor_parts() -> tuple[MutableMapping[str, Any], MutableMapping[str, Any]]:
-    """By the name of a processor's part its automatic class, and its base class.
+    """Two tables of transformers: by the name of a processor's part its automatic class, and its base class.
 
-    For loading processors without torchvision. Gone: processors of models that also take videos need torchvision.
+    For loading processors without torchvision; without the tables, those of models that also take videos need it.
     """
     from transformers import processing_utils
 
@@ -248,16 +261,16 @@ def tensor_parallel_arguments() -> dict[str, Any]:
 
 
 def keep_tensor_parallel_place(whole: nn.Module, part: nn.Module) -> None:
-    """Note in a part of a model what `tensor_parallel_place` reads of the whole."""
+    """Copy to a part of a tensor-parallel model the attributes that `tensor_parallel_place` reads of the whole."""
     for name in ("_tp_size", "_device_mesh"):
         if part is not whole and hasattr(whole, name):
             setattr(part, name, getattr(whole, name))
 
 
 def tensor_parallel_place(model: nn.Module) -> tuple[int, int]:
-    """The number of this process among those that share each layer of a model, and how many they are.
+    """The number of this process, from 0, among those that share each layer of a model, and how many they are.
 
-    It is read from `_tp_size` and `_device_mesh`. Where they are gone heads are numbered from 0 in each process.
+    0 of 1 for a model that isn't shared. By private attributes; without them heads are numbered from 0 in each process.
     """
     ranks, mesh = getattr(model, "_tp_size", None) or 1, getattr(model, "_device_mesh", None)
     if ranks == 1 or mesh is None:

@@ -21,7 +21,10 @@ _PASSING_ON = ("AttentionMode.", "SoftmaxInputs.", "LazyMask.", "BlockCalls.")
 
 
 def why_missing(model: PreTrainedModel, ledger: Ledger, selection: Selection, name: str) -> AttnError | None:
-    """The error for a pass in which a selected layer's attention was not captured; None if all were.
+    """The error for a pass in which the attention of a selected layer was not captured; None if all were.
+
+    ledger  what was captured in the pass
+    name    the model's, for messages
 
     LoadError (exit code 3) where the model is the reason, InputError where the selected layer is.
     """

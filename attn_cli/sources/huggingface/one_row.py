@@ -24,11 +24,11 @@ _TOLERANCE = 1e-4  # of the largest number: rounding, not the influence of anoth
 
 
 def supports_packing(model: PreTrainedModel) -> bool:
-    """True if the model makes the same vectors of a few short texts in one row of tokens as of a padded batch.
+    """True if the model gives packed texts, in one row of tokens, the vectors that it gives them as a padded batch.
 
-    To rounding; by a trial, for models in float32 on the processor that take `position_ids`. A model with positions of
-    its own, with convolutions or recurrences over tokens, or whose attention is not in the registry makes others, or
-    fails. The row is longer than the model's positions, as that of a batch may be.
+    Tried on short texts, to rounding, in a row of more tokens than the model's positions, or of 26 where it has over
+    4,223; only for models in float32 on the CPU that take `position_ids`. Positions, convolutions or recurrences over
+    the whole row, or attention that is not in transformers' registry, make it fail.
     """
     parameters = signature(model.forward).parameters
     if (

@@ -77,7 +77,7 @@ def made_by_intel() -> bool:
 
 
 def multiplies() -> bool:
-    """True if this torch multiplies by oneDNN: its operator is there for torch's compiler and may change with it."""
+    """True if this torch can multiply by oneDNN, through an operator meant for torch's compiler, which may change."""
     try:
         return bool(product(torch.ones(1, 2), torch.ones(1, 2), None).item() == 2)
     except (AttributeError, RuntimeError, TypeError):

@@ -56,9 +56,9 @@ _ENOUGH_TOKENS = 8  # to see which module is given what
 
 
 class ModelPasses:
-    """Runs texts through a loaded model, in batches, and shows every selected attention layer to a visitor.
+    """Runs texts through a loaded model, in batches, and calls a visitor with the attention of every selected layer.
 
-    reader  reads the texts, and what is given beside them; by default texts alone
+    reader  makes the model's inputs of texts, and of what is given beside them; by default of texts alone
     """
 
     def __init__(self, loaded: LoadedModel, reader: PromptReader | None = None) -> None:
@@ -74,11 +74,11 @@ class ModelPasses:
         self.places = [place for places in self.modules.values() for place in places]
 
     def repeated(self, seed: int) -> list[Prompt]:
-        """Three prompts of random tokens written twice; InputError for a model that reads more than text."""
+        """Three prompts of random tokens, each sequence twice; InputError for a model that reads more than text."""
         return self.reader.repeated(seed)
 
     def encode(self, texts: Sequence[str]) -> list[EncodedText]:
-        """The token ids of each text; InputError for a model that reads more than text."""
+        """The token ids of each text, with their places in it; InputError for a model that reads more than text."""
         return self.reader.encode(texts)
 
     def tokens_of(self, text: str) -> tuple[Token, ...]:
@@ -90,7 +90,10 @@ class ModelPasses:
         self.reader.on_token = call
 
     def planned_layers(self, selection: Selection) -> list[PlannedLayer]:
-        """The selected blocks with attention modules, with the head counts that these modules state."""
+        """The selected layers with attention, and how many of each one's heads are selected, before any pass.
+
+        By the head count that the attention module states, else the configuration's.
+        """
         usual = number_of(text_configuration(configuration_of(self.loaded.model)), "num_attention_heads") or 1
         layers = []
         for module, places in self.modules.items():
@@ -103,9 +106,10 @@ class ModelPasses:
         return layers
 
     def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
-        """The texts as this model's tokens; `pair` is a second text, read after each. Errors as of `PromptReader`.
+        """The texts as this model's tokens; `pair` is a second text, read after each.
 
-        On a transformers newer than tested with a note where attn differs from the model's own attention.
+        Raises InputError for what the model doesn't read, LimitError for a text longer than its positions. On a
+        transformers newer than tested, with a note if the first layer's output isn't that of the model's own attention.
         """
         prompts = self.reader.read(texts, pair)
         if not is_newer_than_tested() or not self.module_places.in_registry:
@@ -127,9 +131,9 @@ class ModelPasses:
         return (f"{line}; attn is tested with {TESTED_TRANSFORMERS}",)
 
     def survey(self, prompt: Prompt, visit: Visit) -> list[Block]:
-        """Run one prompt with `visit` for every layer; returns the blocks without a captured attention call.
+        """Run one prompt, calling `visit` for every layer's attention; returns the blocks whose attention wasn't seen.
 
-        First those with something else in place of softmax attention, then attention modules that did not run.
+        First blocks with something else in place of softmax attention, then attention modules that did not run.
         """
         self._check_alone()
         with recording(self.loaded.model, self.modules) as record:
@@ -146,7 +150,7 @@ class ModelPasses:
         rotations: bool = False,
         projections: bool = False,
     ) -> None:
-        """Run the prompts as one padded batch; `visit` sees each selected layer of each text.
+        """Run the prompts as one padded batch; `visit` is called with each selected layer's attention on each text.
 
         rotations    calls can say how rotary positions turned their queries and keys
         projections  calls carry W_O, which a pass over a few tokens finds first
@@ -264,7 +268,7 @@ class ModelPasses:
 
     @property
     def bytes_of_token(self) -> int:
-        """The bytes that the model's own pass takes for a token, at most."""
+        """The bytes of activations that a pass of the model takes for each token, at most, by its matrices' sizes."""
         return bytes_of_token(self.loaded.model)
 
     def labels(self, ids: Sequence[int]) -> list[str]:
@@ -276,10 +280,10 @@ class ModelPasses:
         return fingerprint(self.loaded.model)
 
     def each_encoded(self, texts: Sequence[EncodedText], selection: Selection, visit: Visit) -> None:
-        """Run the texts as one batch, without labels; `visit` may be a PackedVisit. Errors as of `each`.
+        """Run the texts as one batch; `visit` gets each selected layer's attention, its tokens labelled by number.
 
-        For corpora: linear layers are multiplied the quicker way, which on some processors rounds less well, and texts
-        are packed for a PackedVisit, where the model reads them so.
+        For corpora: linear layers are multiplied the quicker way, which on some processors rounds less well. A
+        `PackedVisit` gets all texts of a layer as one call, where they can be packed (varlen). Errors as of `each`.
         """
         self._check_alone()
         model = self.loaded.model

@@ -46,9 +46,9 @@ _FILTER_WIDTH = 7  # frames; Whisper's
 
 
 def source_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, predicts: bool = False) -> "ModelSource":
-    """A model that the user loaded, where it is, as a source.
+    """A source (it runs texts and shows their attention) of a model that the user loaded, left where it is.
 
-    predicts  whether the answers of its language-model head are asked for, if it has one
+    predicts  whether the model's language-model head is used, if it has one, so that it can be asked what comes next
     """
     model = uncompiled(model)
     name = str(getattr(model, "name_or_path", "") or type(model).__name__)
@@ -59,7 +59,7 @@ def source_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, pre
 
 
 class ModelSource(ModelPasses):
-    """A model as a source of attention calls, which also says what comes next, what that rests on, and who wrote it."""
+    """A model as a source of attention calls, which also predicts, runs interventions, and tells what wrote a score."""
 
     def _projected_places(self, arguments: Mapping[str, Any]) -> tuple[Projections, dict[str, ModulePlace]]:
         """W_O of every layer, and the places of the modules for which it is known, by their paths."""
@@ -72,19 +72,27 @@ class ModelSource(ModelPasses):
         return self.loaded.generating is not None
 
     def written(self, prompt: Prompt, most: int, *, one_sentence: bool = True) -> Prompt:
-        """The prompt with what the model writes after it, as for `Predicting`."""
+        """The prompt with what the model writes after it, of `most` tokens or as many as positions are free.
+
+        one_sentence  whether it ends with its first sentence or line
+
+        Raises LoadError for a model that generates in its own way.
+        """
         self._check_alone()
         return self.reader.continued(prompt, most, lambda free: TextGenerator(self.loaded, free, one_sentence))
 
     def answered(self, prompt: Prompt, answer: str) -> Prompt:
-        """The prompt with `answer` after it, as for `Predicting`."""
+        """The prompt with `answer` after it, as if the model had written it.
+
+        Raises InputError for an answer without tokens and for a model with a decoder, LimitError for one too long.
+        """
         self._check_alone()
         if self.reader.has_decoder:
             raise InputError("--answer is for models that continue their text", "give the answer as --decoder-text")
         return answered(self.loaded, prompt, answer)
 
     def experiment_bytes(self, tokens: int) -> int:
-        """The bytes that an experiment on so many tokens keeps of its baseline, at most; 0 if unknown."""
+        """The bytes that an experiment on so many tokens keeps of its baseline run, at most; 0 if unknown."""
         self._check_alone()
         width = number_of(text_configuration(configuration_of(self.loaded.model)), "hidden_size") or 0
         # of every block its output, and at most as many numbers of keys and of values
@@ -100,9 +108,15 @@ class ModelSource(ModelPasses):
         earliest: int | None = None,
         look: Look | None = None,
     ) -> ModelExperiment:
-        """The baseline run of one prompt, from which interventions are run.
+        """Run the prompt once, as the baseline of interventions (heads ablated, tokens hidden ...) run from the result.
 
-        The arguments are those of `attn_cli.model.source.Predicting.experiment`.
+        rows        the rows in which interventions hold; None for those that choose the answer
+        everywhere  all rows, as always without a language-model head
+        mean        ablate a head to its mean output over all other rows, not to 0
+        earliest    the first row that interventions will name, if it is before these
+        look        a visitor of the baseline run's attention calls; None for none
+
+        Raises InputError for rows that the text doesn't have, and for a mean over fewer than 16 rows.
         """
         self._check_alone()
         arguments = self.reader.arguments([prompt])
@@ -116,8 +130,7 @@ class ModelSource(ModelPasses):
     def logit_parts(self, prompt: Prompt, target: Target) -> LogitParts:
         """What each head adds to the logit of the answer, less the mean logit, and what all else adds, in logits.
 
-        Raises LoadError, with the check that failed, where these don't add up to the model's own logit, as for
-        `attn_cli.model.source.Predicting`.
+        Raises LoadError, with the check that failed, where these don't add up to the model's own logit.
         """
         self._check_alone()
         arguments = self._without_cache(self.reader.arguments([prompt]))
@@ -130,7 +143,12 @@ class ModelSource(ModelPasses):
     def written_tokens(
         self, prompt: Prompt, reads: Mapping[HeadPlace, Sequence[tuple[int, int]]], ids: Sequence[int]
     ) -> dict[HeadPlace, WrittenTokens]:
-        """What heads write in some rows to the logits of tokens, by their ids, as for `Predicting`."""
+        """What heads write in some rows, through W_O and the final norm, to the logits of the tokens with these ids.
+
+        reads  by head its rows, each with the id of the token that the head reads there
+
+        Raises LoadError, with the check that failed, where a logit is no plain sum of what heads write.
+        """
         self._check_alone()
         arguments = self._without_cache(self.reader.arguments([prompt]))
         tokens = len(prompt.others.get("decoder", prompt.tokens))
@@ -145,8 +163,9 @@ class ModelSource(ModelPasses):
     ) -> list[WrittenRow]:
         """The rows that `choose` picks of each selected attention call, each query and key as a sum over W writers.
 
-        Writers are what adds to the residual stream: the embedding, each head, each MLP, biases. Arguments and errors
-        are as for `attn_cli.model.score_writers.ReadsWriters`.
+        Writers are what adds to the residual stream: the embedding, each head, each MLP, biases. It takes a pass for
+        each layer. Raises LoadError for attention that shows no queries and keys, and for a model that runs blocks
+        again.
         """
         self._check_layers(selection)
         return [
@@ -159,8 +178,8 @@ class ModelSource(ModelPasses):
     def written_head(self, prompt: Prompt, place: HeadPlace, row: int) -> WrittenHead:
         """One head's query `[W, d]` in `row`, its keys `[m, W, d]` and values `[m, W, e]`, as sums over W writers.
 
-        Writers are what adds to the residual stream before: the embedding, heads, MLPs, biases. Errors are as for
-        `attn_cli.model.score_writers.ReadsWriters`.
+        Writers are what adds to the residual stream before: the embedding, heads, MLPs, biases. Raises LoadError where
+        they are no such sums, and for a model that runs blocks again.
         """
         selection = Selection(pairs=((place.layer, place.head),))
         self._check_layers(selection)
@@ -212,7 +231,10 @@ class ModelSource(ModelPasses):
         return replace(prompt, arrays={**prompt.arrays, "input_features": frames.reshape(spectrum.shape)})
 
     def mixed_layers(self, prompt: Prompt) -> list[MixedLayer]:
-        """The layers of an encoder as attention, residual stream and norm; LoadError for other models."""
+        """For each layer of an encoder its attention, the residual stream that it adds to, and the norm behind the sum.
+
+        LoadError for other models.
+        """
         self._check_alone()
         arguments = self._without_cache(self.reader.arguments([prompt]))
         with self._translating_errors(arguments, unfit=isinstance(prompt, ArrayPrompt)):

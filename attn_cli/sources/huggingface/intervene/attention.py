@@ -34,10 +34,10 @@ _WHOLE = 2**19  # cells of a variant; more are quicker in bands, which leave out
 
 
 class InterveningAttention(ObservedAttention):
-    """Computes the attention of every layer, in the baseline or in the runs of a batch of S interventions.
+    """Computes every layer's attention, in the baseline (no intervention) or in a batch of S runs with one each.
 
-    baseline  the calls of the baseline: it collects them, runs with interventions read from them
-    calls     numbers the calls of this run
+    baseline  the calls of the baseline: it collects them, and runs with interventions read them
+    calls     numbers the attention calls of this run
     batch     the interventions of this run; None for the baseline
     visit     gets the calls of the baseline that the ledger selects; None where nobody looks
     """
@@ -54,9 +54,10 @@ class InterveningAttention(ObservedAttention):
         self.baseline, self.calls, self.batch = baseline, calls, batch
 
     def of_products(self, module: nn.Module, way: str, qkv: Products, rule: LayerRule) -> torch.Tensor:
-        """The output `[S, h, n, e]` of a layer.
+        """The output `[S, h, n, e]` of a layer, of which each of S interventions ablates heads or hides keys.
 
-        Raises LoadError where heads can't be ablated nor tokens masked.
+        S is 1 in the baseline, whose output is the layer's own. Raises LoadError where heads can't be ablated nor
+        tokens masked.
         """
         recorded = self.ledger.record(module, way)
         place = recorded.place
@@ -133,7 +134,9 @@ class InterveningAttention(ObservedAttention):
 
     @torch.no_grad()
     def of_softmax(self, module: nn.Module, way: str, weights: torch.Tensor, scores: torch.Tensor | None) -> None:
-        """Change the weights in place, in the layout of the module that made them: an ablated head has weights of 0.
+        """Change the weights in place, in their module's layout: 0 in ablated heads, softmax without hidden keys.
+
+        In the baseline they are only noted and shown to the visitor.
 
         way  how they were captured, as `Place.way` says
 

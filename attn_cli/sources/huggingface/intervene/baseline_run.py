@@ -21,7 +21,7 @@ class CachedAttention(NamedTuple):
     """The keys and values of one attention call of the baseline run: later runs compute their last rows on them.
 
     keys, values  `[g, m, d]` and `[g, m, e]`, of all m tokens
-    rule          scale, mask and the like of all rows
+    rule          scale, softcap, mask, bias and sink of all rows
     heads         the number of query heads, a multiple of g
     """
 
@@ -31,15 +31,15 @@ class CachedAttention(NamedTuple):
     heads: int
 
     def rule_from(self, first: int) -> Rule:
-        """The rule of the rows from `first` on alone, numbered from 0, against all keys."""
+        """Scale, mask, bias and the like of the rows from `first` on alone, numbered from 0, over all m keys."""
         m = self.keys.shape[1]
         return rule_of_text(self.rule, 0, slice(first, m), slice(0, m), range(self.heads))
 
 
 class BaselineRun:
-    """The attention calls of a run without interventions, and of each what later runs need of it.
+    """The attention calls of a run without interventions, and what runs with interventions need of each.
 
-    first        the first row that any later run computes anew; 0 for all, then no keys and values are kept
+    first        the first row that such a run computes anew; 0 for all, then no keys and values are kept
     wants_means  whether the mean outputs of heads are kept
     no_cache_reason  why the rows before `first` can't be kept; "" where they can
     """
@@ -67,16 +67,22 @@ class BaselineRun:
         latent: int = 0,
         sizes: tuple[int, int] = (0, 0),
     ) -> None:
-        """Note an attention call in a stream of `blocks` blocks; all else is as for `AttentionLayer`."""
+        """Note an attention call: where it is in the model, and the key head of each of its query heads (`groups`).
+
+        blocks  how many blocks its stack has
+        seen    how many keys the last row may attend to; None where unknown
+        latent  how many numbers the latent vector of a token has, of which keys and values are made; 0 without
+        sizes   how many numbers a key head keeps of a token's key, and of its value; 0 where unknown
+        """
         where = (place.layer, place.stream)
         self.places[number] = place
         self.layers[where] = AttentionLayer(place.layer, place.stream, blocks, tuple(groups), seen, latent, sizes)
         self._first_blocks.setdefault(where, number.block)
 
     def add_output(self, number: CallNumber, output: torch.Tensor | None) -> None:
-        """Keep the mean of a call's output `[1, h, n, e]`; None where the output isn't known.
+        """Keep for each row the mean of a call's output `[1, h, n, e]` over all other rows, if means are wanted.
 
-        Raises LoadError where means are wanted and can't be taken.
+        Raises LoadError where the output isn't known (None), and the mean is wanted.
         """
         if not self.wants_means:
             return
@@ -89,7 +95,12 @@ class BaselineRun:
         self._means[number] = (output.sum(2, keepdim=True) - output) / max(output.shape[2] - 1, 1)
 
     def add_past(self, number: CallNumber, key: torch.Tensor, value: torch.Tensor, rule: LayerRule, h: int) -> None:
-        """Keep keys `[1, g, m, d]`, values and the rule of a call, from which later runs compute their rows."""
+        """Keep keys `[1, g, m, d]`, values `[1, g, m, e]` and rule of a call, for later runs of the last rows alone.
+
+        h  the number of its query heads
+
+        Nothing is kept where all rows run anew, or a reason against it is known.
+        """
         if not self.first or self.no_cache_reason:
             return
         for numbers in (rule.mask, rule.bias):
@@ -100,7 +111,8 @@ class BaselineRun:
     def finish(self) -> None:
         """End the baseline; drop its keys and values where later runs can't go on from them, and note why.
 
-        So where a layer made a mask or bias of its own, and where rows before `first` see later ones.
+        They can't where a mask or bias was used by one layer alone, which may depend on its vectors, and where rows
+        before `first` see later ones.
         """
         if any(count == 1 for _, count in self._shared):
             self.no_cache_reason = self.no_cache_reason or "layers make masks or biases of their own"
@@ -129,7 +141,7 @@ class BaselineRun:
         return place.layer, place.stream
 
     def first_block(self, layer: int, stream: str) -> int:
-        """The number, from 0 in the order in which blocks run, of the first block call in which that layer attends."""
+        """The number of the first block call, from 0 in running order, in which that layer of that stream attends."""
         return self._first_blocks[layer, stream]
 
     def mean_of(self, number: CallNumber) -> torch.Tensor | None:
@@ -147,9 +159,9 @@ class BaselineRun:
         return self._causal_before[first]
 
     def allowed(self, number: CallNumber, first: int) -> torch.Tensor:
-        """The keys that the rows from `first` on may attend to in a call: booleans `[r, m]`, or `[h, r, m]`.
+        """The keys that the r rows from `first` on may attend to in a call: booleans `[r, m]`, or `[h, r, m]`.
 
-        For few rows: the answer is kept for the layers that share a mask.
+        Kept for the layers that share a mask, so that it should be asked for few rows.
         """
         call = self.past[number]
         key = (id(call.rule.mask), first)

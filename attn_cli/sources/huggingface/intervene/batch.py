@@ -17,7 +17,7 @@ _ANSWERING = frozenset({"self", "text", "decoder", "cross"})  # streams whose qu
 
 
 class InterventionBatch:
-    """Interventions that run as the elements of one batch; S is their number.
+    """S interventions (heads ablated, tokens hidden ...) that run as the elements of one batch.
 
     rows       the rows in which they hold, unless they name rows themselves; None for all rows
     texts      how many tokens the text has: those that can be hidden
@@ -44,7 +44,7 @@ class InterventionBatch:
         return ablated if bool(ablated.any()) else None
 
     def with_replaced(self, layer: int, stream: str, output: torch.Tensor) -> torch.Tensor:
-        """The output `[S, h, n, e]` of a layer, with the outputs that interventions replace in their heads and rows."""
+        """The output `[S, h, n, e]` of a layer, with the vectors that interventions put in place of heads' own."""
         given = [(at, x) for at, intervention in enumerate(self.interventions) for x in intervention.replaced
                  if (x.place.layer, x.place.stream) == (layer, stream)]  # fmt: skip
         if not given:
@@ -55,7 +55,9 @@ class InterventionBatch:
         return output
 
     def masks(self, at: AttentionLayer, n: int, m: int) -> list[Mask | None] | None:
-        """For each intervention the mask that hides keys from rows of a layer, or None; None where no one has any.
+        """For each intervention the mask that hides keys from rows of a layer, or None; None where none has any.
+
+        It hides single tokens, and keys outside a window.
 
         at  the layer, of which n rows run against all m keys
 
@@ -68,10 +70,12 @@ class InterventionBatch:
         return [all_of(*masks) if masks else None for masks in both]
 
     def changed(self, at: AttentionLayer, n: int, m: int) -> list[ChangedCache | None] | None:
-        """For each intervention what it changes of the cache of layer `at` but windows; None where it doesn't.
+        """For each intervention what it changes of a layer's KV cache, None for nothing; None where none changes any.
 
-        That is rounded keys and values, and keys of the highest scores alone; n rows run against m keys. None for the
-        list where no one changes anything.
+        That is rounded keys and values, and only the keys of the highest scores seen; a window of keys is among
+        `masks`.
+
+        at  the layer, of which n rows run against m keys
         """
         changed = [self._changed_of(intervention, at, n, m) for intervention in self.interventions]
         return changed if any(x is not None for x in changed) else None
@@ -132,7 +136,10 @@ class InterventionBatch:
         return ChangedCache(tuple(keys), tuple(values), tuple(top), rows, m - n)
 
     def can_hide_in(self, stream: str) -> bool:
-        """True if a stream's keys are tokens of the text, which an intervention may hide from its rows."""
+        """True if a stack's keys are tokens of the text, which an intervention may hide from its rows.
+
+        Those of the encoder of an encoder-decoder only if interventions hold in all rows.
+        """
         return stream == "cross" or (stream in TEXT_STREAMS and (stream != "encoder" or self.rows is None))
 
     def _in_rows(self, intervention: Intervention, stream: str, n: int) -> torch.Tensor:

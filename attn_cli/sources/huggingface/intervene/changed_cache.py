@@ -18,7 +18,7 @@ _CELLS = 2**21  # scores that are computed at a time: 8 MiB
 class ChangedCache:
     """What one run changes of the KV cache of a layer with g key heads and h query heads, in n rows that run.
 
-    keys, values  the format that rounds each key head's, `g` names; "" for none
+    keys, values  by key head the name of the format to which they are rounded, `g` names; "" for none
     top           how many keys each query head sees, those of the highest scores, `h` numbers; 0 for all
     rows          the rows in which this holds: booleans `[n]`
     start         the index in the text of the first row that runs
@@ -35,7 +35,10 @@ class ChangedCache:
     ) -> torch.Tensor:
         """The output `[h, n, e]` of all n rows, as if the change held in all of them.
 
-        q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`; hidden  a mask that applies beside the rule's; None for none
+        q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, not yet rounded
+
+        rule    scale, mask, bias and the like of these rows
+        hidden  a mask that applies beside the rule's; None for none
         """
         (h, n, _), m = q.shape, k.shape[1]
         q, k, v = q.float() * rule.scale, k.float(), v.float()

@@ -14,9 +14,9 @@ from attn_cli.sources.huggingface.intervene.batch import InterventionBatch
 
 
 class DifferentiatedRows(InterventionBatch):
-    """One run whose attention depends on numbers, `variables`, so that an answer has derivatives by them.
+    """A run of the last rows whose attention depends on numbers, such as a gate on each head's output.
 
-    Such as a gate on the output of each head.
+    Of its answer's log p derivatives by these numbers, `variables`, are taken.
     """
 
     @property
@@ -26,9 +26,10 @@ class DifferentiatedRows(InterventionBatch):
 
     @abstractmethod
     def output(self, at: AttentionLayer, past: CachedAttention, own: Products, allowed: torch.Tensor) -> torch.Tensor:
-        """The output `[1, h, r, e]` of a layer's last r rows, as it depends on the numbers.
+        """The output `[1, h, r, e]` of a layer's last r rows, as a function of the numbers in `variables`.
 
-        past     keys and values of the baseline, `own` those of these rows with their queries
+        past     keys and values of the baseline
+        own      queries, keys and values of these rows
         allowed  which of all m keys the rows may attend to, `[r, m]` or `[h, r, m]`
         """
 
@@ -38,7 +39,7 @@ _GATE = 0.9  # there the derivative foresees a bend on the way to 0: the heads c
 
 
 class GatedRows(DifferentiatedRows):
-    """The output of every head times a gate of 0.9: the derivative by it is what the head adds, to first order.
+    """Every head's output times a gate of 0.9, by which the derivative is, to first order, what the head adds.
 
     gates  for every layer and stream the numbers of its heads `[1, h, 1, 1]`, once it ran
     """
@@ -61,9 +62,9 @@ class GatedRows(DifferentiatedRows):
 
 
 class PartlyWindowed(DifferentiatedRows):
-    """The output of each head mixed from that without a window on its keys and that with one, by a share.
+    """The output of each head as a mix of two: that over all keys, and that over a window of them, by a share.
 
-    windows  changes that set a window, no two of the same head
+    windows  changes of a KV cache that set a window, no two of the same head
     shares   for each of these a number from 0, no window, to 1, the window alone
     """
 
@@ -81,7 +82,7 @@ class PartlyWindowed(DifferentiatedRows):
         return [self.shares]
 
     def output(self, at: AttentionLayer, past: CachedAttention, own: Products, allowed: torch.Tensor) -> torch.Tensor:
-        """The output `[1, h, r, e]` of each head mixed from that without its window and that with it, by its share."""
+        """The output `[1, h, r, e]`, of each head mixed: 1 - share of that without its window, share of that with it."""
         r, m = allowed.shape[-2:]
         masks = self.masks(at, r, m)
         window = None if masks is None else masks[0]

@@ -34,9 +34,10 @@ class HiddenCells(Mask):
         return ~hidden if self.heads is None else ~(hidden & self.heads.to(i.device)[:, None, None])
 
     def span(self, start: int, stop: int, m: int) -> Span:
-        """The keys that rows start:stop may see: all, of which those on the longer side of the hidden ones are open.
+        """The keys that rows start:stop may see: 0 to m, of which those on the longer side of the hidden ones are open.
 
-        Open keys are allowed for each of the rows. All are open where nothing is hidden from these rows.
+        Open keys are allowed for each of these rows, so that no cell of theirs needs asking. All are open where nothing
+        is hidden from these rows.
         """
         if not bool(self.rows[start:stop].any()):
             return Span(0, 0, m, m)
@@ -50,12 +51,12 @@ class HiddenCells(Mask):
 
 @dataclass(frozen=True, eq=False)
 class KeyWindow(Mask):
-    """A mask that leaves each row the last keys up to itself, and the first of all.
+    """A mask that leaves each row the last keys up to its own, and the first keys of all.
 
     windows  how many keys, by query head `[h]`; as many as there are, or more, where a head has no window
     first    how many of the first keys, by query head `[h]`
     rows     in which of the n rows that run this holds, booleans `[n]`
-    start    the place of the first row that runs
+    start    the index in the text of the first row that runs
     """
 
     windows: torch.Tensor

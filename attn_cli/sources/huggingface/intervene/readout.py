@@ -19,7 +19,7 @@ class Readout:
     """What is read off a run's logits: the answer's tokens, in the rows that choose them.
 
     ids   the ids of these tokens, and `rows` the rows, one for each
-    last  the row whose whole distribution over words is compared
+    last  the row whose distribution over the whole vocabulary is compared (KL divergence)
     text  the ids of all tokens, whose mean loss can be compared; None where it can't
     """
 
@@ -44,13 +44,14 @@ class LogProbs:
 
     @property
     def target(self) -> torch.Tensor:
-        """Log p of all target tokens in a row, natural logarithm: the sum over them `[S]`."""
+        """The log p of the whole answer in each of S runs, natural logarithm: the sum over its tokens `[S]`."""
         return self.targets.sum(-1)
 
 
 def read_logits(logits: torch.Tensor, readout: Readout, first: int, *, with_loss: bool) -> LogProbs:
-    """The log-probabilities of runs with these logits `[S, rows, words]`, whose first row is row `first` of the text.
+    """The log-probabilities of S runs with these logits `[S, rows, words]`, of rows from `first` of the text on.
 
+    readout    the tokens and rows that are read
     with_loss  also the loss of the text's own tokens, where the readout has them; then `first` is 0
     """
     targets = torch.empty((len(logits), len(readout.ids)), dtype=torch.float64, device=logits.device)
@@ -69,9 +70,10 @@ def read_logits(logits: torch.Tensor, readout: Readout, first: int, *, with_loss
 
 
 def outcomes_of_logits(baseline: LogProbs, changed: LogProbs) -> list[Outcome]:
-    """For each of S runs the change of the answer's log2 p, the KL divergence in one row, and the change of the loss.
+    """For each of S runs its answer's log2 p and its loss, each less the baseline's, and the KL divergence in one row.
 
-    All in bits, against the baseline; the loss is None where it wasn't read.
+    All in bits; KL is the sum over words of p log2(p / p of the run), p the baseline's. The change of loss is None
+    where the loss wasn't read.
     """
     bits = (changed.targets - baseline.targets) / log(2)
     kl = (baseline.last.exp() * (baseline.last - changed.last)).sum(-1).clamp(min=0) / log(2)

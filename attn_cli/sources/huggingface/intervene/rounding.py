@@ -18,15 +18,18 @@ _LEVELS = {"q4_0": 16, "q5_0": 32, "q4_1": 16, "q5_1": 32}
 
 
 def rounded_keys(keys: torch.Tensor, format: str) -> torch.Tensor:
-    """Keys `[g, m, d]` as a cache of this format gives them back, in float32.
+    """Keys `[g, m, d]` as a KV cache of this format, such as "q4_0" or "kivi2", gives them back, in float32.
 
-    Raises InputError where the format's blocks don't divide a head.
+    Raises InputError where the format's blocks don't divide the size d of a head.
     """
     return by_channel(keys.float(), int(format[-1])) if format.startswith("kivi") else _of_tokens(keys, format)
 
 
 def rounded_values(values: torch.Tensor, format: str) -> torch.Tensor:
-    """Values `[g, m, e]` as a cache of this format gives them back, in float32; errors as for keys."""
+    """Values `[g, m, e]` as a KV cache of this format, such as "q4_0" or "kivi2", gives them back, in float32.
+
+    Raises InputError where the format's blocks don't divide the size e of a head.
+    """
     _check(values.shape[-1], format)
     return by_token(values.float(), int(format[-1])) if format.startswith("kivi") else _of_tokens(values, format)
 
@@ -47,9 +50,9 @@ def _check(size: int, format: str) -> None:
 
 
 def of_float8(numbers: torch.Tensor, format: str) -> torch.Tensor:
-    """Float32 numbers of any shape rounded to the nearest of 8 bits, with a cache's scale 1, never measured.
+    """Float32 numbers of any shape rounded to 8-bit floats, "fp8_e4m3" or "fp8_e5m2", unscaled, and back to float32.
 
-    Beyond the largest of these they are rounded to that, as engines saturate.
+    Numbers beyond the largest 8-bit float become that one, as inference engines saturate.
     """
     dtype = _FLOATS[format]
     largest = torch.finfo(dtype).max
@@ -81,7 +84,7 @@ def _in_groups(groups: torch.Tensor, bits: int, axis: int) -> torch.Tensor:
 
 
 def of_blocks(numbers: torch.Tensor, format: str) -> torch.Tensor:
-    """Float32 numbers `[..., a multiple of 32]` rounded in one of GGUF's formats, in the same shape."""
+    """Float32 numbers `[..., a multiple of 32]` rounded in one of GGUF's formats, such as "q4_0"; same shape."""
     blocks = numbers.reshape(*numbers.shape[:-1], -1, _BLOCK)
     if format == "q8_0":
         given_back = _with_127_levels(blocks)

@@ -114,13 +114,14 @@ def output_in_bands(
     hidden: Sequence[Mask | None] | None,
     changed: Sequence[ChangedCache | None] | None = None,
 ) -> torch.Tensor:
-    """The output `[S, h, r, e]` of the last r rows of a layer in S variants, one variant after the other.
+    """The output `[S, h, r, e]` of the last r rows of a layer in S variants of a run, one variant after the other.
 
     Some rows at a time, for rows that are many.
 
+    past     the keys and values of earlier rows, which all variants share
     own      queries, keys and values of these rows in each variant
-    hidden   for each variant a mask beside the rule's, or None; None where no one has any
-    changed  for each what it changes of the cache beside windows, or None
+    hidden   for each variant a mask beside the layer's, or None; None where no variant has any
+    changed  for each variant its rounded keys and values, or the few keys it sees, or None; None where none has any
     """
     first = past.keys.shape[1] - own[0].shape[2]
     rule = past.rule_from(first)
@@ -141,9 +142,10 @@ def walked_output(
     hidden: Mask | None,
     changed: ChangedCache | None = None,
 ) -> torch.Tensor:
-    """The output `[h, n, e]` under a rule and a further mask; q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`.
+    """The output `[h, n, e]` of attention, some rows at a time; q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`.
 
-    hidden   the mask; None for none
+    rule     scale, softcap, mask, bias and sink
+    hidden   a further mask; None for none
     changed  rounded keys and values, or few keys, in the rows that it names; None for none
     """
     if changed is not None:

@@ -72,7 +72,11 @@ class LoadedModel:
 
 
 def about_model(model: nn.Module, *, name: str, model_type: str = "", revision: str | None = None) -> dict[str, Any]:
-    """The fields on a model in headers and machine output; `model_type` of one without a configuration is its class."""
+    """The fields on a model in headers and JSON: "model" (its name), "type", "revision", "dtype" and "device".
+
+    model_type  the type by its configuration; "" for the name of its class
+    revision    the commit on the hub; None for a model that isn't from there
+    """
     return {
         "model": name,
         "type": model_type or type(model).__name__,
@@ -86,11 +90,11 @@ Check = Callable[[PreTrainedConfig, PreTrainedTokenizerBase | None], None]
 
 
 def load(origin: Origin, *, generates: bool = False, check: Check | None = None) -> LoadedModel:
-    """The model at `origin` and its tokenizer; with the head that generates text if it `generates`.
+    """The model at `origin` and its tokenizer; with the head that generates text if `generates`.
 
-    check  called before weights are loaded, to raise for what configuration and tokenizer tell
+    Also with that head if the origin's options have `predicts`, and the model has one.
 
-    With `predicts` among the origin's options also with that head, if the model has one.
+    check  called with configuration and tokenizer before weights are loaded, to raise for what they tell
 
     Raises LoadError when anything is missing, refused or broken, InputError for a device that isn't there or a model
     that can't generate, LimitError for more than fits into memory.

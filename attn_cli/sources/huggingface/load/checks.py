@@ -41,12 +41,11 @@ def check_memory(origin: Origin, folder: Path) -> None:
 
 
 def check_sizes(config: PreTrainedConfig, folder: Path, origin: Origin) -> None:
-    """Raise LoadError for sizes below 0, and for sizes that need more numbers than the weight files in `folder` hold.
+    """Raise LoadError for sizes below 0, or that need more numbers than the weight files in `folder` hold.
 
     A table or a matrix holds at least as many numbers as its size times the model's width, a layer as many as the width
-    times itself. Where another number of the configuration would be too large if it were such a size, the parameters
-    of a skeleton are counted. Without this check a wrong number builds a model for minutes, or fills the memory, before
-    its weights are compared.
+    times itself. If some other number of the configuration would be too large as such a size, the parameters are
+    counted in a model built without memory. A wrong number would else build a model for minutes, or fill the memory.
     """
     held = weight_bytes(folder / (origin.gguf or ""))
     may_exceed = False
@@ -90,8 +89,8 @@ def check_chosen_layers(layers: Sequence[int], config: PreTrainedConfig, name: s
     layers  the chosen ones; negative numbers count from the end
     name    the model's, for messages
 
-    The blocks of a skeleton are counted only where the configuration's own count makes a number doubtful; a model
-    without a skeleton is checked again once it is loaded.
+    Where a number is beyond the configuration's own count, blocks are counted in a model built without memory; one that
+    can't be built so is checked again once it is loaded.
     """
     usual = number_of(text_configuration(config), "num_hidden_layers") or 0
     if all(-usual <= layer < usual for layer in layers):
@@ -100,7 +99,11 @@ def check_chosen_layers(layers: Sequence[int], config: PreTrainedConfig, name: s
 
 
 def check_layer_numbers(layers: Sequence[int], blocks: int, name: str) -> None:
-    """Raise InputError for a layer that is not among `blocks` of a stack; 0 blocks are an unknown number of them."""
+    """Raise InputError for a layer that a stack of so many blocks lacks; negative numbers count from the end.
+
+    blocks  0 where their number is unknown: nothing is raised
+    name    the model's, for messages
+    """
     for layer in layers:
         if blocks and not -blocks <= layer < blocks:
             raise InputError(f"there is no layer {layer}", f"{name} has layers {ranges(range(blocks))}")

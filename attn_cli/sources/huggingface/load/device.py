@@ -35,7 +35,10 @@ def device_of(name: str) -> torch.device:
 
 
 def devices() -> list[DeviceRow]:
-    """The devices that are there, the one that "auto" takes first; the CPU's name with the instructions of torch."""
+    """The devices that are there, each with its name and memory, the one that "auto" takes first.
+
+    The CPU's name says which vector instructions torch uses.
+    """
     rows: list[DeviceRow] = []
     for number in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
         properties = torch.cuda.get_device_properties(number)

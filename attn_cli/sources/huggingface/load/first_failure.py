@@ -12,7 +12,7 @@ _COUNT = "attn/failed"
 
 
 def is_first_failure() -> bool:
-    """True for the first process of a torchrun to ask, and for one that runs alone.
+    """True for the first of torchrun's processes to ask, so the first that failed, and for one that runs alone.
 
     No process waits for another, which may be gone: they count themselves in the store of torchrun, which lives until
     all have ended. True as well where it can't be reached, for a line too many is better than none.

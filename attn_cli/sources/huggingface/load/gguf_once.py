@@ -11,7 +11,7 @@ from transformers import modeling_gguf_pytorch_utils
 
 
 class PlainReader(gguf.GGUFReader):  # type: ignore[misc]  # gguf has no types
-    """A reader of GGUF files over an ordinary array: it is indexed for every token, 5 times slower on a memmap."""
+    """A reader of GGUF files that indexes an ordinary array for every token, 5 times quicker than numpy's memmap."""
 
     data: Any
 

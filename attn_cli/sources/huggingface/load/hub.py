@@ -23,7 +23,10 @@ constants.HF_HUB_DISABLE_TELEMETRY = True
 
 
 def hub_timeout() -> float:
-    """The seconds to wait for the hub: ATTN_HUB_TIMEOUT, or 6; InputError unless it is a number from 0 to 3600."""
+    """The seconds to wait for the hub: ATTN_HUB_TIMEOUT, or 6 without it.
+
+    InputError unless it is a number above 0 and at most 3600.
+    """
     text = os.environ.get("ATTN_HUB_TIMEOUT") or str(DEFAULT_TIMEOUT)
     try:
         seconds = float(text)
@@ -54,7 +57,11 @@ def check_hub(origin: Origin) -> Origin:
 
 
 def not_in_cache(origin: Origin, problem: str, missing: str = "not in the cache") -> LoadError:
-    """The error for a model that is needed from a hub with a problem, which is told as the end of a sentence."""
+    """The error for a model that has to come from the hub, which has a problem.
+
+    problem  the end of a sentence about the hub, such as "can't be reached"
+    missing  what is said of the model, such as "not in the cache"
+    """
     return LoadError(
         f"{origin.name} is {missing}, and the hub at {urlsplit(constants.ENDPOINT).netloc} {problem}",
         "--offline asks the cache alone; ATTN_HUB_TIMEOUT=60 waits a minute; a path starts with ./",

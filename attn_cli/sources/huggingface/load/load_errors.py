@@ -100,7 +100,10 @@ def _install(error: Exception) -> str:
 
 
 def broken_weights(origin: Origin) -> str:
-    """The first weight file of a local folder that can't be opened, and why; transformers' error doesn't name it."""
+    """A clause on the first .safetensors file of a local folder that can't be opened: its name, and why; "" for none.
+
+    transformers' own error doesn't name the file.
+    """
     if not origin.local or origin.gguf:
         return ""
     for path in sorted(Path(origin.path).glob("*.safetensors")):

@@ -94,7 +94,7 @@ class Origin:
 
     @property
     def settings(self) -> str:
-        """The file, or its part, that states the model's sizes, as messages name it."""
+        """What states the model's sizes, as messages name it: "its config.json", or "its header" of a .gguf file."""
         return "its header" if self.gguf else "its config.json"
 
     @property

@@ -24,14 +24,18 @@ def loses_stack(model: PreTrainedModel, report: dict[str, Any]) -> bool:
 
 
 def missing_weights(report: dict[str, Any]) -> list[str]:
-    """The weights of the stack that the files lack."""
+    """The names, sorted, of the stack's weights that the files lack; heads on the stack don't count.
+
+    report  what `from_pretrained` gives for `output_loading_info=True`
+    """
     return sorted(key for key in report.get("missing_keys", ()) if not _HEADS.search(key))
 
 
 def check_weights(origin: Origin, report: dict[str, Any], *, with_head: bool) -> None:
-    """Refuse weights that transformers would silently fill with random numbers; `with_head` those of an LM head, too.
+    """Raise LoadError for weights that transformers would silently fill with random numbers; it names the first.
 
-    Raises LoadError, which names the first of them.
+    report     what `from_pretrained` gives for `output_loading_info=True`
+    with_head  whether the weights of an LM head must be there, too
     """
     missing = missing_weights(report)
     mismatched = sorted(report.get("mismatched_keys", ()), key=str)

@@ -19,7 +19,9 @@ from attn_cli.sources.huggingface.read.reader import PromptReader
 
 
 class ModuleReader(PromptReader):
-    """Reads for a built module a file of arrays named as its forward's arguments, or an image with or without a text.
+    """Reads the inputs of a torch module of another library: a file of its forward's arrays, or an image and a text.
+
+    built  the module, with its library's own transform of images and tokenizer
 
     Raises InputError for an image or audio that the module's library has no transform for.
     """

@@ -31,7 +31,10 @@ def frame_tokens(model: PreTrainedModel, arrays: Mapping[str, Any], extractor: A
 
 
 def silence_notes(frames: Sequence[Token], audio: Audio | None) -> tuple[str, ...]:
-    """A note on the frames after the end of the audio, where a processor pads it to its usual length."""
+    """A note on the tokens after the end of the audio, where a processor pads it with silence; else none.
+
+    frames  the audio's tokens, labelled by the second in which each begins
+    """
     if audio is None or not frames:
         return ()
     seconds = audio.seconds

@@ -10,11 +10,13 @@ from attn_cli.sources.huggingface.load.trust.limited_process import LimitExceede
 
 
 def chat_text(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, str]], text: str, name: str) -> str:
-    """`messages`, then `text` as the user's if it isn't empty, up to where the model would answer.
+    """The text that the chat template makes of `messages` and a user's `text`, up to where the model would answer.
+
+    Nothing is added for an empty text; messages that end with an assistant's go no further. Raises InputError for a
+    model without a template, no message at all, and messages that the template refuses, LoadError where it takes too
+    much time or memory.
 
     name  the model's, for messages
-
-    Raises InputError for a model without a template, and what `rendered` raises.
     """
     if not tokenizer.chat_template:
         raise InputError(f"{name} has no chat template", "leave out --chat; the text is then read as it is")

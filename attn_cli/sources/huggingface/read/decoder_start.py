@@ -10,9 +10,10 @@ from attn_cli.sources.huggingface.read.tokenize import tokenize
 
 
 def decoder_tokens(loaded: LoadedModel, text: str | None) -> tuple[Token, ...]:
-    """The start token and the tokens of `text`, without the end token, which decoders generate but never read.
+    """What a decoder reads: its start token and the tokens of `text`, without the end token; None: the start alone.
 
-    Raises LoadError where the model names no start token, and for a text where it has no tokenizer.
+    The tokens stand for no place in the prompt's text. Raises LoadError where the model names no start token, and for a
+    text where it has no tokenizer.
     """
     start = _start(loaded)
     if loaded.tokenizer is None:  # of a model that reads images or audio

@@ -32,7 +32,7 @@ class PatchGrid(NamedTuple):
         return PatchGrid(self.rows // side, self.columns // side, self.height * side, self.width * side)
 
     def region(self, row: int, column: int, tile: int | None = None) -> tuple[int, Box] | None:
-        """The tile of a patch, and its edges in the pixels of that; None where the size of patches is unknown."""
+        """The number of a patch's tile (0 for None), and its edges in that tile's pixels; None without patch sizes."""
         if not self.height or not self.width:
             return None
         top, left = row * self.height, column * self.width
@@ -42,7 +42,7 @@ class PatchGrid(NamedTuple):
 class Patch(NamedTuple):
     """Row and column of a patch, both from 0, and the tile or window of the image that it belongs to.
 
-    region  the tile that it is cut from, and its edges in the pixels of that; None where they are unknown
+    region  the number of the tile that it is cut from, and its edges in that tile's pixels; None where unknown
 
     >>> Patch(3, 5).name, Patch(3, 5, tile=1).name
     ('r3,c5', 't1,r3,c5')
@@ -60,9 +60,9 @@ class Patch(NamedTuple):
         return f"r{self.row},c{self.column}" if self.tile is None else f"t{self.tile},r{self.row},c{self.column}"
 
     def labelled(self, token: Token, places: Sequence[Placement | None] = ()) -> Token:
-        """A copy of the token with the label, row, column, piece and part of the picture of this patch.
+        """A copy of the token with this patch's name as text, its row, column, tile or window, and part of the picture.
 
-        places  of the tiles in the picture; none where they are unknown
+        places  where each tile is in the picture; none where that is unknown
         """
         piece, box = self.window if self.tile is None else self.tile, box_of(self.region, places)
         return replace(token, text=self.name, row=self.row, column=self.column, piece=piece, box=box)

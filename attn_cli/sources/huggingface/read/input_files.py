@@ -37,7 +37,7 @@ class ArrayPrompt(Prompt):
     arrays: Mapping[str, Any] = field(default_factory=dict)
 
     def first_arrays(self, count: int) -> dict[str, Any]:
-        """The arrays of the first `count` tokens of the text."""
+        """The arrays with those that have a value per token cut to the first `count` tokens; others as they are."""
         return {name: x[:, :count] if name in {"input_ids", *_OF_TOKENS} else x for name, x in self.arrays.items()}
 
     def longer_arrays(self, ids: Sequence[int]) -> dict[str, Any]:
@@ -97,10 +97,9 @@ def array_prompt(
 ) -> ArrayPrompt:
     """A prompt of arrays for one example, the tokens of its image labelled by their patches where these are known.
 
-    tokens  of the text; none for a model that reads none
+    tokens  of the text; none for a model that reads none: then those of the image, or else of the audio
     frames  the tokens of audio
-    places  of the image's tiles in the picture; none where they are unknown
-    more    further fields of the prompt
+    places  where each of the image's tiles is in the picture; none where that is unknown
     """
     tower = tower_tokens(configuration_of(model), arrays, places)
     if not tokens:

@@ -86,7 +86,7 @@ def read_media(image: str | None, audio: str | None) -> Media | None:
 
 
 def picture_of(image: "Image") -> ReadPicture:
-    """The image as it is drawn, at most 640 pixels a side."""
+    """The image for drawing: a copy of at most 640 pixels a side, with the height and width of the original."""
     small = image.copy()
     small.thumbnail((_LARGEST, _LARGEST))
     return ReadPicture(np.asarray(small), image.height, image.width)

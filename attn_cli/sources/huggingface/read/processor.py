@@ -107,7 +107,10 @@ class Processor:
         return MarkedText("".join(missing) + text, complete=False)
 
     def placements(self, marked_text: MarkedText) -> tuple[Placement | None, ...]:
-        """The part of the image that each tile is, which the model sees of it; none without an image, or if unknown."""
+        """Where each tile that the model sees is in the image; none without an image, or where that is unknown.
+
+        marked_text  any text that the processor takes beside the image
+        """
         image = self.media.image
         if image is None:
             return ()
@@ -204,7 +207,7 @@ class Processor:
 
 
 def file_option(name: str) -> str:
-    """A hint that names the option for a file behind the forward's argument `name`; "" without such an option."""
+    """The end of a hint, "; ... take --image FILE", for the forward's argument `name`; "" where no option gives it."""
     kind = next((kind for kind, names in _ARGUMENTS.items() if name in names), None)
     return "" if kind is None else f"; {MEDIA_COMMANDS} take --{kind} FILE"
 

@@ -18,10 +18,11 @@ _NAME = re.compile(r"[<\[].*[>\]]")  # of tokens that stand for no text: [unused
 
 
 def repeated_tokens(loaded: LoadedModel, seed: int, *, has_decoder: bool) -> list[Prompt]:
-    """Three prompts R R, each R of 37, 50 or 61 ordinary tokens, none twice; of seeds `seed` to `seed` + 2.
+    """Three prompts, each of ordinary tokens drawn at random, R, written twice: R R. No token is in R twice.
 
-    A decoder reads the same after its start token. Short vocabularies and few positions make R shorter; raises
-    InputError where these leave fewer than 8 tokens.
+    R has 37, 50 and 61 tokens, drawn by `seed`, `seed` + 1 and `seed` + 2; shorter in proportion where vocabulary or
+    positions are few. A decoder reads the same after its start token. InputError where R would have fewer than 8
+    tokens.
     """
     tokenizer, model = loaded.tokenizer, loaded.model
     assert tokenizer is not None

@@ -52,7 +52,7 @@ class Generator(Protocol):
 
 
 class PromptReader:
-    """Reads for a loaded model what its options say.
+    """Makes a loaded model's prompts of texts, arrays, images or audio, and its forward's arguments of prompts.
 
     decoder_text  what the decoder of a model that has one reads; None for its start token alone
     inputs_file   an .npz or .safetensors file with all that the model reads, instead of texts
@@ -202,7 +202,7 @@ class PromptReader:
         return Prompt(whole, tuple(replace(token, generated=False) for token in tokens))
 
     def repeated(self, seed: int) -> list[Prompt]:
-        """Three prompts of random tokens written twice; InputError for a model that reads more than text."""
+        """Three prompts of random tokens, each sequence twice; InputError for a model that reads more than text."""
         if self._text_tokenizer is None:
             raise InputError(f"{self.about['model']} ({self.about['type']}) reads more than text",
                              "give it what it reads, such as --image FILE")  # fmt: skip
@@ -237,7 +237,7 @@ class PromptReader:
         return replace(prompt, warnings=prompt.warnings + notes)
 
     def encode(self, texts: Sequence[str]) -> list[EncodedText]:
-        """The texts as numbers of tokens; InputError for a model that reads more than text."""
+        """The token ids of each text, with their places in it; InputError for a model that reads more than text."""
         tokenizer = self._text_tokenizer
         if tokenizer is None:
             raise InputError(f"{self.about['model']} ({self.about['type']}) reads more than text",
@@ -245,7 +245,10 @@ class PromptReader:
         return encode(tokenizer, texts)
 
     def arguments(self, prompts: Sequence[Prompt]) -> dict[str, Any]:
-        """The arguments of the forward: a single prompt's arrays, or the texts as one batch; then a decoder's."""
+        """The arguments of the model's forward: a prompt's arrays, or several texts as one padded batch.
+
+        With the decoder's ids, unless all inputs came from a file. Only the first prompt counts if it has arrays.
+        """
         if isinstance(prompts[0], ArrayPrompt):
             arguments = as_arguments(self.loaded.model, prompts[0].arrays, self.inputs_file or "")
         else:

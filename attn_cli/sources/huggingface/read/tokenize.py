@@ -57,7 +57,10 @@ def encode(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[Enc
 
 
 def labels(tokenizer: PreTrainedTokenizerBase | None, ids: torch.Tensor | None) -> tuple[Token, ...]:
-    """The tokens with the ids `[1, n]`, labelled by the tokenizer, or by ids without one; none for other arrays."""
+    """The tokens of ids `[1, n]`, each labelled by its own text, or its number without a tokenizer.
+
+    None at all for ids of another shape, or that are no whole numbers.
+    """
     if ids is None or ids.ndim != 2 or ids.is_floating_point() or ids.is_complex():
         return ()
     special = set() if tokenizer is None else set(tokenizer.all_special_ids)

@@ -21,7 +21,7 @@ class NoVideo(FeatureExtractionMixin):  # type: ignore[misc]
 
     @classmethod
     def from_pretrained(cls, *_: Any, **__: Any) -> "NoVideo":
-        """Itself: there is nothing to load."""
+        """A new instance, whatever the arguments: there is nothing to load."""
         return cls()
 
 

@@ -86,7 +86,7 @@ def _between(text: str, one: Token, other: Token) -> Border:
 
 
 def border_at(text: str, at: int) -> Border:
-    """True if a word goes on at character `at` of a text; "unspaced" where that needs a dictionary.
+    """Whether a word goes on ("joined") or ends ("apart") before character `at`; "unspaced" if only a dictionary knows.
 
     >>> [border_at("don't 3.14, snake_case", at) for at in (3, 4, 7, 8, 10, 17)]
     ['joined', 'joined', 'joined', 'joined', 'apart', 'joined']
