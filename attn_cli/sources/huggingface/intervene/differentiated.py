@@ -82,7 +82,7 @@ class PartlyWindowed(DifferentiatedRows):
         return [self.shares]
 
     def output(self, at: AttentionLayer, past: CachedAttention, own: Products, allowed: torch.Tensor) -> torch.Tensor:
-        """The output `[1, h, r, e]`, of each head mixed: 1 - share of that without its window, share of that with it."""
+        """The output `[1, h, r, e]` of each head mixed: 1 - share of that without its window, share of that with it."""
         r, m = allowed.shape[-2:]
         masks = self.masks(at, r, m)
         window = None if masks is None else masks[0]

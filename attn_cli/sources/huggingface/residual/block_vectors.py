@@ -24,14 +24,14 @@ def recording_blocks(
     tokens: int,
     arrive: Callable[[BlockVectors], None],
 ) -> AbstractContextManager[None]:
-    """Context manager: calls `arrive` with the vectors of every selected block, in every forward pass of one text.
+    """Context manager: `arrive` gets the vectors of chosen tokens before and after every selected block, in each pass.
 
-    places  the places of all attention modules; only blocks of the stack that reads the text are recorded, not those
-            of a decoder beside an encoder, and not cross attention
+    places  the places of all attention modules; only blocks of the stack that reads the text are recorded, not those of
+            a decoder beside an encoder, and not cross-attention
     rows    the tokens whose vectors are recorded
-    tokens  how many tokens the text has
+    tokens  how many tokens the one text of a pass has
 
-    Raises InputError, during the pass, for a block whose output isn't one vector per token.
+    Raises InputError, during the pass, for a block whose input or output isn't one vector per token.
     """
     recorders = {
         module: _BlockRecorder(of_module, rows, tokens, arrive)

@@ -13,7 +13,7 @@ _SHIFTS = (0, 1, 2, 3)  # shifted vectors have the same mean and deviation, and 
 
 
 class FrozenNorm(NamedTuple):
-    """A norm held as it is at r vectors: N(y) = gain * (y, less its mean over d if `centred`) + bias, which is linear.
+    """A norm with its statistics frozen at r vectors: N(y) = gain * (y, less its mean over d if `centred`) + bias.
 
     gain  `[r, d]`, one row for each vector; `bias` `[d]`
     """
@@ -23,21 +23,21 @@ class FrozenNorm(NamedTuple):
     centred: bool
 
     def of_parts(self, parts: torch.Tensor) -> torch.Tensor:
-        """What the norm makes of parts `[r, ..., d]` of the vectors: gain times each, centred if so; without bias."""
+        """What the frozen norm makes of summands `[r, ..., d]` of its r vectors: gain times each, centred first if so.
+
+        In the same shape. The bias is left out, so that the results and one bias sum to the norm's output.
+        """
         gain = self.gain.reshape(self.gain.shape[0], *[1] * (parts.ndim - 2), -1)
         return gain * (parts - parts.mean(-1, keepdim=True) if self.centred else parts)
 
     def pulled_back(self, direction: torch.Tensor) -> torch.Tensor:
-        """The direction `[d]` before the norm that has the dot product of `direction` `[d]` behind it, without bias.
-
-        For a norm held at one vector.
-        """
+        """The gradient `[d]`, before a norm frozen at one vector, of `direction` `[d]` times the norm's output."""
         before = self.gain[0] * direction
         return before - before.mean() if self.centred else before
 
 
 def freeze_norm(norm: nn.Module, x: torch.Tensor) -> FrozenNorm | None:
-    """`norm` frozen at vectors x `[r, d]`, as `freeze_call` freezes it.
+    """`norm` with its statistics frozen at vectors x `[r, d]`; None where it is then no gain per dimension and bias.
 
     >>> held = freeze_norm(nn.LayerNorm(3), torch.tensor([[1.0, 2.0, 6.0]]))
     >>> held.centred, [round(x, 3) for x in held.gain[0].tolist()]

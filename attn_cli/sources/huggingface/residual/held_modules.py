@@ -15,7 +15,7 @@ Function = Callable[[torch.Tensor], torch.Tensor]
 
 @dataclass
 class Constants:
-    """What constants, such as biases of norms and modules, add to the number whose gradient is taken: `total`.
+    """The sum of what constants (biases of norms and of modules) add to the number whose gradient is taken: `total`.
 
     are_added  whether there were any so far
     """
@@ -24,7 +24,7 @@ class Constants:
     are_added: bool = False
 
     def add(self, gradient: torch.Tensor, constant: torch.Tensor) -> None:
-        """Add what a constant adds to the number: its dot product with the gradient by what it is added to."""
+        """Add a constant's part of the number: its dot product with the number's gradient by the constant's place."""
         self.are_added = True
         self.total += float((gradient * constant).sum())
 
@@ -42,7 +42,10 @@ def of_tensor(module: nn.Module, x: torch.Tensor, args: tuple[Any, ...], kwargs:
 
 
 class BiasHook:
-    """Hook of a module's output: when its gradient comes, counts what the module's bias, its output for 0, adds."""
+    """Gradient hook of a module's output: adds what the module's bias, its output for zeros, gives to the number.
+
+    constants  the sum over all biases
+    """
 
     def __init__(self, module: Function, given: torch.Tensor, constants: Constants) -> None:
         self.module, self.given, self.constants = module, given, constants
@@ -88,7 +91,10 @@ class _HeldModule:
 
 
 class Held(torch.autograd.Function):
-    """Autograd function: a module's output as computed, whose gradient is the module's with its norm held fixed."""
+    """Autograd function: a module's output as it was, whose gradient is that of the module with frozen statistics.
+
+    Only a norm has such; any other module has its own gradient.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, output: torch.Tensor, module: Function, constants: Constants) -> Any:

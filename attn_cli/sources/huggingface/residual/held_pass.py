@@ -29,9 +29,9 @@ Gradients = tuple[Sequence[torch.Tensor | None], list[float]]
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """A vector of d numbers as a sum of what the leaves (modules' outputs) add, and of constants such as biases.
+    """A vector of d numbers as a sum of what leaves (modules' outputs in the graph) and constants (biases) add.
 
-    of_leaves  one `[k, d]` for each leaf, of the k parts that it was asked in
+    of_leaves  one `[k, d]` for each leaf, of the k parts that it was divided in
     constants  `[d]`
     """
 
@@ -40,9 +40,10 @@ class Parts:
 
 
 class HeldPass:
-    """The graph of a pass of `model` up to the attention module at `target`, with each norm as a fixed linear map.
+    """The autograd graph of a pass of `model` up to the attention module at `target`, in which each norm is linear.
 
-    Its leaves are the outputs of modules that add to the residual stream (embedding, W_O, MLPs ...).
+    Its leaves are the outputs of modules that add to the residual stream (embedding, W_O, MLPs ...), so that queries
+    and keys are sums over them. Norms have the statistics of this pass.
 
     from_blocks  whether what the first block is given is one leaf, in place of the modules that make it
     """
@@ -57,7 +58,7 @@ class HeldPass:
         self._goes_back_at_once = True
 
     def hooks(self) -> list[RemovableHandle]:
-        """Hooks that make the graph of what is added to the residual stream, while the model runs with gradients."""
+        """Register the hooks that build the graph while the model runs with gradients; returns their handles."""
         blocks = {self.model.get_submodule(place.block_path): place.block_path for place in self._attention()
                   if place.block_path}  # fmt: skip
         handles = block_hooks(blocks, self._enter_block)
@@ -131,9 +132,9 @@ class HeldPass:
         return output
 
     def parts(self, vector: torch.Tensor, split: Sequence[Split | None]) -> Parts:
-        """What each leaf, an output that was added to the residual stream, adds to `vector` `[d]`, made in the pass.
+        """What each leaf (a module's output in the residual stream) adds to `vector` `[d]`, which the pass computed.
 
-        split  for each leaf the k parts that it is divided in; None for one part
+        split  for each leaf the k parts that it is divided in, such as heads; None for one part
         """
         gradients_of, size = self._gradients_of(vector)
         step, parts, constants = max(1, _BYTES // max(1, size)), [], []
@@ -146,9 +147,11 @@ class HeldPass:
         return Parts(of_leaves, torch.tensor(constants, dtype=torch.float64))
 
     def parts_by_row(self, matrix: torch.Tensor, split: Sequence[Split | None]) -> list[torch.Tensor] | None:
-        """The parts of every row of `matrix` `[n, d]`, of which each depends on the same row of what leaves wrote.
+        """What each leaf (a module's output) adds to every row of `matrix` `[n, d]`, if a row depends on one token.
 
-        For each leaf `[k, n, d]`; None where a leaf wrote no vector per row. Constants are what is left.
+        split  for each leaf the k parts that it is divided in, such as heads; None for one part
+
+        For each leaf `[k, n, d]`; None where a leaf has no vector per row. What these lack of the matrix is constants'.
         """
         n = len(matrix)
         gradients_of, size = self._gradients_of(matrix.sum(0))

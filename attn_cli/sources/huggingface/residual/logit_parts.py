@@ -39,7 +39,7 @@ def logit_parts(
     targets: Sequence[tuple[int, int]],
     tokens: int,
 ) -> LogitParts:
-    """What each head writes to the logits of `targets`, less the mean logit, and what all else does; summed over them.
+    """What each head, and all else, adds to the logits of `targets`, each less the mean logit, summed over targets.
 
     targets  pairs of a row and a token's id
     places  of the attention modules, by their paths in `loaded.model`

@@ -95,5 +95,5 @@ class Projections:
         return projection
 
     def rows(self, place: Place, heads: Sequence[int], h: int, e: int) -> torch.Tensor:
-        """The rows `[len(heads) * e, width]` of some of a layer's h heads; LoadError behind a gate."""
+        """The rows of W_O `[len(heads) * e, width]` of some of a layer's h heads; LoadError behind a gate."""
         return self.ungated(place.name, place.layer).matrix(heads, h, e)

@@ -102,18 +102,19 @@ class BlockPass:
         )
 
     def within_rounding(self, x: torch.Tensor, sizes: torch.Tensor) -> bool:
-        """True if no number of x is above 16 roundings of its size in `sizes`, in the model's precision.
+        """True if each number of x is at most 16 times the eps of the model's dtype times its number in `sizes`.
 
-        That is what rounding leaves of sums of numbers of these sizes.
+        Sums of a few numbers of these sizes differ by so much by rounding.
         """
         return bool((x.abs() <= _ROUNDINGS * torch.finfo(self.dtype).eps * sizes + 1e-30).all())
 
 
 class ResidualStream:
-    """The blocks of one pass in their order, in `rows` of a text of `tokens` tokens.
+    """The residual stream at `rows` of a text of `tokens` tokens, block by block, recorded in a pass.
 
-    Recording raises LoadError, which names the block, where the stream is no plain sum.
+    Recording raises LoadError, which names the block, where the stream is no plain sum of what modules add.
 
+    blocks   what each block was given, added and returned, in their order
     check    is called with each block when it is done, and may raise LoadError
     outside  the inputs and outputs of modules outside all blocks
     """

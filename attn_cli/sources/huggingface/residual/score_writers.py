@@ -34,9 +34,9 @@ Choose = Callable[[AttentionCall], Sequence[RowChoice]]
 
 @dataclass(frozen=True)
 class ReadModel:
-    """A model and what must be known of it to tell what its queries and keys are sums of.
+    """A model, and what is needed to write its queries and keys as sums over the modules that wrote to the stream.
 
-    places       of its attention modules: block, stream
+    places       of its attention modules: path, block, stack
     projections  W_O of each attention module
     embedding    the module that turns ids into vectors; None where there is none
     """
@@ -50,10 +50,15 @@ class ReadModel:
 def written_rows(
     read: ReadModel, target: ModulePlace, ledger: Ledger, arguments: Mapping[str, Any], choose: Choose
 ) -> list[WrittenRow]:
-    """The rows that `choose` picks of the attention at `target`, queries and keys as sums over what wrote them.
+    """The rows that `choose` picks of the attention at `target`, each query and key as a sum over its writers.
 
-    Writers are the embedding, heads, MLPs and biases that add to the residual stream before it. Where queries and keys
-    are no such sums, rows say so in `obstacle`. Raises LoadError for attention that shows none.
+    Writers are the embedding, heads, MLPs and biases that added to the residual stream before. Where queries and keys
+    are no such sums, rows say so in `obstacle`.
+
+    ledger     selects the heads of the attention call that `choose` gets
+    arguments  of the model's forward
+
+    Raises LoadError for attention that shows no queries and keys.
     """
     choices: Sequence[RowChoice] = ()
     heads: Sequence[int] = ()
@@ -75,7 +80,10 @@ def written_head(
 ) -> WrittenHead:
     """The query of `row`, and all keys and values, of the one head at `target` that `ledger` selects.
 
-    As sums over what added to the residual stream before. Raises LoadError where they are no such sums.
+    Each is a sum over its writers: the embedding, heads, MLPs and biases that added to the residual stream before.
+    Raises LoadError where they are no such sums.
+
+    arguments  of the model's forward
     """
     for written in _passes(read, target, ledger, arguments):
         head = written.head(row)

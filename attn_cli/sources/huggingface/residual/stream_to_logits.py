@@ -26,9 +26,9 @@ _Of = TypeVar("_Of")
 
 
 class Unembedding:
-    """The module that makes logits of vectors, and what it was given in a pass.
+    """The module that makes logits of vectors (W_U), and what it was given in a pass, in the stream's chosen rows.
 
-    given       `[r, d]`
+    given       `[r, d]`; None before the pass
     vocabulary  how many logits it makes of a vector; 0 until `logits` has made some
     """
 
@@ -39,7 +39,7 @@ class Unembedding:
         self.vocabulary = 0
 
     def note(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Forward pre-hook: keep the chosen rows of what it is given."""
+        """Forward pre-hook: keep the chosen rows of the vectors that the module is given, and their dtype."""
         given = first_float_input(args, kwargs)
         self.given = self.stream.rows_of(given)
         self.dtype = self.dtype if given is None else given.dtype
@@ -57,7 +57,7 @@ class Unembedding:
         return direction[0, 0].float(), float(centred)
 
     def logits(self, parts: torch.Tensor) -> torch.Tensor:
-        """The contributions `[r, V]` to all logits of parts `[r, d]` of the vectors that it is given."""
+        """What parts `[r, d]` of the vectors that the module is given add to all logits `[r, V]`, without its bias."""
         given = torch.cat([parts, torch.zeros_like(parts[:1])]).to(self.dtype)
         logits: torch.Tensor = self.module(given[None])[0].float()
         self.vocabulary = logits.shape[-1]
@@ -68,9 +68,9 @@ class Unembedding:
 class StreamToLogits:
     """The residual stream of some rows of one pass, up to the logits.
 
-    stream       its blocks
+    stream       its blocks: what each was given and added
     unembedding  what makes logits of its end
-    norm         the final norm, held at the last block's output; None where there is none
+    norm         the final norm, frozen at the last block's output in these rows; None where there is none
     places       of the attention modules by their paths, with their W_O
     """
 
@@ -81,28 +81,28 @@ class StreamToLogits:
 
     @property
     def writes(self) -> Iterator[tuple[AttentionWrite, ModulePlace, OutputProjection]]:
-        """Attention's output after W_O, block by block, with its place and W_O."""
+        """What each attention module added to the stream, block by block, with its place in the model and its W_O."""
         for block in self.stream.blocks:
             for write in block.writes:
                 yield write, *self.places[write.path]
 
     def norm_at(self, rows: Sequence[int]) -> FrozenNorm | None:
-        """The final norm as a fixed linear map of some rows, by index among those of the stream; None without one."""
+        """The final norm, frozen, for those of the stream's rows with indices `rows`; None where there is no norm."""
         return norm_at(self.norm, rows)
 
 
 def norm_at(norm: FrozenNorm | None, rows: Sequence[int]) -> FrozenNorm | None:
-    """A norm that is fixed in each of some rows, cut to those with indices `rows`; None for None."""
+    """A norm that is frozen at several vectors, for those with indices `rows` alone; None for None."""
     return None if norm is None else norm._replace(gain=norm.gain[list(rows)])
 
 
 def of_heads(
     write: AttentionWrite, h: int, heads: Sequence[int], rows: Sequence[int]
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The outputs in the stream of some of h heads in some rows `[r, k, d]`, and the constant part `[r, d]`: biases of
-    W_O and of the norm behind it.
+    """What some of h heads add to the stream in some rows `[r, k, d]`, and what constants add there `[r, d]`.
 
-    W_O(x in the head's slice) - W_O(0): the module is called.
+    A head adds W_O(its slice, 0 elsewhere) - W_O(0), through the norm behind W_O if there is one: the module is called.
+    Constants are the biases of W_O and of that norm.
 
     rows  by their indices among those of the stream
     """
@@ -127,7 +127,7 @@ def run_to_logits(
     tokens: int,
     answer: Callable[[StreamToLogits], _Of],
 ) -> _Of:
-    """What `answer` makes of the residual stream of some rows in one pass up to the logits.
+    """Run the model once; returns what `answer` makes of the residual stream in `rows`, up to the logits.
 
     places  of the attention modules, by their paths in `loaded.model`
     tokens  how many tokens the stack that answers reads

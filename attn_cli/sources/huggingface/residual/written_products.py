@@ -11,9 +11,9 @@ _TOGETHER = 48  # vectors that are multiplied at once
 
 @dataclass(eq=False)
 class Leaf:
-    """The output of one module in one call of it, of which queries and keys behind it are sums.
+    """One module's output in one call of it, by which queries and keys computed from it are derived (autograd).
 
-    written  the module's output, a leaf of the graph
+    written  the output, a leaf of the graph
     given    the tensors that the module was given: ids of an embedding, the heads' outputs of W_O
     """
 
@@ -37,11 +37,11 @@ class Split:
 def products(
     leaves: Sequence[Leaf], gradients: Sequence[torch.Tensor | None], split: Sequence[Split | None], numbers: int
 ) -> list[torch.Tensor]:
-    """What each leaf's parts add to some numbers: their dot products with the numbers' gradients, `[k, numbers]`.
+    """What each leaf's k parts add to some numbers: dot products with the numbers' gradients, `[k, numbers]` each.
 
     leaves     modules' outputs
     gradients  for each leaf the derivatives of the numbers by it, `[numbers, ..., width]`; None for 0
-    split      for each leaf its k parts; None for one part
+    split      for each leaf its k parts, such as heads; None for one part
     """
     found = [torch.zeros(1, numbers, dtype=torch.float64) for _ in leaves]
     alike: dict[int, list[int]] = {}  # leaves that have the same gradients

@@ -18,9 +18,10 @@ _TOLERANCE = 1e-2  # tolerance: of logits of twice a vector against twice its lo
 def written_tokens(
     seen: StreamToLogits, reads: Mapping[HeadPlace, Sequence[tuple[int, int]]], ids: Sequence[int]
 ) -> dict[HeadPlace, WrittenTokens]:
-    """The contribution of heads in some rows to the logits of tokens by their ids, for each head that writes there.
+    """What each head of `reads` adds in its rows, through W_O and the frozen final norm, to the logits of tokens by id.
 
     reads  by head, its rows, all of them among those of the stream, each with the id of the token that it reads there
+    ids    of the tokens
 
     Raises LoadError where the logits are no linear function of the vectors that they are made of.
     """

@@ -25,12 +25,10 @@ class Angles(NamedTuple):
 def find_rope_layout(
     query: np.ndarray, place: int, tables: Sequence[Angles], outputs: Sequence[np.ndarray], tolerance: float
 ) -> Turning:
-    """How rotary positions turned query `[d]`: which columns in pairs, by which angles; or why none fits.
-
-    The latter in `unknown`.
+    """How rotary positions turned query `[d]`: which columns in pairs, by which angles; or in `unknown` why none fits.
 
     place      the query's position among the keys, from 0
-    tables     cos and sin `[m, columns]` as the attention was given them: of every pair or of every column
+    tables     pairs of cos and sin `[m, columns]` that the attention was given: for every pair or every column
     outputs    what modules of the attention put out for that query, each flat; the unturned query is among them
     tolerance  the most that a direction may be off, in radians
     """

@@ -48,14 +48,15 @@ class _Run:
 class RotationReader:
     """Keeps, while an attention module runs, its arguments and its modules' outputs, to find how q and k were turned.
 
-    By reference, without a copy.
+    That is, which columns rotary positions turned together, by which angles. Tensors are kept by reference, without a
+    copy.
     """
 
     def __init__(self) -> None:
         self._runs: list[_Run] = []
 
     def watching(self, modules: Sequence[nn.Module]) -> AbstractContextManager[None]:
-        """Context manager: reads these attention modules whenever they run."""
+        """Context manager: keeps arguments and outputs of these attention modules, each while it runs."""
         handles = []
         for module in modules:
             handles.append(module.register_forward_pre_hook(self._enter, with_kwargs=True))
@@ -64,10 +65,13 @@ class RotationReader:
         return hooked(*handles)
 
     def turning(self, query: torch.Tensor, text: int, rows: slice, keys: slice) -> Any:
-        """A function that finds, when called, how rotary positions turned the queries and keys of the call visited now.
+        """A function that finds, when called, how rotary positions turned queries and keys of the call visited now.
 
-        query  `[b, h, n, d]` as the attention function got it, of all texts with their padding
-        text   the text's index in the batch, of which `rows` and `keys` are not padding
+        It returns a `Turning`: the pairs of columns, and cos and sin of their angles.
+
+        query       `[b, h, n, d]` as the attention function got it, of all texts with their padding
+        text        the text's index in the batch
+        rows, keys  the slices of its queries and keys that are not padding
         """
         run = self._runs[-1] if self._runs else _Run([])
         return partial(_turning, run, query, text, rows, keys)

@@ -34,9 +34,9 @@ Seen = Callable[[str, int, torch.Tensor], torch.Tensor]
 
 
 class Attended(NamedTuple):
-    """What is attended to with a mistake: q, k, v `[h, n, d]`, a rule, and what is then done to the output.
+    """The q, k, v `[h, n, d]` and rule (scale, mask ...) with which a wrong implementation would attend.
 
-    after  a function of the output `[h, n, e]`; None for nothing
+    after  what it would then do to the output `[h, n, e]`, a function; None for nothing
     """
 
     qkv: Products
@@ -45,25 +45,29 @@ class Attended(NamedTuple):
 
 
 class WrongAttention(Protocol):
-    """Attention with a mistake made on purpose; the q, k and v that it gets are those of one text `[h, n, d]`."""
+    """Attention with one mistake made on purpose, such as a wrong scale, by one of three methods; the others give None.
+
+    Each gets one text's q, k and v `[h, n, d]` in a layer, with the right rule (scale, mask ...) and rotary positions.
+    """
 
     def products(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> Products | None:
-        """q, k and v as the mistake makes them, such as with other rotary positions; None where it changes none."""
+        """q, k and v `[h, n, d]` with the mistake in them, such as other rotary positions; None if it isn't there."""
 
     def attended(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> Attended | None:
-        """Other q, k, v and rule that make the mistake, such as another scale; None where none do."""
+        """The wrong q, k, v and rule to attend with, such as another scale; None where the mistake isn't in these."""
 
     def output(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> torch.Tensor | None:
-        """The wrong output `[h, n, e]` where no other q, k, v and rule make the mistake; None for all others."""
+        """The wrong output `[h, n, e]` of a mistake that no other q, k, v and rule can make; None for others."""
 
 
 class StationAttention:
-    """Computes the attention of one text, and shows its stations: places in the pass, such as q and k.
+    """Computes the attention of one text, and shows its numbers at stations: places in the pass, such as q and k.
 
-    seen      is called for each station of the streams of the text; gives the numbers to go on with
+    streams   the stacks whose attention is shown
+    seen      is called with each station's kind, layer and numbers `[h, n, d]`; gives the numbers to go on with
     rounding  rounds q, k, v, scores, weights and output; None for none
     wrong     mistakes that are made on purpose
-    draw      which way of rounding by chance; 0 for to the nearest
+    draw      the seed of rounding by chance; 0 for rounding to the nearest
     """
 
     def __init__(
@@ -148,7 +152,10 @@ class StationAttention:
         return x if shown is before else turned(shown, turning)
 
     def of_softmax(self, module: nn.Module, way: str, weights: torch.Tensor, scores: torch.Tensor | None) -> None:
-        """Weights of the model's own code: the layer's vectors alone are stations; its rule is read off the scores."""
+        """Take in weights of a model's own code, whose q, k and output can't be shown; they may be changed in place.
+
+        They are made wrong or rounded, if their scores can be computed again from what was multiplied last.
+        """
         layer = self.ledger.record(module, way).place.layer
         self.unseen = True
         own = own_attention(self.products.factors, scores, _own_scale(module)) if self.products is not None else None
@@ -209,7 +216,7 @@ def turned(x: torch.Tensor, turning: Turning, *, back: bool = False) -> torch.Te
 
 
 def rounded_output(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, rule: Rule, rounding: Rounding) -> torch.Tensor:
-    """The output `[h, n, e]` of one text with scores and weights rounded, some rows at a time."""
+    """The output `[h, n, e]` of one text by q, k, v `[h, n, d]`, with scores and weights rounded by `rounding`."""
     outputs = []
     rows = max(_FEWEST_ROWS, _MOST_SCORES // (q.shape[0] * k.shape[1]))
     for start in range(0, q.shape[1], rows):

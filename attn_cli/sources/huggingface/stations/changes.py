@@ -21,10 +21,11 @@ Change = Callable[[nn.Module, Any, torch.Tensor], torch.Tensor]
 
 
 class ModuleMistake(NamedTuple):
-    """A mistake of an implementation, with what makes it on purpose in given layers, None for all.
+    """A mistake that an implementation of a module may have, and what makes it on purpose in chosen layers (None: all).
 
-    made       gives a context manager in which passes have the mistake
-    attention  its part in the attention of these layers; None where it has none
+    planted    its name, its words, and the place in a layer whose numbers it changes first
+    made       gives by the layers a context manager in which passes have the mistake
+    attention  gives by the layers its part in attention; None where it has none
     """
 
     planted: PlantedMistake
@@ -33,7 +34,9 @@ class ModuleMistake(NamedTuple):
 
 
 def changed(changes: Sequence[tuple[int, nn.Module, Change]], layers: Layers) -> Any:
-    """Context manager: these modules' outputs are changed in the given layers; None for all.
+    """Context manager: modules return changed outputs in the given layers; None for all layers.
+
+    changes  the layer, the module, and what makes its wrong output
 
     What stands before the first layer, such as the embedding, is always changed.
     """
@@ -57,7 +60,12 @@ def is_made(layer: int, layers: Layers) -> bool:
 def by_changes(
     name: str, words: str, kind: str, changes: Sequence[tuple[int, nn.Module, Change]]
 ) -> Iterator[ModuleMistake]:
-    """The mistake that is made by these changes of modules' outputs, each of a layer; none without changes."""
+    """The mistake that is made by these changes of modules' outputs, as one item; nothing without changes.
+
+    name     in a word or two; `words` as a clause on the likely cause
+    kind     the place in a layer whose numbers it changes first, such as "q"
+    changes  the layer, the module, and what makes its wrong output
+    """
     if changes:
         yield ModuleMistake(PlantedMistake(name, words, kind), partial(changed, list(changes)))
 
@@ -68,7 +76,7 @@ def of_layers(sites: Sites, part: str) -> list[tuple[int, nn.Module]]:
 
 
 def remade(make: Callable[[Any], Any], module: nn.Module, args: Any, output: torch.Tensor) -> torch.Tensor:
-    """What `make` makes of a module's first input in float32, in place of the output and in its dtype."""
+    """What `make` makes of a module's first input, in float32 and then in the dtype of `output`, which it replaces."""
     made: torch.Tensor = make(args[0].float()).to(output.dtype)
     return made
 
@@ -99,9 +107,9 @@ def inputs_of(module: nn.Module) -> int:
 
 @contextmanager
 def set_to(values: Sequence[tuple[int, Any, str, Any]], layers: Layers) -> Iterator[None]:
-    """Context manager: these attributes of objects, each of a layer (-1 of none), have other values.
+    """Context manager: objects' attributes have other values in the given layers, None for all.
 
-    layers  those in which they have them, None for all; objects of no layer always do
+    values  the layer (`BEFORE_LAYERS` for none, which is always set), the object, the attribute's name, the other value
     """
     before = [(owner, name, getattr(owner, name)) for _, owner, name, _ in values]
     try:

@@ -23,7 +23,7 @@ class PassDone(Exception):
 
 
 class Coming:
-    """Shows the wanted stations of one pass, the places where numbers are compared, and may put other numbers there.
+    """Shows the numbers of one pass at wanted stations (places in it, such as q), and may put other numbers there.
 
     wanted  the stations, after the last of which the pass ends; None for all
     arrive  is called with each of these and its numbers
@@ -59,14 +59,17 @@ class Coming:
         return torch.from_numpy(np.array(values)).to(x).reshape(x.shape)  # a copy: models change tensors in place
 
     def of_heads(self, kind: str, layer: int, x: torch.Tensor) -> torch.Tensor:
-        """As `come`, for the numbers of heads `[h, n, d]`, which are shown as `[n, h, d]`."""
+        """Show heads' numbers `[h, n, d]`, as `[n, h, d]`, at a layer's station `kind`; returns those to go on with."""
         by_token = x.transpose(0, 1)
         kept = self.come(Station(layer, kind), by_token)
         return x if kept is by_token else kept.transpose(0, 1)
 
     @contextmanager
     def watching(self, sites: Sites) -> Iterator[None]:
-        """Context manager: shows each station's numbers as the module runs that takes or makes them (its site)."""
+        """Context manager: shows the numbers at each station as the module runs that takes or returns them.
+
+        sites  by module, which stations its input and output are
+        """
         handles = []
         for module, runs in sites.of.items():
             if any(site.given for run in runs for site in run):

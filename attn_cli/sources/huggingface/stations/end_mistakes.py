@@ -19,9 +19,9 @@ from attn_cli.sources.huggingface.stations.sites import Sites
 
 
 def mistakes_of_embeddings(model: PreTrainedModel, sites: Sites) -> Iterator[ModuleMistake]:
-    """Mistakes before the first layer: the embedding's scale missing or uninvited, tokens or positions moved.
+    """Mistakes before the first layer: a missing or needless factor on embeddings, tokens or positions off by 1 or 2.
 
-    Positions that are learned, or sines in a table, may also be missing.
+    Position embeddings that are learned, or sines in a table, may also be missing.
     """
     embedding = model.get_input_embeddings()
     width = sites.width

@@ -18,7 +18,7 @@ Few = Callable[[set[Station], Given, int], dict[Station, np.ndarray]]
 
 
 class LateStart:
-    """Finds the layers of a model at which a pass can begin, and runs passes from there.
+    """Finds layers at which a pass can begin, where their input is given, and lets passes begin there.
 
     blocks  the modules of the layers, in their order
     few     runs a few tokens; a pass begins at a layer only if that layer's output for them, tried once, is then equal
@@ -41,7 +41,7 @@ class LateStart:
         return layer if layer > 0 and is_given and self._is_proved(layer) else 0
 
     def given_from(self, layer: int, given: Given) -> Given:
-        """The given numbers of this layer and later ones, and of the residual stream before this layer."""
+        """The given numbers that a pass from this layer on needs: its input, and those in it and later layers."""
         before, at = Station(layer - 1, "residual"), Station(layer, "residual_in")
         kept = {own: read for own, read in given.items() if own.layer >= layer}
         return kept if at in given or layer == 0 else {at: given[before], **kept}

@@ -24,7 +24,10 @@ _WHOLE = 512  # tokens up to which mistakes are made that need a whole matrix of
 
 
 def problem_of(config: PreTrainedConfig, layer: int, qkv: Products, rule: Rule, turning: Turning) -> Problem:
-    """One text's q, k and v `[h, n, d]` with the layer's rule and rotary positions, of which mistakes are made."""
+    """A layer's right attention on one text, from q, k and v `[h, n, d]`, rule and rotary positions, as a `Problem`.
+
+    From it mistaken variants are computed: other angles and windows that the configuration suggests are part of it.
+    """
     q, k, v = (to_numpy(x) for x in qkv)
     angles = other_angles(config, layer, len(turning.first), q.shape[-1])
     window = getattr(text_configuration(config), "sliding_window", None)
@@ -33,9 +36,9 @@ def problem_of(config: PreTrainedConfig, layer: int, qkv: Products, rule: Rule, 
 
 
 def attention_mistakes(problem: Problem) -> Iterator[PlantedMistake]:
-    """The mistakes of an attention implementation, of those that attn knows, that can be made with these q, k and v.
+    """The mistakes known to attn, but those of tiles, that an implementation of this attention can make.
 
-    Of texts of over 512 tokens without those that need a whole matrix of weights.
+    Those that need a whole matrix of weights are left out for texts of more than 512 tokens.
     """
     for family in REGISTER:
         if family is tile_mistakes or (family is axis_mistakes and problem.q.shape[-2] > _WHOLE):
@@ -46,14 +49,17 @@ def attention_mistakes(problem: Problem) -> Iterator[PlantedMistake]:
 
 
 class KernelMistake:
-    """A mistake of an attention kernel, made on purpose in every attention call of `layers`; None for all layers."""
+    """A known mistake of attention kernels, made on purpose in every attention call of `layers`; None for all layers.
+
+    planted  the mistake's name, words, and the place in a layer whose numbers it changes first
+    """
 
     def __init__(self, config: PreTrainedConfig, planted: PlantedMistake, layers: Collection[int] | None) -> None:
         self.config, self.planted, self.layers = config, planted, layers
         self._families = REGISTER  # from the first call that has the mistake on: those that it belongs to
 
     def products(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> Products | None:
-        """q, k and v `[h, n, d]` with other rotary positions; None for other mistakes, and in other layers."""
+        """q, k and v `[h, n, d]` with wrong rotary positions; None for any other mistake, and in other layers."""
         mistake = self._made(layer, qkv, rule, turning) if self.planted.kind == "q_rotated" else None
         if mistake is None or mistake.operands is None:
             return None
@@ -61,9 +67,9 @@ class KernelMistake:
         return q, k, v
 
     def attended(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> Attended | None:
-        """The wrong q, k, v and rule that a kernel with the mistake attends by; None where it is in none of these.
+        """The wrong q, k, v and rule with which a kernel would attend; None for a mistake that isn't in these.
 
-        None as well for other rotary positions, which `products` makes, and in other layers.
+        None as well for wrong rotary positions, which `products` makes, and in other layers.
         """
         mistake = None if self.planted.kind == "q_rotated" else self._made(layer, qkv, rule, turning)
         if mistake is None or mistake.operands is None:

@@ -67,7 +67,7 @@ def _halves(module: nn.Module, args: Any, output: torch.Tensor) -> torch.Tensor:
 
 
 def mistakes_of_experts(sites: Sites) -> Iterator[ModuleMistake]:
-    """Mistakes of experts: weights not normalised, or normalised; another number of experts; factors left out."""
+    """Mistakes with experts: their weights normalised or not, the wrong experts, one too few, missing factors."""
     normed: list[tuple[int, Any, str, Any]] = []
     fewer: list[tuple[int, Any, str, Any]] = []
     factors: dict[str, list[tuple[int, Any, str, Any]]] = {}

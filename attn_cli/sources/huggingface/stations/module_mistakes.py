@@ -12,7 +12,10 @@ from attn_cli.sources.huggingface.stations.sites import Sites
 
 
 def module_mistakes(model: PreTrainedModel, whole: PreTrainedModel | None, sites: Sites) -> list[ModuleMistake]:
-    """Every mistake that is possible in the modules of a model; `whole` is the model with its head, if it has one."""
+    """Every mistake known to attn that can be made in the modules of this model, beside attention's own arithmetic.
+
+    whole  the model with its LM head; None without one
+    """
     return [
         *mistakes_of_norms(sites),
         *mistakes_of_biases(sites),

@@ -12,7 +12,7 @@ _OTHERWISE = 2.0**-19
 
 
 class NearRoutes(TorchFunctionMode):
-    """While it is on, routers take the runner-up in place of the last expert of their choice, where both are near.
+    """A torch function mode: routers choose the runner-up in place of their last expert, where both are near.
 
     They call `torch.topk` or `torch.max`. Near is a difference of less than a few roundings in `precision`, relative to
     the largest score: 2⁻⁵ in bfloat16, 2⁻⁸ in float16, a quarter in 4 bits, 2⁻¹⁹ in any other.

@@ -31,7 +31,10 @@ from attn_cli.sources.huggingface.stations.sites import Sites
 
 
 def mistakes_of_norms(sites: Sites) -> Iterator[ModuleMistake]:
-    """The usual mistakes made with all norms at once, then with those of each kind, such as the one before the MLP."""
+    """Mistakes with norms (gain, epsilon ...) in all norms at once, then in each kind, such as those before the MLP.
+
+    Then norms of q and k, and norms in another place: behind attention and MLP, not before, or the other way about.
+    """
     ends = [] if sites.final_norm is None else [(AFTER_LAYERS, sites.final_norm)]
     parts = {part: of_layers(sites, part) for part in _PLACES}
     yield from of_norms([*(norm for norms in parts.values() for norm in norms), *ends], "normed", "every norm")
@@ -77,9 +80,9 @@ def norm_of(module: nn.Module) -> Norm | None:
 
 
 def of_norms(modules: Sequence[tuple[int, nn.Module]], kind: str, where: str) -> Iterator[ModuleMistake]:
-    """The mistakes that can be made with these norms, each of a layer; one that several have is made in all of them.
+    """The mistakes that can be made with these norms, each given with its layer; one for all norms that can have it.
 
-    kind   the station, or place in a layer, whose numbers change first
+    kind   the place in a layer whose numbers change first, such as "normed"
     where  what norms these are, in words
     """
     by_name: dict[tuple[str, str], list[tuple[int, nn.Module, Change]]] = {}

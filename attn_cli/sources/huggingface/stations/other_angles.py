@@ -13,10 +13,12 @@ _BASES = (10_000.0, 500_000.0, 1_000_000.0)  # of the paper and most models; of 
 
 
 def other_angles(config: PreTrainedConfig, layer: int, pairs: int, d: int) -> list[OtherAngles]:
-    """The angles that a layer could be given by mistake; none where its configuration tells of no rotary positions.
+    """The rotary frequencies that a layer could have by mistake: another base, scaling left out, another width ...
 
     pairs  how many pairs of columns are turned
     d      the width of a head
+
+    None at all where the configuration tells of no rotary positions, or no pair is turned.
     """
     config = text_configuration(config)
     settings = getattr(config, "rope_parameters", None)

@@ -16,7 +16,7 @@ _EXACT = 1e-3  # of the largest score, that a bias is larger than
 
 
 class LastProduct(TorchFunctionMode):
-    """While it is on, it holds the factors of the last product of two tensors."""
+    """A torch function mode that holds the two factors of the last matrix product; None before the first."""
 
     factors: tuple[torch.Tensor, torch.Tensor] | None = None
 
@@ -35,7 +35,7 @@ class LastProduct(TorchFunctionMode):
 
 
 class OwnAttention(NamedTuple):
-    """Queries `[h, n, d]` and keys `[h, m, d]` of attention in a model's own code, and the rule of its scores."""
+    """Queries `[h, n, d]` and keys `[h, m, d]` of attention in a model's own code, with its scale, mask and bias."""
 
     query: torch.Tensor
     key: torch.Tensor
@@ -45,13 +45,13 @@ class OwnAttention(NamedTuple):
 def own_attention(
     factors: tuple[torch.Tensor, torch.Tensor] | None, scores: torch.Tensor | None, scale: float | None
 ) -> OwnAttention | None:
-    """The queries and keys of one text, out of what its code multiplied, with the rule that makes its scores of them.
+    """The queries and keys of one text, from what a model's code multiplied, with its scores' scale, mask and bias.
 
     factors  of the last product before the softmax
     scores   what the softmax was given `[..., n, m]`, masked ones about the lowest float
     scale    by which the code multiplied queries before the product, where it says so
 
-    None where no scale, 1 or 1 / sqrt(d), with a bias makes these scores of the product.
+    None where no scale, 1 or 1 / sqrt(d), with a bias of each key makes these scores of the product.
     """
     if factors is None or scores is None or min(x.ndim for x in factors) < 3:
         return None

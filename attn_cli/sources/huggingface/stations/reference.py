@@ -46,7 +46,7 @@ _NONE_MADE: Mistakes = {}
 class ModelReference:
     """A model whose numbers are seen at stations, places in its pass such as q after rotary positions.
 
-    It can run with mistakes made on purpose, and as in another precision: see `attn_cli.model.stations.Reference`.
+    It can run with mistakes made on purpose, and with its numbers rounded as in another precision.
 
     arguments  makes the arguments of the forward for one text
 
@@ -96,13 +96,16 @@ class ModelReference:
         return int(weight.shape[0]) if isinstance(weight, torch.Tensor) and weight.ndim == 2 else int(known)
 
     def logit_rows(self, tokens: int) -> np.ndarray:
-        """The positions whose logits are compared: all, or evenly spaced ones with 2**24 logits together."""
+        """The positions, from 0, whose logits are compared: all, or evenly spaced ones, of at most 2**24 logits."""
         words = self.model.config.get_text_config().vocab_size
         count = max(1, min(tokens, _MOST_LOGITS // words))
         return np.unique(np.linspace(0, tokens - 1, count).round().astype(int))
 
     def mistakes(self, layer: int) -> list[PlantedMistake]:
-        """The mistakes that can be made in this layer: of its attention as the last pass saw it, then of modules."""
+        """The known mistakes that can be made on purpose in this layer: of attention, then of its other modules.
+
+        Those of attention as found in the last pass without rounding and mistakes.
+        """
         seen = self._seen.get(layer, [])
         names = {each.name for each in seen} if Station(layer, "heads") in self._shapes else set()
         return [*seen, *(each.planted for each in self._patches() if each.planted.name not in names)]
@@ -129,7 +132,13 @@ class ModelReference:
         draw: int = 0,
         mistakes: Mistakes | None = None,
     ) -> None:
-        """One pass, which shows each wanted station (a place in it), as `attn_cli.model.stations.Reference` says."""
+        """One pass: `arrive` gets each wanted station (a place in the pass) with its numbers; it ends after the last.
+
+        given      numbers that stand in for the model's own at these stations
+        precision  to which numbers are rounded, "bfloat16", "float16", "float32" or "4-bit"; None for no rounding
+        draw       the seed of rounding by chance; 0 rounds to the nearest
+        mistakes   those made on purpose, with the layers in which each is; None for none
+        """
         if not wanted:
             return
         late = self._late_start(ids)

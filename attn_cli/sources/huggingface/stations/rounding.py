@@ -18,10 +18,10 @@ Rounded = Callable[[torch.Tensor], torch.Tensor]
 
 
 def rounding_to(precision: str, draw: int = 0) -> Rounded:
-    """The function that rounds activations to bfloat16 or float16: to the nearest, in draws above 0 by chance.
+    """The function that rounds activations to bfloat16 or float16: to the nearest, or by chance for a `draw` above 0.
 
     For any other precision, 4-bit weights among them, it adds noise, as summing in another order does in float32:
-    2**-22 of a row's root mean square.
+    2**-22 of a row's root mean square. `draw` is the seed.
     """
     generator = torch.Generator().manual_seed(draw)
     if precision in _STEPS:
@@ -45,7 +45,9 @@ def rounding_to(precision: str, draw: int = 0) -> Rounded:
 
 @contextmanager
 def rounded(model: nn.Module, precision: str, draw: int = 0) -> Iterator[Rounded]:
-    """Context manager: in passes of `model` weights and outputs of modules are rounded; yields the rounding.
+    """Context manager: in passes of `model` weights and outputs of modules are rounded; yields what rounds activations.
+
+    draw  the seed of rounding by chance; 0 rounds to the nearest
 
     A module's weights are rounded while it runs, so that no second model is held.
     """
@@ -106,7 +108,8 @@ def _of_weights(precision: str, draw: int) -> Rounded | None:
 def four_bits(x: torch.Tensor, draw: int = 0) -> torch.Tensor:
     """A matrix rounded to 16 steps per block of 32 numbers, from the least to the largest of them; a vector as it is.
 
-    Draws above 0 take ranges of about the same size on both sides of 0, as other formats do.
+    A block is a row where 32 doesn't divide it. With a `draw` above 0 the range is about the same on both sides of 0,
+    as in other 4-bit formats.
     """
     if x.ndim < 2:
         return x

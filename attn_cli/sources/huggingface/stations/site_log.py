@@ -12,9 +12,10 @@ from attn_cli.sources.huggingface.stations.routes import places_of_route
 
 
 class Event(NamedTuple):
-    """One run of a module: the memory addresses of its input and output, None where they are no vector per token.
+    """One run of a module: `start` in the order of all, and the memory addresses of its input and output.
 
-    routes  whether it chose experts
+    given, returned  the addresses; None where they are no floats of two axes or more
+    routes           whether it returned a choice of experts
     """
 
     module: nn.Module
@@ -26,7 +27,9 @@ class Event(NamedTuple):
 
 
 class Log:
-    """The runs of all modules in the order in which they ended; outputs are kept, so that memory tells them apart.
+    """The runs of all modules in the order in which they ended, to find which module is which by shared memory.
+
+    Inputs and outputs are kept, so that no two have the same address.
 
     tables  the first cos and sin that each module was given
     """
@@ -42,7 +45,7 @@ class Log:
         self.tables: dict[nn.Module, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def handles(self, model: nn.Module) -> list[Any]:
-        """The handles of the hooks that are put before and behind every module of the model."""
+        """Register hooks before and behind every module in the model; returns their handles."""
         modules = [module for module in model.modules() if module is not model]
         before = [module.register_forward_pre_hook(self._enter, with_kwargs=True) for module in modules]
         return [*before, *(module.register_forward_hook(self._leave, always_call=False) for module in modules)]

@@ -17,10 +17,10 @@ from attn_cli.sources.huggingface.stations.site_log import Event, Log
 
 
 class Site(NamedTuple):
-    """Where the numbers of a station are: in a module's output, or its input.
+    """The module input or output that the numbers at a station, a place in the pass, are.
 
-    kind, layer  of the station, a place in the pass such as "normed"
-    given        True for the input
+    kind, layer  of the station, such as "normed" (attention's input) in layer 0
+    given        True for the module's input, False for its output
     """
 
     kind: str
@@ -59,9 +59,9 @@ class Sites:
     tables: dict[nn.Module, tuple[torch.Tensor, torch.Tensor]] = field(default_factory=dict)
 
     def add(self, module: nn.Module, run: int, site: Site) -> None:
-        """Note that run number `run` of a module, from 0, has the numbers of the station that `site` names.
+        """Note that input or output of run number `run` of a module, from 0, are the numbers at a station of the pass.
 
-        A station is a place in the forward pass at which numbers are compared, such as q.
+        site  the station's kind and layer, and whether it is the input
         """
         runs = self.of.setdefault(module, [])
         runs.extend([] for _ in range(run + 1 - len(runs)))
