@@ -26,9 +26,9 @@ _TOLERANCE = 1e-4  # of the largest number: rounding, not the influence of anoth
 def supports_packing(model: PreTrainedModel) -> bool:
     """True if the model gives packed texts, in one row of tokens, the vectors that it gives them as a padded batch.
 
-    Tried on short texts, to rounding, in a row of more tokens than the model's positions, or of 26 where it has over
-    4,223; only for models in float32 on the CPU that take `position_ids`. Positions, convolutions or recurrences over
-    the whole row, or attention that is not in transformers' registry, make it fail.
+    Tried on short texts, to rounding, in a row that is longer than the model's positions if these are below 4,224; only
+    for models in float32 on the CPU that take `position_ids`. Positions, convolutions or recurrences over the whole
+    row, or attention that is not in transformers' registry, make it fail.
     """
     parameters = signature(model.forward).parameters
     if (

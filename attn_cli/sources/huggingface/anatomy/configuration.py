@@ -8,7 +8,7 @@ from transformers import PreTrainedConfig
 
 
 def configuration_of(module: nn.Module) -> PreTrainedConfig:
-    """The configuration of a transformers model; one that states nothing for a module of another library.
+    """The configuration of a transformers model; an empty one for a module of another library.
 
     >>> configuration_of(nn.Linear(1, 1)).model_type
     ''
@@ -18,7 +18,7 @@ def configuration_of(module: nn.Module) -> PreTrainedConfig:
 
 
 def kind_of(module: nn.Module) -> str:
-    """The model type that a configuration states; the name of its class for a module of another library."""
+    """The model type that a module's configuration states; for another library's module the name of its class."""
     return str(configuration_of(module).model_type) or type(module).__name__
 
 

@@ -18,7 +18,7 @@ def takes_any(model: nn.Module) -> bool:
 
 
 def arguments_of(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of one call of the forward by name, including those that its `**kwargs` collect."""
+    """The arguments of one call of the model's forward by name, those that its `**kwargs` collects among them."""
     arguments: dict[str, Any] = dict(signature(model.forward).bind_partial(*args, **kwargs).arguments)
     arguments |= arguments.pop("kwargs", {})
     return arguments

@@ -49,14 +49,14 @@ class ModulePlaces:
         self._places: dict[nn.Module, tuple[ModulePlace, ...]] = {}
 
     def of(self, module: nn.Module) -> tuple[ModulePlace, ...]:
-        """The module's `ModulePlace`s, one for each of its paths; none if it isn't part of the model."""
+        """The module's places (path, block, stack), one for each of its paths; none if it isn't part of the model."""
         if module not in self._places:
             self._places[module] = tuple(self._place(path) for path in self.paths.get(module, ()))
         return self._places[module]
 
     @cached_property
     def attention(self) -> tuple[nn.Module, ...]:
-        """The modules that will attend if they run: by transformers' registry of attention functions, or own code."""
+        """The modules that will attend if they run, by transformers' registry of attention functions or own code."""
         return tuple(attention_modules(self.model, self.watched))
 
     @cached_property
@@ -70,7 +70,7 @@ class ModulePlaces:
 
     @cached_property
     def in_registry(self) -> tuple[nn.Module, ...]:
-        """The attention modules whose code uses transformers' registry, and computes no softmax of its own."""
+        """The modules that attend by transformers' registry of attention functions, without a softmax of their own."""
         return tuple(module for module in self.attention if module not in self.watched)
 
     @cached_property

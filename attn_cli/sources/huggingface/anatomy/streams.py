@@ -43,7 +43,7 @@ def is_router(path: str, module: nn.Module) -> bool:
 
 
 def is_router_or_gate(path: str, module: nn.Module) -> bool:
-    """True if the module is called something whose softmax is no attention: a router, a gate, an indexer."""
+    """True if the module is named after what has a softmax that is no attention: a router, a gate, an indexer ..."""
     return any(_OTHER.search(name) for name in _names(path, module))
 
 

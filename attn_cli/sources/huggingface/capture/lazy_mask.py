@@ -104,9 +104,10 @@ class LazyMask(torch.Tensor):
 
 
 def lazy_mask(*, dtype: torch.dtype = torch.float32, **arguments: Any) -> Any:
-    """The mask function that attn registers: a `LazyMask`, or None where eager's own would be None.
+    """The function that attn puts in place of transformers' eager mask function: it returns a `LazyMask`.
 
-    A mask whose function transformers maps over cells by vmap, for scalars alone, is eager's own from the start.
+    None where the eager function returns None, since all keys may be seen. A mask function that transformers has to map
+    over cells by vmap gives the eager mask at once.
     """
     if arguments.get("use_vmap"):
         return eager_mask(**arguments, dtype=dtype)

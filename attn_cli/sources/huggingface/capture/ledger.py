@@ -104,7 +104,7 @@ class Ledger:
         self._ends_with_call = usual_runs is not None and selected.items() <= usual_runs.items()
 
     def record(self, module: nn.Module, way: str) -> LedgerEntry:
-        """Count one attention call of `module`.
+        """Count one attention call of `module`; returns where it is in the model, and whether its layer is selected.
 
         way  how the call was captured, one of the values of `Place.way`
 

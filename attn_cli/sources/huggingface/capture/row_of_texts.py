@@ -91,12 +91,15 @@ class RowOfTexts:
             raise NotInOneRowError
 
     def with_padding(self, x: torch.Tensor) -> torch.Tensor:
-        """`[1, heads, T, width]` as `[B, heads, n, width]`, 0 in padding."""
+        """A tensor of the row `[1, heads, T, width]` as the padded batch's `[B, heads, n, width]`, 0 in padding."""
         wide = self.rows.pad(x[0])  # [heads, B * n, width]
         return wide.reshape(len(wide), self.size, self.longest, -1).transpose(0, 1)
 
     def without_padding(self, x: torch.Tensor) -> torch.Tensor:
-        """`[B, heads, n, width]` as `[1, heads, T, width]`, 0 in rows of no text."""
+        """A tensor of the padded batch `[B, heads, n, width]` as one of the row `[1, heads, T, width]`.
+
+        0 in tokens of the row that belong to no text.
+        """
         return self.rows.pack(x.transpose(1, 2).flatten(0, 1).transpose(0, 1))[None]
 
 

@@ -35,7 +35,7 @@ class InterventionBatch:
         return len(self.interventions)
 
     def ablated(self, layer: int, stream: str, h: int, n: int) -> torch.Tensor | None:
-        """Which outputs of a layer are ablated in each of S interventions: booleans `[S, h, n]`; None for none."""
+        """Which heads' outputs are ablated, set to 0 or a mean, in which rows: booleans `[S, h, n]`; None for none."""
         ablated = torch.zeros((self.size, h, n), dtype=torch.bool)
         for at, intervention in enumerate(self.interventions):
             heads = [x.head for x in intervention.ablated if (x.layer, x.stream) == (layer, stream)]

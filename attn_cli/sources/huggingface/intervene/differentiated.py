@@ -16,7 +16,7 @@ from attn_cli.sources.huggingface.intervene.batch import InterventionBatch
 class DifferentiatedRows(InterventionBatch):
     """A run of the last rows whose attention depends on numbers, such as a gate on each head's output.
 
-    Of its answer's log p derivatives by these numbers, `variables`, are taken.
+    Derivatives of its answer's log p are taken by these numbers, `variables`.
     """
 
     @property

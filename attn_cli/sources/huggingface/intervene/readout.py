@@ -33,9 +33,9 @@ class Readout:
 class LogProbs:
     """Log-probabilities of S runs, natural logarithms.
 
-    targets log p of each target token after those before it `[S, targets]`
-    last    log p of every word in the row whose distribution is compared `[S, words]`
-    text    the mean log p of the text's own tokens `[S]`; None if not requested
+    targets  log p of each target token after those before it `[S, targets]`
+    last     log p of every word in the row whose distribution is compared `[S, words]`
+    text     the mean log p of the text's own tokens `[S]`; None if not requested
     """
 
     targets: torch.Tensor

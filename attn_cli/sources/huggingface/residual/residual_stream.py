@@ -69,7 +69,10 @@ class BlockPass:
     others: torch.Tensor = field(default_factory=lambda: torch.empty(0))
 
     def check(self) -> None:
-        """Find the norms behind W_O, and `others`; LoadError if more than attention and one other module adds."""
+        """Find the norm behind each W_O, and what the block adds beside attention (`others`).
+
+        LoadError where that is more than the output of one module, or a norm is no gain per dimension.
+        """
         assert self.after is not None
         rest, sizes = self.after - self.before, self.after.abs() + self.before.abs()
         for write in self.writes:

@@ -58,7 +58,10 @@ class Pairs(NamedTuple):
     interleaved: bool
 
     def words(self, d: int) -> str:
-        """The columns `[0, d)` of q and k that rotary positions turn together, in words, such as "halves"."""
+        """How the pairs lie in a head of d columns: "halves" (i, i + half) or "interleaved" (2i, 2i + 1).
+
+        With the first and last column, such as "halves of columns 0-31", where not all d are turned.
+        """
         layout, low, high = "interleaved" if self.interleaved else "halves", min(self.first), max(self.second)
         return layout if high - low + 1 == d else f"{layout} of columns {low}-{high}"
 

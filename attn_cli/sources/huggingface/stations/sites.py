@@ -17,7 +17,7 @@ from attn_cli.sources.huggingface.stations.site_log import Event, Log
 
 
 class Site(NamedTuple):
-    """The module input or output that the numbers at a station, a place in the pass, are.
+    """A station (a place in the pass, such as q) whose numbers are the input or output of a module.
 
     kind, layer  of the station, such as "normed" (attention's input) in layer 0
     given        True for the module's input, False for its output
@@ -32,15 +32,15 @@ class Site(NamedTuple):
 class Sites:
     """For every module of a model which stations, places in the pass at which numbers are compared, it gives or gets.
 
-    of       by module the sites of each of its runs in a pass
-    width    numbers of a vector
+    of       by module, for each of its runs in a pass, the stations that its input and output are
+    width    of the residual stream
     blocks   the modules of every layer, in their order
     inner    of every layer its norms, attention and MLP: "norm", "mlp_norm", "attention_after", "mlp_after", "q_norm",
              "k_norm", "attention", "mlp", "w_o"
     linear   of every layer its modules with one matrix, in the order in which they run: of "qkv", "w_o", "mlp"
     activations  of every layer its modules without parameters
     routers  of every layer the modules that choose experts
-    heads    of every layer the number of query heads, where its attention module says so, else 0
+    heads    of every layer the number of query heads, by its attention module or the configuration; 0 where unknown
     embedding_scale  what the rows of the embedding are multiplied by before the first layer; 0 where they are not that
     final_norm  the module behind the last layer; None where there is none
     tables   cos and sin of rotary positions that modules were given
