@@ -78,7 +78,7 @@ class PartlyWindowed(DifferentiatedRows):
 
     @property
     def variables(self) -> list[torch.Tensor]:
-        """The share of each window, 0 for none to 1 for it alone, as one tensor `[windows]` with derivatives."""
+        """The shares as one tensor `[windows]`, by which derivatives are taken: 0 without a window, 1 for it alone."""
         return [self.shares]
 
     def output(self, at: AttentionLayer, past: CachedAttention, own: Products, allowed: torch.Tensor) -> torch.Tensor:

@@ -35,7 +35,7 @@ def device_of(name: str) -> torch.device:
 
 
 def devices() -> list[DeviceRow]:
-    """The devices that are there, each with its name and memory, the one that "auto" takes first.
+    """The devices that are there, each with its name, and its memory if it is CUDA's, the one that "auto" takes first.
 
     The CPU's name says which vector instructions torch uses.
     """

@@ -51,7 +51,10 @@ def find_rope_layout(
 
 
 class Pairs(NamedTuple):
-    """The pairs of columns that rotary positions turn together: the first and the second of each, from 0."""
+    """The pairs of columns that rotary positions turn together: the first and the second of each, from 0.
+
+    interleaved  whether a pair is two neighbouring columns, not column i with one half a width further on
+    """
 
     first: tuple[int, ...]
     second: tuple[int, ...]

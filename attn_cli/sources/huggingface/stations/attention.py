@@ -154,7 +154,8 @@ class StationAttention:
     def of_softmax(self, module: nn.Module, way: str, weights: torch.Tensor, scores: torch.Tensor | None) -> None:
         """Take in weights of a model's own code, whose q, k and output can't be shown; they may be changed in place.
 
-        They are made wrong or rounded, if their scores can be computed again from what was multiplied last.
+        They are made wrong where q and k are found in the last product, and rounded where they are the softmax of
+        `scores`.
         """
         layer = self.ledger.record(module, way).place.layer
         self.unseen = True
