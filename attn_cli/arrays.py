@@ -16,7 +16,7 @@ Array: TypeAlias = Any
 
 
 def namespace(x: Array) -> ModuleType:
-    """The array API's functions for the library of `x`: NumPy itself, or `array_api_compat.torch` for a tensor.
+    """The array API's functions for the library of `x`: the module `numpy`, or `array_api_compat.torch` for a tensor.
 
     >>> namespace(np.zeros(1)).__name__
     'numpy'
@@ -108,7 +108,7 @@ def itemsize(x: Array) -> int:
 
 
 def indices(start: int, stop: int, like: Array) -> Array:
-    """The integers start .. stop - 1 on the device of `like`, one axis: the numbers of rows or columns, say."""
+    """The integers start .. stop - 1, one axis, in the library and on the device of `like`."""
     xp = namespace(like)
     if is_torch(like):
         return xp.arange(start, stop, device=like.device)
@@ -178,5 +178,5 @@ def segment_sums(x: Array, starts: np.ndarray, axis: int) -> Array:
 
 
 def from_numpy(values: np.ndarray, like: Array) -> Array:
-    """NumPy's `values` as an array of the library, device and precision of `like`."""
+    """NumPy's `values` as an array of the library, device and dtype of `like`."""
     return namespace(like).asarray(values, dtype=like.dtype, device=like.device)

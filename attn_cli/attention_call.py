@@ -16,18 +16,19 @@ from attn_cli.prompt import Token
 
 @dataclass(frozen=True, eq=False)
 class Ingredients:
-    """The arrays that a call was computed from, and those that follow it; None where there is none, or it is unknown.
+    """What a layer's q, k and v were computed from, and what follows its output; None where unknown or absent.
 
     x           embeddings of the queries `[n, width]`
     context     embeddings of keys and values `[m, width]`, if they are not x
     projection  W_O `[h * e, width]`
     value_up    U_V `[h, r, e]`, which absorbed latent attention applies to its output
-    latent      the latents c `[m, r]` that k and v are computed from, with their up-projections (see `Latent`)
+    latent      the latents c `[m, r]` that k and v are computed from, with their up-projections U_K and U_V
     projected   whether q, k and v are products of x and not x itself
-    rotation    the rotary position embedding of q and k
-    turning     finds out how columns of q and k were turned, while the call is visited
-    residual_lengths  finds the lengths of the keys' vectors in the residual stream before the block `[m]`, while the
-                call is visited; None where that isn't seen
+    rotation    base, pairs and offset of the rotary positions of q and k
+    turning     a function that tells which pairs of columns rotary positions turned, and by which angles, as read off
+                the running model; callable while the call is visited
+    residual_lengths  a function that gives the lengths of the keys' vectors in the residual stream before the block
+                      `[m]`, None where that isn't seen; callable while the call is visited
     """
 
     x: Array | None = None
@@ -43,13 +44,14 @@ class Ingredients:
 
 @dataclass(frozen=True, eq=False)
 class AttentionCall(Call):
-    """A call of which queries, keys and values are known: q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`; g divides h.
+    """One layer's attention with q `[h, n, d]`, k `[g, m, d]` and v `[g, m, e]`; g divides h.
 
-    rule         how scores become weights: scale, mask, bias ...
-    place        which attention it is
-    output       is filled as weights are computed; None where nobody wants it
+    rule         how scores become weights: scale, softcap, bias, mask, learned sink
+    place        which attention it is: layer, module, heads, text
+    queries, keys  the tokens of rows and columns
+    output       an array that is filled as weights are computed; None where nobody wants it
     ingredients  what q, k and v were computed from, as far as it is known
-    planner      decides how many heads and rows are computed at a time
+    planner      a function that decides how many heads and rows are computed at a time
     """
 
     q: Array = field()  # without the defaults of every call
@@ -91,7 +93,11 @@ class AttentionCall(Call):
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
-        """The weights as bands, some adjacent rows at a time, of all rows or `rows`; fills `output` if there is one."""
+        """The weights some adjacent rows at a time, of all rows or of `rows`, ascending; fills `output`, if any.
+
+        want_scores  bands carry the scores, too
+        in_parts     a band may be of some of the heads only
+        """
         plan = self.planner(self.q, self.k, self.rule, rows=rows, want_scores=want_scores, in_parts=in_parts)
         for band in bands(self.q, self.k, self.v, self.rule, plan):
             if self.output is not None:

@@ -20,18 +20,18 @@ from attn_cli.selection import Selection
 
 @dataclass(frozen=True)
 class Place:
-    """Where an attention call is: its module in the model, and its text in the batch.
+    """Which attention of the model a call is, and of which text of the batch.
 
     layer    the model's own block number
     name     the module's path in the model, or a word for what has no module
     stream   "self", "encoder", "decoder", "cross", ...
     call     0, or 1, 2, ... when the same module runs again in one forward pass
-    heads    the true numbers of the heads in the arrays
-    groups   for every such head the key/value head that it reads
+    heads    the model's numbers of the heads in the arrays
+    groups   for every such head the number of the key/value head that it reads
     text     the index of the text in the batch
-    way      how it was captured: "computed" by attn itself from a table or matrices; in a model through the
-             "registry" of attention functions, as a "softmax", "sdpa" or "flex" call or one of another package's
-             "fused" kernel, through torch's "dispatch", or as weights that the module "returned"
+    way      how it was captured: "computed" by attn itself from a table or matrices; in a model through the "registry"
+             of attention functions, as a "softmax", "sdpa" or "flex" call or one of another package's "fused" kernel,
+             through torch's "dispatch", or as weights that the module "returned"
     """
 
     layer: int
@@ -45,9 +45,9 @@ class Place:
 
 
 class Output:
-    """The output `[h, n, e]` of a call, filled row by row as its weights are computed.
+    """Memory for the output `[h, n, e]` of a layer's attention, filled row by row as its weights are computed.
 
-    A source whose forward pass continues with the layer's output passes an empty one, so that q kᵀ is computed once.
+    A model that goes on with the output passes an empty one, so that q kᵀ is computed once.
     """
 
     def __init__(self, array: Array) -> None:
@@ -55,7 +55,7 @@ class Output:
         self.rows = 0  # of all heads together
 
     def add(self, band: Band) -> None:
-        """Copy the rows of `band`, unless all rows are there already."""
+        """Copy the output of a band (some adjacent rows of some heads), unless all rows are there already."""
         if self.complete:
             return
         self.array[band.heads, band.start : band.stop, :] = band.output
@@ -67,21 +67,21 @@ class Output:
 
     @property
     def complete(self) -> bool:
-        """True if every row has been copied."""
+        """True if every row of every head is there."""
         return self.rows == int(self.array.shape[0] * self.array.shape[1])
 
 
 class Call(ABC):
-    """One attention call, whatever its source: n queries over m keys in h query heads.
+    """One layer's attention to one text: n queries over m keys in h query heads, from a model, a table or a recording.
 
     A subclass has `place`, `queries`, `keys`, `rule`, `h`, `like` and `bands`; by default it has a row and a column for
     each token, and no values.
 
-    place    which attention it is
+    place    which attention it is: layer, module, heads, text
     queries  the tokens of the rows
     keys     the tokens of the columns
-    rule     how scores become weights
-    q, k     queries `[h, n, d]` and keys `[g, m, d]`; None where a source shows weights alone, or they are changed
+    rule     how scores become weights: scale, softcap, bias, mask, learned sink
+    q, k     queries `[h, n, d]` and keys `[g, m, d]`; None where weights alone are known, or weights were changed
     v        the values `[g, m, e]`, one for each key head; None likewise
     output   memory for the output `[h, n, e]`; None where nobody goes on with it
     """
@@ -122,7 +122,10 @@ class Call(ABC):
 
     @cached_property
     def is_causal(self) -> bool:
-        """True if no query may attend to a key after itself; the last query stands at the last key."""
+        """True if no query may attend to a key after itself; the last query stands at the last key.
+
+        With more queries than keys, query 0 stands at key 0.
+        """
         if self.n == 0 or self._looks_ahead(0):
             return self.n == 0
         queries = np.arange(1, self.n)
@@ -151,25 +154,29 @@ class Call(ABC):
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
-        """The attention as bands, each of some neighbouring rows, ascending; of all rows or of `rows`.
+        """The weights as bands of some adjacent rows each, ascending, of all rows or of `rows`.
 
-        With `in_parts` a band may be of some of the heads only, where that is faster.
+        want_scores  bands carry the scores, too
+        in_parts     a band may be of some of the heads only, where that is faster
         """
 
     def row_stats(self, wanted: Wanted) -> RowStats:
-        """The statistics of its rows that are wanted, in NumPy; fills `output`."""
+        """The statistics of rows that `wanted` asks for, in NumPy; fills `output` where there is one."""
         return self.device_stats(wanted).in_numpy
 
     def device_stats(self, wanted: Wanted) -> RowStats:
-        """The statistics of its rows where they are computed: tensors of a GPU, or NumPy's; fills `output`.
+        """The statistics of rows that `wanted` asks for, where they are computed: tensors of a GPU, or NumPy's arrays.
 
-        By compiled code where one suits, else read off its bands.
+        By compiled code where one suits, else from the weights, some rows at a time. Fills `output` where there is one.
         """
         stats = self.compiled_stats(wanted)
         return stats_of_bands(self, wanted) if stats is None else stats
 
     def compiled_stats(self, wanted: Wanted) -> RowStats | None:
-        """The wanted statistics of the rows by compiled code; None where none suits, or q, k and v aren't at hand."""
+        """The statistics of rows that `wanted` asks for, by compiled code.
+
+        None where none can, or q, k and v aren't known. Fills `output` where there is one.
+        """
         if self.q is None or self.k is None or self.v is None:
             return None
         output = None if self.output is None else self.output.array
@@ -180,7 +187,7 @@ class Call(ABC):
 
 
 class Look(NamedTuple):
-    """Asks for a look at a model's baseline run: `visit` gets the attention calls of the selected layers and heads."""
+    """A request to see the attention in a model's run: `visit` gets each call of the selected layers and heads."""
 
     selection: Selection
     visit: Callable[[Call], None]

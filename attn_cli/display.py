@@ -10,13 +10,13 @@ class Drawing(Protocol):
     """The interface of the module that draws results, `attn_cli.views.notebook`."""
 
     def bundle(self, thing: object) -> dict[str, Any]:
-        """The result as a notebook shows it: its text, HTML and so on by MIME type."""
+        """What a notebook shows of a result: its text, HTML and so on by MIME type."""
 
     def figure(self, head: Any, width: float) -> str:
-        """A figure of a recorded head as SVG, `width` millimetres wide."""
+        """A picture of a recorded head's weights as SVG, `width` millimetres wide."""
 
     def page_html(self, recording: Any, size: int) -> bytes:
-        """The interactive page of a recording, of at most `size` bytes."""
+        """The HTML page, at most `size` bytes long, in which all heads of a recording can be looked at."""
 
 
 def drawing() -> Drawing:

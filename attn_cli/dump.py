@@ -8,9 +8,10 @@ import numpy as np
 
 @dataclass(frozen=True)
 class DumpArray:
-    """An array of a dump, by its name; `read` gives its numbers, of any shape, in float16, float32 or float64.
+    """An array that another engine saved, by its name; `read` gives its numbers in float16, float32 or float64.
 
-    precision  the one that it is stored in, such as "bfloat16"
+    shape      of any number of axes
+    precision  that it is stored in, such as "bfloat16"
     """
 
     name: str
@@ -21,9 +22,9 @@ class DumpArray:
 
 @dataclass(frozen=True)
 class StatedRule:
-    """What a dump itself says of the attention of its layers.
+    """What a file from another engine says of the attention of its layers.
 
-    heads, kv_heads  how many query heads and key heads each has
+    heads, kv_heads  how many query heads and key heads each layer has
     scale            the factor on q kᵀ
     """
 
@@ -34,12 +35,14 @@ class StatedRule:
 
 @dataclass(frozen=True)
 class Dump:
-    """The arrays of a file or folder.
+    """The arrays of a pass that another engine saved in a file or folder.
 
+    label      its name in messages
+    arrays     by name, each with a function that reads its numbers
     tokens     the ids that the engine read; None where none are there
-    positions  the places of the arrays' rows in the text; None where none are given
+    positions  the positions in the text of the arrays' rows; None where none are given
     others     the names of arrays that hold no numbers of a pass: integers, booleans
-    stated     the rule of its layers; None where it states none
+    stated     heads and scale of its layers; None where it states none
     """
 
     label: str

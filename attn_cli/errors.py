@@ -19,9 +19,10 @@ class ExitCode(IntEnum):
 
 
 class AttnError(Exception):
-    """Base of all expected failures; a message says what came and what was expected, a hint what to try.
+    """Base of all expected failures.
 
-    `message` is one line without a final full stop; `hint` (may be empty) is one line that says what to do next.
+    message  one line without a final full stop: what came and what was expected
+    hint     one line that says what to do next; may be empty
     """
 
     code = ExitCode.BUG
@@ -60,13 +61,13 @@ class LimitError(AttnError):
 
 
 class OutputError(AttnError):
-    """The result could not be written."""
+    """Raised where the result could not be written."""
 
     code = ExitCode.OUTPUT
 
 
 def reason(error: Exception) -> str:
-    """The system's message on a file, or that of the library that read it.
+    """Why a file could not be read or written: the system's message, or that of the library that read it.
 
     >>> reason(FileNotFoundError(2, "No such file or directory", "x.txt")), reason(ValueError("no header"))
     ('No such file or directory', 'no header')

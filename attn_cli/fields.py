@@ -26,16 +26,16 @@ def or_none(schema: Schema) -> Schema:
 
 
 def each(item: Schema, meaning: str = "", count: int | None = None) -> Schema:
-    """The JSON Schema of a list of `item`, each with this meaning, `count` of them if that is fixed."""
+    """The JSON Schema of a list whose items have the schema `item` and this meaning, `count` of them if it is fixed."""
     items = {**item, "description": meaning} if meaning else item
     return {"type": "array", "items": items} | ({} if count is None else {"minItems": count, "maxItems": count})
 
 
 @dataclass(frozen=True)
 class Object:
-    """The type of an object made of a thing.
+    """The type of a JSON object with these fields, each read from one Python object.
 
-    nullable  whether the thing may be None
+    nullable  whether that may be None, which becomes null
     """
 
     fields: Sequence["Field"]
@@ -47,18 +47,18 @@ class Object:
         return or_none(schema) if self.nullable else schema
 
     def of(self, thing: object) -> dict[str, Any]:
-        """The JSON object made of a thing, by the fields' names."""
+        """The JSON object with the value of each field, read from `thing`."""
         return made(self.fields, thing)
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The type of a list of objects, made of a sequence of things.
+    """The type of a JSON list of objects, each with these fields read from one Python object.
 
-    meaning  of one of them
+    meaning  what one of them is, for the JSON Schema
     count    how many they are, if that is fixed
-    closed   whether they have no fields but these
-    any_of   sets of optional fields, of which every row has one set at least; () for no such condition
+    closed   whether the JSON Schema allows them no fields but these
+    any_of   sets of optional fields, of which every object has one set at least; () for no such condition
     """
 
     fields: Sequence["Field"]
@@ -75,16 +75,18 @@ class Rows:
         return each(object_schema(self.fields) | more, self.meaning, self.count)
 
     def of(self, things: Iterable[object]) -> list[dict[str, Any]]:
-        """The JSON objects made of a sequence of things, one each."""
+        """The list of JSON objects with the values of the fields, one read from each of `things`."""
         return [made(self.fields, thing) for thing in things]
 
 
 @dataclass(frozen=True)
 class Field:
-    """A value of a row or object.
+    """A named value in a JSON object or in a row of a table.
 
+    type      its JSON Schema, or `Object` or `Rows` for what has fields itself
     meaning   with its unit, as the JSON Schema says it
-    value     where it is read: the path of an attribute, or a function; the attribute of its own name if not given
+    value     how it is read from a Python object: the path of an attribute, or a function; the attribute called `name`
+              if not given
     optional  whether it is left out where it is None
     heading   of its column in a table of a screen; "" for its name
     """
@@ -128,7 +130,7 @@ def made(fields: Sequence[Field], thing: object) -> dict[str, Any]:
 
 
 def within(path: str, fields: Sequence[Field]) -> tuple[Field, ...]:
-    """The fields, read from the attribute at `path` of a thing in place of the thing itself."""
+    """The same fields, read from the attribute at `path` (names with points between) of an object, not from itself."""
     inner = attrgetter(path)
 
     def read(one: Field) -> Callable[[Any], Any]:
@@ -138,7 +140,7 @@ def within(path: str, fields: Sequence[Field]) -> tuple[Field, ...]:
 
 
 def object_schema(fields: Sequence[Field]) -> dict[str, Any]:
-    """The JSON Schema of an object with these fields, as `made` makes it; all but optional ones are required."""
+    """The JSON Schema of an object with these fields, of which all but optional ones are required."""
     return {
         "type": "object",
         "required": [one.name for one in fields if not one.optional],
@@ -147,5 +149,5 @@ def object_schema(fields: Sequence[Field]) -> dict[str, Any]:
 
 
 def properties(fields: Sequence[Field]) -> dict[str, Any]:
-    """The JSON Schema of each field."""
+    """The JSON Schema of each field's value, by its name."""
     return {one.name: one.schema() for one in fields}

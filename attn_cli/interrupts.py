@@ -29,7 +29,7 @@ last_words: list[Callable[[], object]] = []
 
 
 def end_at_once(number: int = signal.SIGINT, frame: FrameType | None = None) -> None:
-    """Signal handler: remove unfinished files, say last words, and exit with code 128 + the signal's number."""
+    """Signal handler: remove half-written files, call `last_words`, and exit with code 128 + the signal's number."""
     if not _ending.acquire(blocking=False):
         return
     for path in tuple(unfinished):
@@ -69,15 +69,16 @@ def watch() -> None:
 
 
 def heeded() -> list[signal.Signals]:
-    """The signals of `ENDS` that the process doesn't ignore."""
+    """Those of the signals Ctrl-C, SIGTERM and SIGHUP that the process doesn't ignore."""
     return [number for number in ENDS if signal.getsignal(number) is not signal.SIG_IGN]
 
 
 @contextmanager
 def kept(numbers: list[int]) -> Iterator[None]:
-    """Signals don't end the process but are added to `numbers`, for one that takes the terminal and must give it back.
+    """Context manager: signals that end the process are added to `numbers` instead, and it can end in its own time.
 
-    Whoever takes them over inside sets handlers of their own. Afterwards all is as before.
+    For a program that takes the terminal and must give it back. Handlers set inside stay until the end; then all is as
+    before.
     """
     before = {number: signal.signal(number, lambda number, frame: numbers.append(number)) for number in heeded()}
     descriptor = signal.set_wakeup_fd(-1)

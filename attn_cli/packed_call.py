@@ -17,13 +17,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class PackedCall(AttentionCall):
-    """Texts packed (varlen): text after text in one row of tokens, whose mask lets each row see its own text alone.
+    """Texts of a batch packed one after the other into n rows of tokens, with a mask by which each sees itself alone.
 
     Rows behind the last text, if there are some, belong to no text: the model wants their output alone.
 
     texts    the slice of rows of each text, which are its keys, too
-    call_of  makes the call of one text by itself, whose arrays and output are parts of these
-    kept     what reducers keep for all layers in which the same texts are masked so
+    call_of  makes the attention call of one text by itself, whose arrays and output are parts of these
+    kept     values computed once for all layers in which the same texts are packed and masked the same
     """
 
     texts: tuple[slice, ...] = ()
@@ -32,7 +32,7 @@ class PackedCall(AttentionCall):
 
     @cached_property
     def calls(self) -> tuple[AttentionCall, ...]:
-        """Each text's call by itself."""
+        """The attention call of each text by itself, in their order."""
         assert self.call_of is not None
         return tuple(map(self.call_of, range(len(self.texts))))
 
@@ -46,9 +46,10 @@ class PackedCall(AttentionCall):
         return "calls" in vars(self) and all(call.output is not None and call.output.complete for call in self.calls)
 
     def stats_of_texts(self, wanted: Wanted) -> RowStats:
-        """The statistics of all rows, or of those of texts alone; key sets and vectors are of all n rows.
+        """The statistics of rows that `wanted` asks for, of all n rows or of those of texts alone.
 
-        By compiled code, else by batched products, else by bands: the first that knows all that is wanted.
+        The key sets and vectors in `wanted` are of all n rows. By compiled code, else by products over texts padded to
+        one length, else some rows at a time: the first that can.
         """
         count = self.texts[-1].stop
         rows = None if count == self.n else tuple(range(count))
@@ -71,7 +72,7 @@ class PackedCall(AttentionCall):
         return stats
 
     def keep(self, key: Hashable, make: Callable[[], T]) -> T:
-        """make(), once for these texts and `key`, whichever layer comes first."""
+        """make(), called once for these texts and `key`, by whichever layer comes first; then the same value again."""
         if key not in self.kept:
             self.kept[key] = make()
         kept: T = self.kept[key]
@@ -79,11 +80,15 @@ class PackedCall(AttentionCall):
 
 
 class PackedVisit(ABC):
-    """A visitor that takes the attention of all texts of a batch at once, where they can be packed."""
+    """A visitor that is shown a layer's attention to all texts of a batch at once, where they can be packed."""
 
     @abstractmethod
     def of_texts(self, packed: PackedCall) -> None:
-        """Take in all texts of a layer; if the model goes on with its output, fill that, or that of each text."""
+        """Take in a layer's attention to all packed texts.
+
+        Where the model goes on with the output (`packed.output` isn't None), fill it, or the output of each of
+        `packed.calls`.
+        """
 
     @abstractmethod
     def __call__(self, call: Call) -> None:

@@ -21,7 +21,7 @@ class Box(NamedTuple):
 
     @property
     def middle(self) -> tuple[float, float]:
-        """The row and column of its middle."""
+        """The row and column, in pixels, of the rectangle's middle."""
         return (self.top + self.bottom) / 2, (self.left + self.right) / 2
 
     def around(self, other: "Box") -> "Box":

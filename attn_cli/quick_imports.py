@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Nothing is collected inside; afterwards all is as before."""
+    """Context manager: Python's garbage collector is off inside; afterwards it is as before."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -18,7 +18,7 @@ def uncollected() -> Iterator[None]:
 
 
 def collect_from_now_on() -> None:
-    """Begin to collect what comes, where nothing was collected since the program began; what is there stays."""
+    """Turn Python's garbage collector on, if it was off; objects that exist by now are never looked at."""
     if not gc.isenabled():
         gc.freeze()
         gc.enable()

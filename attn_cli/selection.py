@@ -9,9 +9,10 @@ from attn_cli.errors import InputError
 
 @dataclass(frozen=True)
 class Selection:
-    """The chosen layers and heads; None means all. Negative numbers count from the end.
+    """The layers and heads that a user chose; None means all. Negative numbers count from the end.
 
-    pairs  (layer, head) of single heads, in place of layers and heads: then `layers` are those of the pairs
+    layers, heads  numbers of blocks, and of heads in each of them
+    pairs          (layer, head) of single heads, in place of layers and heads: then `layers` are those of the pairs
 
     Raises InputError for pairs beside layers or heads.
     """
@@ -34,7 +35,7 @@ class Selection:
         return self.layers is None or layer in {_from_start(x, total) for x in self.layers}
 
     def check_layers(self, numbers: Sequence[int]) -> None:
-        """InputError for a chosen layer that is not among `numbers`, those with attention, ascending."""
+        """Raise InputError for a chosen layer that is not among `numbers`, the layers with attention, ascending."""
         total = numbers[-1] + 1
         for layer in self.layers or ():
             if _from_start(layer, total) not in numbers:
@@ -55,7 +56,7 @@ class Selection:
         return tuple(sorted({_from_start(head, total) for head in heads}))
 
     def count_heads(self, total: int, layer: int, layers: int) -> int:
-        """The number of chosen heads among the `total` of block `layer` of `layers`; none is refused."""
+        """How many of the `total` heads of block `layer` of `layers` are chosen; none that is missing is refused."""
         heads = self._heads_of(layer, layers)
         return total if heads is None else min(len(set(heads)), total)
 
@@ -76,14 +77,14 @@ def _from_start(number: int, total: int) -> int:
 
 
 class PlannedLayer(NamedTuple):
-    """A layer that will be visited: its number, and how many of its heads are chosen."""
+    """A layer whose attention will be shown: its number, and how many of its heads are chosen."""
 
     layer: int
     heads: int
 
 
 def ranges(numbers: Sequence[int]) -> str:
-    """Ascending numbers in the notation of --layer and --head.
+    """Ascending numbers as the options --layer and --head write them, such as 0-2,5.
 
     >>> ranges([0, 1, 2, 5, 7, 8])
     '0-2,5,7-8'

@@ -10,7 +10,7 @@ Pair = tuple[int, int]
 
 
 def selection_of(layers: str | None, heads: str | None) -> Selection:
-    """The layers and heads that --layer and --head choose; all, where they are None.
+    """The layers and heads that the texts of --layer and --head choose; all, where a text is None.
 
     Raises InputError for text that chooses none, and for --layer beside a head that names its layer.
     """

@@ -17,7 +17,7 @@ _LIST_NUMBER = re.compile(r"\s*\d{1,2}[.)]\s*")
 
 
 def piece_starts(text: str, cut: str, start: int, end: int) -> list[int]:
-    """The first characters of all lines, paragraphs or sentences of text[start:end] but the first.
+    """Where the lines, paragraphs or sentences of text[start:end] begin in `text`, but for the first.
 
     cut  "lines", "paragraphs" or "sentences"
     """

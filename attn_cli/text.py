@@ -16,7 +16,7 @@ _FILLERS = frozenset(map(chr, (0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x
 
 
 def visible(text: str) -> str:
-    """`text` with everything that could move a cursor, change a colour or hide made visible, on one line.
+    """`text` on one line, with all characters that move a cursor, change a colour or hide replaced by visible ones.
 
     Control characters become their pictures, invisible and direction marks their code points; all else stays.
 
@@ -58,7 +58,7 @@ def cut(text: str, longest: int) -> str:
 
 
 def shortened_words(text: str, longest: int = 300) -> str:
-    """Return a message in which words without end lack their middle, so that what is said of them can be read.
+    """Return a message in which words of more than `longest` characters lack their middle, so that it can be read.
 
     >>> shortened_words("no file aaaaaaaaaaaaaaaaaaaaaaaa here", longest=12)
     'no file aaaaaa...aaa here'
@@ -86,7 +86,7 @@ def model_name(model: str) -> str:
 
 
 def listed(names: Iterable[str], most: int = 8) -> str:
-    """Return the first names with commas between, exactly but for their length, and how many more there are.
+    """Return the first `most` names with commas between, very long ones cut, and how many more there are.
 
     >>> listed(["a", "b", "c"], most=2)
     'a, b and 1 more'
@@ -106,7 +106,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def magnitude(number: float) -> str:
-    """Return the number with three digits and a thousands letter.
+    """Return the number with three digits and a letter for powers of 1000: k, M, G, T ...
 
     >>> magnitude(950), magnitude(1_234_000), magnitude(2.5e15)
     ('950', '1.23 M', '2.5 P')

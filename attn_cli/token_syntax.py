@@ -11,11 +11,12 @@ from attn_cli.text import cut
 
 
 def picked_tokens(pick: str, tokens: Sequence[Token], text: str) -> tuple[list[int], tuple[str, ...]]:
-    """The indices of the tokens that `pick` names, and notes; a word that occurs several times names all its places.
+    """The indices of the tokens that `pick`, as --token takes it, names, and notes for the user.
 
-    A number (from the end if negative), a word, `word#2` for its second place, `+` for all that the model generated,
-    or `+word` for a generated word. The tokens' start and end are offsets into `text`, which is searched for words that
-    are not single tokens. Raises InputError, which lists the tokens, for a pick that names none.
+    A number (from the end if negative), a word (all its places), `word#2` for its second place, `+` for all that the
+    model generated, or `+word` for a generated word. The tokens' start and end are offsets into `text`, which is
+    searched for words that are not single tokens. Raises InputError, which lists the tokens, for a pick that names
+    none.
     """
     generated = [token.index for token in tokens if token.generated]
     if pick == "+" and generated:  # screens mark generated tokens with +
@@ -46,10 +47,10 @@ def picked_tokens(pick: str, tokens: Sequence[Token], text: str) -> tuple[list[i
 
 
 def picked_rows(pick: str | None, prompt: Prompt) -> tuple[list[int] | None, tuple[str, ...]]:
-    """The rows of a text that `pick` names, and notes; None for all where it is None.
+    """The query rows of a text that `pick`, as --token takes it, names, and notes for the user; None for all.
 
-    No rows where only another stream has the picked tokens. Raises InputError where no stream has them, unless the
-    input's tokens have no names at all.
+    No rows where only another stack of the model (a decoder, vision) reads the picked tokens. Raises InputError where
+    none does, unless the input's tokens have no names at all.
     """
     if pick is None:
         return None, ()
@@ -67,9 +68,9 @@ def picked_rows(pick: str | None, prompt: Prompt) -> tuple[list[int] | None, tup
 
 
 def rows_of_stream(pick: str | None, queries: Sequence[Token], text: str) -> list[int] | None:
-    """The picked rows among the queries of one call: None for all, none where its stream lacks the picked tokens.
+    """The rows that `pick`, as --token takes it, names among one layer's queries; None for all, [] for none.
 
-    Every stream is searched by itself: a word of the text is not among the queries of a vision tower.
+    Each stack of a model is asked for itself: a word of the text is not among the queries of a vision tower.
     """
     if pick is None:
         return None
@@ -80,7 +81,7 @@ def rows_of_stream(pick: str | None, queries: Sequence[Token], text: str) -> lis
 
 
 def first_place(pick: str, prompt: Prompt) -> tuple[list[int], tuple[str, ...]]:
-    """The indices of the tokens of the first occurrence of what `pick` names, and a note if there are several.
+    """The indices of the tokens of the first place that `pick`, as --token takes it, names; a note if there are more.
 
     Raises InputError where it names none.
     """
@@ -92,7 +93,7 @@ def first_place(pick: str, prompt: Prompt) -> tuple[list[int], tuple[str, ...]]:
 
 
 def all_places(word: str, prompt: Prompt) -> list[int]:
-    """The tokens of every occurrence of a word; an empty list without any."""
+    """The indices of the tokens of every occurrence of a word in a text; an empty list without any."""
     return _together(_places(word, prompt.tokens, prompt.text))
 
 

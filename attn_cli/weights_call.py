@@ -14,10 +14,12 @@ from attn_cli.prompt import Token
 
 @dataclass(frozen=True, eq=False)
 class WeightsCall(Call):
-    """An attention call made of weights `[h, n, m]`, without values (e = 0).
+    """One layer's attention of which the weights `[h, n, m]` are known, but not q, k and v.
 
-    place, queries, keys  as of any `Call`; `rule` as far as it is known
-    scores  the input of their softmax `[h, n, m]`, -inf where masked; None if unknown
+    place   which attention it is: layer, module, heads, text
+    queries, keys  the tokens of rows and columns
+    scores  the input of the softmax `[h, n, m]`, -inf where masked; None if unknown
+    rule    scale, mask and the like as far as they are known
     """
 
     weights: Array
@@ -34,7 +36,7 @@ class WeightsCall(Call):
 
     @property
     def like(self) -> Array:
-        """The weights, whose library, device and precision others follow."""
+        """The weights, whose library, device and dtype derived arrays get."""
         return self.weights
 
     @property
@@ -45,7 +47,7 @@ class WeightsCall(Call):
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
-        """The weights in bands of rows (all rows, or only `rows`) against all keys; the bands' outputs are empty.
+        """The weights some rows at a time (of all rows, or only `rows`) against all keys; there is no output.
 
         Raises LoadError with `want_scores` if the scores are unknown.
         """

@@ -10,7 +10,9 @@ from attn_cli.interrupts import unfinished
 
 
 class WholeFile:
-    """A new file in the folder of `target`, which `publish` renames to it; `close` leaves no trace of one before that.
+    """A file that appears whole or not at all: written beside `target` under another name, which `publish` replaces.
+
+    `close` before that leaves no trace of it.
 
     file  open for bytes
 
@@ -26,9 +28,9 @@ class WholeFile:
         self.file = os.fdopen(handle, "wb")
 
     def publish(self, *, force: bool) -> None:
-        """Flush it to disk and give it its name and mode, in place of an older one with `force`.
+        """Flush the file to disk and give it its target's name and mode, with `force` in place of an older one.
 
-        Raises OutputError for a name that another run took meanwhile, OSError where the disk is full.
+        Raises OutputError for a name that is taken, OSError where the disk is full.
         """
         self.file.flush()
         os.fsync(self.file.fileno())

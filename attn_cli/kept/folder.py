@@ -21,7 +21,7 @@ _PRIVATE_FOLDER, _PRIVATE_FILE = 0o700, 0o600
 
 
 class KeptFile(NamedTuple):
-    """A file that is kept: when it was last used, in nanoseconds, and its size."""
+    """A file in a cache: when it was last used, in nanoseconds since 1970, and its size in bytes."""
 
     path: Path
     used: int
@@ -29,9 +29,9 @@ class KeptFile(NamedTuple):
 
 
 def cache_folder(setting: str | None = None) -> Path | None:
-    """The folder of kept runs: the one that is set, else attn in the user's cache; None where none are kept.
+    """The folder in which finished runs are kept for later commands; None where none are kept.
 
-    setting  a folder, or "off"
+    setting  a folder, or "off"; None for attn in the user's cache
     """
     if setting is not None and setting.lower() in ("", *OFF):
         return None
@@ -45,15 +45,15 @@ def cache_folder(setting: str | None = None) -> Path | None:
 
 
 class KeptFolder:
-    """A folder of files by name; where all take more than `most` bytes, the least recently used are deleted."""
+    """A folder of files by name, of at most `most` bytes: the least recently used are deleted, never the newest."""
 
     def __init__(self, path: Path, most: int = DEFAULT_BYTES) -> None:
         self.path, self.most = path, most
 
     def find(self, name: str) -> Path | None:
-        """The file of that name, which counts as used now; None where there is none, or one that was changed.
+        """The file of that name, which counts as used now; None where there is none.
 
-        It ends with a digest of all before it.
+        A file that was changed, which the digest at its end tells, is removed, and None returned.
         """
         path = self.path / name
         try:
@@ -68,7 +68,10 @@ class KeptFolder:
         return path
 
     def write(self, name: str, content: Sequence[bytes | memoryview]) -> None:
-        """Keep a file, whole or not at all, and let others go until all fit; OSError where that can't be done."""
+        """Write a file of these pieces and a digest, whole or not at all; older files are deleted until all fit.
+
+        OSError where it can't be written.
+        """
         self.path.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(prefix=".attn-", suffix=".part", dir=self.path)  # of mode 0600
         unfinished.add(Path(temporary))

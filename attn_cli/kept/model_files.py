@@ -9,9 +9,11 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 def model_state(model: str, revision: str | None) -> list[object] | None:
-    """The state of a folder, a file or an id in the hub's cache: files with size and time, or a commit.
+    """What tells later whether a model's files changed: their names, sizes and times, or the commit in the hub's cache.
 
-    Of an id it is the commit that the cache holds of `revision`, None for the main branch. None for what isn't there.
+    revision  a branch or commit for an id on the hub; None for the main branch
+
+    None for a model that isn't there.
     """
     try:
         path = Path(model).expanduser()
@@ -26,7 +28,7 @@ def model_state(model: str, revision: str | None) -> list[object] | None:
 
 
 def file_state(path: str) -> list[object] | None:
-    """Name, size and time of a file; None where it can't be read."""
+    """A file's path, and its name, size in bytes and time of change in nanoseconds; None where it can't be read."""
     try:
         return [str(Path(path).expanduser().resolve()), _of_file(Path(path).expanduser())]
     except (OSError, RuntimeError, ValueError):
@@ -34,7 +36,10 @@ def file_state(path: str) -> list[object] | None:
 
 
 def library_state() -> list[object]:
-    """The installed versions of torch and transformers, without importing them."""
+    """What tells later whether torch or transformers changed: path, size and time of each package's first file.
+
+    None in place of one that isn't installed; neither is imported.
+    """
     found = [find_spec(name) for name in ("torch", "transformers")]
     return [file_state(spec.origin) if spec is not None and spec.origin else None for spec in found]
 
@@ -45,7 +50,11 @@ def _of_file(path: Path) -> list[object]:
 
 
 def snapshot(model: str, revision: str | None) -> Path | None:
-    """The folder of an id in the hub's cache, of a branch or commit, None for main; None where it isn't there."""
+    """The folder in which the hub's cache keeps a model's files; None where it isn't there.
+
+    model     its id on the hub
+    revision  a branch or commit; None for the main branch
+    """
     commit = _commit(model, revision or "main")
     folder = None if commit is None else _cached(model) / "snapshots" / commit
     return folder if folder is not None and folder.is_dir() else None

@@ -18,16 +18,18 @@ _PRIVATE = 0o700
 
 
 class UnpackedModels:
-    """Folders of models, each named by the state of the file that it was unpacked from, and of the libraries.
+    """A cache of models unpacked from single files (.gguf), a folder each.
 
-    most  bytes that all of them may take: the least recently used go
+    A folder is found again as long as the file and the libraries that read it stay as they were.
+
+    most  bytes that all of them may take together: the least recently used are deleted
     """
 
     def __init__(self, path: Path, most: int) -> None:
         self.path, self.most = path, most
 
     def find(self, file: Path) -> Path | None:
-        """The folder of a file, which counts as used now; None where there is none."""
+        """The folder that `file` was unpacked to, which counts as used now; None where there is none."""
         folder = self.path / _name(file)
         try:
             os.utime(folder)
@@ -36,7 +38,7 @@ class UnpackedModels:
         return folder
 
     def keep(self, file: Path, size: int, write: Callable[[Path], object]) -> None:
-        """Keep what `write` writes into a folder, whole or not at all; nothing of more bytes than all may take.
+        """Keep what `write` writes into a folder for `file`, whole or not at all; nothing if `size` bytes are too many.
 
         OSError where it can't be written.
         """
@@ -58,7 +60,7 @@ class UnpackedModels:
         shutil.rmtree(folder, ignore_errors=True)
 
     def models(self) -> list[KeptFile]:
-        """All folders, the least recently used first."""
+        """All kept folders with their size in bytes and time of use, the least recently used first."""
         found = []
         with suppress(OSError):
             for entry in self.path.iterdir():

@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 
 class AlignmentHeads(NamedTuple):
-    """The heads of cross-attention whose weights say when a word is spoken.
+    """The heads of a speech model's cross-attention whose weights say when a word is spoken.
 
     heads         (layer, head) of each; none where the model names none
-    filter_width  the frames over which the median of their weights is taken
+    filter_width  over how many frames a median of their weights is taken
     """
 
     heads: tuple[tuple[int, int], ...]

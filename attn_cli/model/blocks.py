@@ -7,11 +7,11 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Block:
-    """A block of a model without a captured attention call.
+    """A block of a model in which no attention was seen.
 
-    layer, stream, name  its number, its stack, and the dotted name of its module
+    layer, stream, name  its number, its stack (encoder, decoder ...), and the dotted name of its module
     mixes  what mixes its tokens: "Mamba", "convolution" ..., or "softmax attention" that did not run
-    heads  of attention that did not run, 0 if unknown
+    heads  how many heads the attention has that did not run, 0 if unknown
     note   why it did not run; "" for a block without softmax attention
     """
 
@@ -27,8 +27,10 @@ class Block:
 class BlockVectors:
     """The vectors of some tokens `before` and `after` one block, `[rows, d]`, in NumPy.
 
-    In a model a block is the attention with all that belongs to it (residual, norms, feed-forward); in a table it is
-    the attention alone. `layer`, `stream` and `call` are those of the block's `Place`.
+    In a model a block is the attention with all that belongs to it (residual, norms, feed-forward), and the vectors are
+    the residual stream; in a table of word vectors a block is the attention alone.
+
+    layer, stream, call  the block's number, its stack (encoder, decoder ...), and 0, or 1, 2, ... when it runs again
     """
 
     layer: int

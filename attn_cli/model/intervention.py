@@ -22,7 +22,11 @@ LOOKS_AHEAD = "rows see what comes after them"
 
 
 class HeadPlace(NamedTuple):
-    """One head of a model: the number of its block, its own number, and its stream as `Place.stream` names it."""
+    """One head of a model.
+
+    layer, head  the number of its block, and its own in it, from 0
+    stream       "self", or "encoder", "decoder", "cross" ...: the stack that the block is in
+    """
 
     layer: int
     head: int
@@ -30,7 +34,7 @@ class HeadPlace(NamedTuple):
 
 
 class HeadOutput(NamedTuple):
-    """The output of a head in one row, before W_O: e numbers."""
+    """The output of a head in one row, before W_O: a number for each of its e columns."""
 
     place: HeadPlace
     row: int
@@ -38,11 +42,12 @@ class HeadOutput(NamedTuple):
 
 
 class AttentionLayer(NamedTuple):
-    """One block's attention in a stream (self, encoder, cross ...) of `blocks` blocks; `layer` and heads count from 0.
+    """The attention of one block of a model in a run.
 
+    layer   the block's number, from 0; `stream` its stack (self, encoder, cross ...), which has `blocks` blocks
     groups  for every query head the number of its key/value head
-    seen    how many keys the last row may attend to: of a sliding window fewer than there are; None where unknown
-    latent  how many numbers a token's latent vector has, of which all heads make their keys and values; 0 without
+    seen    how many keys the last row may attend to: in a sliding window fewer than there are; None where unknown
+    latent  how many numbers a token's latent vector has, from which all heads make keys and values; 0 without
     sizes   how many numbers a key head keeps of a token's key, and of its value; 0 where unknown
     """
 
@@ -61,22 +66,23 @@ class AttentionLayer(NamedTuple):
 
     @property
     def key_heads(self) -> int:
-        """The number of its key heads."""
+        """The number of key/value heads."""
         return max(self.groups, default=-1) + 1
 
 
 @dataclass(frozen=True)
 class Intervention:
-    """One variant of the baseline run; an untouched copy of it by default.
+    """What is changed in one run of the model, against the baseline: heads ablated, tokens hidden; by default nothing.
 
-    ablated      heads whose output, before W_O, is 0 (or their mean, see `Experiment`)
-    replaced     outputs of heads that are these in place of their own
+    ablated      heads whose output, before W_O, is set to 0 (or to their mean over the other rows, if the experiment
+                 does)
+    replaced     outputs of heads that take the place of their own
     hidden       tokens that are masked as keys: of the text, in an encoder-decoder of what the encoder reads. A row
                  still sees itself
     rows         the rows in which this holds; None for the experiment's rows. They are rows of the stack that answers;
                  in streams that read something else (an encoder, a vision tower) it holds in all rows
-    hidden_from  the layers and heads from which `hidden` is hidden
-    cache        what is taken from the KV cache that these rows read
+    hidden_from  the layers and heads in which `hidden` is hidden; by default all
+    cache        changes of the KV cache that these rows read: fewer keys, or rounded numbers
     """
 
     ablated: tuple[HeadPlace, ...] = ()
@@ -89,15 +95,16 @@ class Intervention:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The effect of one intervention against the baseline; None for numbers that the model or the rows don't have.
+    """The effect of one intervention against the baseline run; None for numbers that the model or the rows don't have.
 
-    bits      log2 p(target) with the intervention, less log2 p(target) without: negative where it made the target
-              less likely. With several target tokens log2 p is added up
-    kl_bits   sum over all words of p log2(p / p with the intervention), in the last row that chooses; never below 0
-    loss_bits change of the mean -log2 p of the text's own tokens; only where it was asked for, and all rows are rows
-              of the experiment
-    cosine_distance  of a model without a language-model head: 1 - cosine of the mean output vectors, hidden tokens left
-              out of the mean; or of the first vectors (see `Experiment`)
+    bits      log2 p(target) with the intervention, less log2 p(target) without: negative where it made the target less
+              likely. With several target tokens log2 p is added up
+    kl_bits   sum over the vocabulary of p log2(p / p with the intervention), in the last row that chooses a target
+              token; never below 0
+    loss_bits mean -log2 p of the text's own tokens with the intervention, less that without; only where it was asked
+    for, and all rows are rows of the experiment
+    cosine_distance  of a model without a language-model head: 1 - cosine of the text's vectors with and without, the
+                     mean of the outputs of its tokens (hidden ones left out) or the first output
     token_bits  the bits of each target token, which sum to `bits`
     """
 
@@ -109,16 +116,19 @@ class Outcome:
 
     @property
     def effect(self) -> float:
-        """The number by which interventions are compared: `bits`; without a language-model head `cosine_distance`."""
+        """The number by which interventions are compared: `bits`, or `cosine_distance` without a language-model head.
+
+        0 where neither is known.
+        """
         value = self.bits if self.cosine_distance is None else self.cosine_distance
         return 0.0 if value is None else value
 
 
 @dataclass(frozen=True)
 class Slopes:
-    """The answer's log2 p in one run in which the outputs of heads with and without their window are mixed by shares.
+    """log2 p of the answer in one run in which some heads' outputs with and without a sliding window are mixed.
 
-    bits      as of an `Outcome`: log2 p(target) less that of the baseline
+    bits      log2 p(answer) in it, less that in the baseline run
     by_share  its derivative by each head's share (0 without the window, 1 with it), in bits
     """
 
@@ -128,12 +138,13 @@ class Slopes:
 
 @dataclass(frozen=True)
 class Target:
-    """The answer: the token that the last chosen row finds likeliest, or the tokens that were generated.
+    """The answer whose probability interventions change: the likeliest next token, or the tokens that were generated.
 
-    probability  of the one token, or of all of them in a row, in the baseline
+    tokens       one, or all that were generated
+    probability  of the one token, or of all of them in a row, in the baseline run
     bits         -log2 of it, which has room for many tokens
-    rows         the rows that choose these tokens, one for each
-    generated    whether the model wrote them; otherwise the likeliest next token
+    rows         the rows whose outputs choose these tokens, one for each
+    generated    whether the model wrote them; otherwise the likeliest token after the last chosen row
     """
 
     tokens: tuple[Token, ...]
@@ -145,11 +156,11 @@ class Target:
 
 @dataclass
 class NoiseFloor:
-    """The largest |effects| of copies of the baseline in which nothing is changed, which are rounding.
+    """The largest sizes of effects of runs in which nothing is changed, which are rounding alone.
 
-    `effect` is in bits, or a cosine distance; `kl_bits` and `loss_bits` as of an `Outcome`.
-
-    FACTOR  how many times the floor an effect must be to be told from rounding: 4
+    effect     |change of log2 p of the answer| in bits, or of a cosine distance
+    kl_bits, loss_bits  of the KL divergence, and of the change of the loss, in bits
+    FACTOR     how many times the floor an effect must be to be told from rounding: 4
     """
 
     FACTOR = 4
@@ -159,28 +170,28 @@ class NoiseFloor:
     loss_bits: float = 0.0
 
     def add(self, outcome: Outcome) -> None:
-        """Take in the outcome of a run in which nothing was changed: the floor is the largest |effect| of all."""
+        """Raise the floor to the |effects| of a run in which nothing was changed, where these are larger."""
         self.effect = max(self.effect, abs(outcome.effect))
         self.kl_bits = max(self.kl_bits, abs(outcome.kl_bits or 0.0))
         self.loss_bits = max(self.loss_bits, abs(outcome.loss_bits or 0.0))
 
     def is_rounding(self, effect: float) -> bool:
-        """True if |effect|, an `Outcome.effect` in bits or as a cosine distance, is below 4 times the floor's."""
+        """True if |effect|, in bits or as a cosine distance, is below 4 times that of runs without changes."""
         return abs(effect) < self.FACTOR * self.effect
 
 
 class Experiment(Protocol):
-    """A model, a text, the baseline run over it, and any number of interventions.
+    """A model, a text, the baseline run over it without changes, and any number of interventions.
 
     layers           every attention layer that ran, in the order of the forward pass
     rows             the rows in which interventions hold, ascending; of the decoder in an encoder-decoder
-    tokens           the tokens of these rows' stack, all of them
-    target           the answer; None for a model without a language-model head
-    noise_floor      the largest effects of untouched copies, which ran in the first batch and every large one so far
-    vector           the vector of a model without a language-model head that is compared: "mean" of all tokens, or the
+    tokens           all tokens of the stack that these rows are of
+    target           the answer: one token or those generated; None for a model without a language-model head
+    noise_floor      the largest effects of runs without changes: one in the first batch, and in every large one
+    vector           of a model without a language-model head the vector that is compared: "mean" of all tokens, or the
                      "first", such as that of [CLS]; may be set before the first outcome
-    visited          whether the baseline run was shown to the visitor; some attention shows itself in a run of its own
-                     alone
+    visited          whether the visitor that was given saw the baseline run's attention; some attention shows itself
+                     only in a run of its own
     """
 
     layers: Sequence[AttentionLayer]
@@ -193,39 +204,42 @@ class Experiment(Protocol):
 
     @property
     def run_mode(self) -> RunMode:
-        """How runs with interventions compute their rows: "cache", "prefix" or "whole", as `RunMode` says.
+        """How runs with interventions compute their rows.
 
-        A copy of the baseline without interventions runs first, if none did, to try whether the cache reproduces it.
+        "cache": the last rows alone, over the baseline's keys and values; "prefix": whole passes that skip the blocks
+        before the intervention; "whole": whole passes. A run without interventions comes first, if none did, to try
+        whether the cache reproduces the baseline.
         """
 
     @property
     def no_cache_reason(self) -> str:
-        """A sentence on why `run_mode` isn't "cache", such as "all rows run"; "" where it is."""
+        """A sentence on why runs can't compute the last rows alone, such as "all rows run"; "" where they can."""
 
     def outcomes(self, interventions: Sequence[Intervention], *, with_loss: bool = False) -> Iterator[Outcome]:
-        """The outcome of each intervention, in their order; neighbours with the same first block share a batch.
+        """The outcome of each intervention, in their order; neighbours with the same first changed block share a batch.
 
-        with_loss  also `loss_bits`, where all rows are rows of the experiment: half as much work again
+        with_loss  whether `loss_bits` is computed, too, where all rows are rows of the experiment: half as much work
+                   again
         """
 
     def outcomes_from_cache(self, interventions: Sequence[Intervention]) -> list[Outcome] | None:
-        """One outcome for each intervention, in their order, from its last rows alone; None where one needs whole runs.
+        """The outcome of each intervention, in their order, from its last rows alone; None where one needs whole runs.
 
         The last rows are those from the first one that the intervention changes, or that the answer is read from, on;
         keys and values of the rows before them are the baseline's.
         """
 
     def estimated_effects(self) -> Mapping[HeadPlace, float]:
-        """For every head the change of the answer's log2 p by its ablation, in bits, to first order: one derivative.
+        """For every head about how much its ablation changes log2 p of the answer, in bits: to first order.
 
-        Negative where the answer needs it. The ablation is in all rows that run. Empty where the last rows can't run
-        alone, or an operation has no derivative.
+        One derivative gives all. Negative where the answer needs the head. The ablation is in all rows that run. Empty
+        where the last rows can't run alone, or an operation has no derivative.
         """
 
     def slopes(self, windows: Sequence[CacheChange], shares: Sequence[float]) -> Slopes | None:
-        """The target with the output of windowed heads mixed from that without their window and that with it.
+        """log2 p of the answer, and its derivatives, with windowed heads' outputs mixed from without and with window.
 
-        windows  changes of windows, no two of the same head
+        windows  sliding windows of key heads, no two of the same head
         shares   the share of each window, from 0 for the output without it to 1 for that with it
 
         None where the last rows can't run alone, where an operation has no derivative, and for texts so long that too
@@ -233,26 +247,31 @@ class Experiment(Protocol):
         """
 
     def likeliest(self, count: int) -> tuple[tuple[Token, float], ...]:
-        """The likeliest tokens after the last row that chooses, with their probabilities; none without a target."""
+        """The `count` likeliest tokens after the last row that chooses a token, with their probabilities.
+
+        Empty without a language-model head.
+        """
 
     def passes(self, interventions: Sequence[Intervention]) -> float:
         """About what running these interventions costs, as a multiple of one pass over the whole text."""
 
     def run_mode_of(self, interventions: Sequence[Intervention]) -> RunMode:
-        """How a run with these interventions computes its rows: "cache", "prefix" or "whole", as `RunMode` says.
+        """How a run with these interventions computes its rows: "cache", "prefix" or "whole".
 
-        "cache", the last rows over the baseline's keys and values, only if no row before these changes.
+        "cache", the last rows over the baseline's keys and values, only if no row before these changes; "prefix" skips
+        the blocks before the first that changes; "whole" skips none.
         """
 
 
 @dataclass(frozen=True)
 class LogitParts:
-    """The logit of an answer, less the mean logit of all words, as a sum; of several target tokens all are added up.
+    """The logit of an answer, less the mean logit of the vocabulary, as a sum; several target tokens are added up.
 
-    heads  what each head writes by itself, W_O^h of its output, along the direction in which the answer's logit grows
+    heads  what each head adds by itself: W_O^h times its output, along the direction in which the answer's logit grows
     rest   all else: embedding, feed-forward networks, other mixers, biases
-    logit  what the model itself gives, less the mean logit; heads and rest add up to it within 1e-3 of it, or they
-           are not given out
+    logit  the model's own, less the mean logit; heads and rest add up to it within 1e-3 of it
+    directions  for each head (row, direction) of the rows that are read: the vector `[e]` whose product with the head's
+                output in that row is what it adds
     """
 
     heads: Mapping[HeadPlace, float]

@@ -15,11 +15,11 @@ class KeyHead(NamedTuple):
 
 @dataclass(frozen=True)
 class CacheFormat:
-    """The format in which the numbers of a KV cache are rounded, as an engine such as llama.cpp keeps them.
+    """How the numbers of a KV cache are rounded, as an engine such as llama.cpp keeps them.
 
     bits    that a number takes, with its part of the scales
     block   how many numbers of a head share a scale, which must divide the size of a head; 1 where none is shared
-    recent  the last keys of a row that are kept whole, at least: they are not yet rounded
+    recent  how many last keys of a row are not yet rounded, at least
     words   which engine rounds so, and how
     """
 
@@ -53,11 +53,11 @@ WHOLE_BITS = 16.0
 class CacheChange:
     """What is changed of the KV cache that one layer's attention reads: fewer keys, or rounded keys and values.
 
-    key_heads  the numbers of its key heads, from 0; None for all of them
-    window     how many of the last keys a row sees, itself among them; None for all
+    key_heads  the numbers of the key heads, from 0, for which this holds; None for all of them
+    window     how many of the last keys a row sees, its own among them; None for all
     first      how many of the first keys it sees besides, where there is a window
     top        how many keys each query head sees, those of the highest scores; None for all
-    keys       the format, of `CACHE_FORMATS`, by which keys are rounded; "" for none
+    keys       how keys are rounded: a name of `CACHE_FORMATS`, such as "q8_0"; "" for not at all
     values     the same of values
     """
 

@@ -10,7 +10,7 @@ from attn_cli.attention_call import AttentionCall
 class MixedLayer:
     """One layer of an encoder up to where its feed-forward network begins.
 
-    call     its attention, with W_O
+    call     its attention: q, k, v, mask and W_O
     x        the vectors in the residual stream that the attention's output is added to `[n, width]`
     gain     `[width]`, by which the norm behind the sum multiplies each dimension, up to a factor of each row; None
              where no norm follows before the next layer reads the stream

@@ -21,8 +21,8 @@ class Writer(NamedTuple):
             block adds beside attention), "biases" (of W_O, of norms, of the projections to queries and keys), or the
             name of another module
     layer   the number of its block; None outside blocks
-    head    its number, of a head
-    stream  as `Place.stream` names it; "" outside blocks
+    head    the head's number; None for all but heads
+    stream  the stack that the block is in: "self", "encoder", "decoder" ...; "" outside blocks
     """
 
     kind: str
@@ -32,7 +32,7 @@ class Writer(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name on screens and in tables.
+        """The component's name on screens and in tables.
 
         >>> Writer("head", 19, 7, "self").name, Writer("mlp", 2, None, "encoder").name, Writer("embedding").name
         ('head 19.7', 'encoder MLP 2', 'embedding')
@@ -48,12 +48,12 @@ BIASES = Writer("biases")
 
 
 class RowChoice(NamedTuple):
-    """One row of a head and some of its keys, whose scores are to be written as sums over what adds to them.
+    """One row of a head and some of its keys, whose scores are to be written as sums over the model's components.
 
-    Each is held against the score of key `against`, or the mean of all visible keys where that is None.
+    Each score is held against that of key `against`, or the mean of all visible keys where that is None.
 
-    head     its place among the heads of the call
-    row      the query's index in the call
+    head     the head's index among the heads of the attention call
+    row      the query's index in it
     visible  the keys that the row may see `[m]`, of which the mean is taken
     """
 
@@ -66,16 +66,16 @@ class RowChoice(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class WrittenRow:
-    """The query of one row, and some of its keys, as sums over W writers to the residual stream, with norms held fixed.
+    """The query of one row, and some of its keys, as sums over W components of the model, with norms held fixed.
 
-    A writer is what adds a vector to that stream: the embedding, each head, each MLP, biases (see `Writer`).
+    A component (`writers`) is what adds a vector to the residual stream: the embedding, each head, each MLP, biases.
 
     queries   `[W, d]`, after rotary positions and times the scale of the scores
     keys      `[keys, W, d]` of the chosen keys, each minus the key `against` or the mean of the visible keys
     obstacle  why they can't be written as such sums; "" where they are
 
-    The dot product of a query and a key is the contrast of a score: the score before softcap and bias, less that of
-    `against` or the mean of the visible keys.
+    The product of the summed query and a summed key is the score before softcap and bias, less that of `against` or the
+    mean of the visible keys.
     """
 
     place: "HeadPlace"
@@ -85,9 +85,10 @@ class WrittenRow:
     obstacle: str = ""
 
     def pairs(self, at: int) -> np.ndarray | None:
-        """What each pair of writers adds to the contrast of key `at`: `[W of the query, W of the key]`.
+        """What each pair of components adds to the score of chosen key number `at`: `[W of the query, W of the key]`.
 
-        Writers and contrast are those of `WrittenRow`; None where the row has an `obstacle`.
+        A component is what adds to the residual stream. All pairs add up to the score before softcap and bias, less
+        that of the key `against` or the mean of the visible keys. None where the row has an `obstacle`.
         """
         if self.obstacle:
             return None
@@ -96,11 +97,12 @@ class WrittenRow:
 
 @dataclass(frozen=True, eq=False)
 class WrittenHead:
-    """One head's query in one row, and all its m keys and values, as sums over W writers, with norms held as they were.
+    """One head's query in one row, and all its m keys and values, as sums over W components of the model.
 
-    A writer is what adds a vector to the residual stream: the embedding, each head, each MLP, biases (see `Writer`).
+    A component (`writers`) is what adds a vector to the residual stream: the embedding, each head, each MLP, biases.
+    Norms are held as they were.
 
-    call      the head's call
+    call      the attention that the head is of
     queries   `[W, d]`, times the scale of the scores
     keys      `[m, W, d]`
     values    `[m, W, e]`
@@ -115,18 +117,23 @@ class WrittenHead:
 
 @runtime_checkable
 class ReadsWriters(Protocol):
-    """A source that can write queries, keys and values as sums over what adds to the residual stream (see `Writer`)."""
+    """A source (a model that reads texts) that can write queries, keys and values as sums over the model's components.
+
+    These are what adds to the residual stream: the embedding, each head, each MLP, biases.
+    """
 
     def written_rows(
         self, prompt: Prompt, selection: Selection, choose: Callable[[AttentionCall], Sequence[RowChoice]]
     ) -> list[WrittenRow]:
-        """The rows that `choose` picks of each selected attention call, as `WrittenRow`s in the order of the calls.
+        """The rows that `choose` picks in each selected layer, with their scores as sums over the model's components.
 
-        It takes a pass over the prompt for each layer. Raises LoadError for attention that shows no queries and keys.
+        One for each row, in the order of the layers. It takes a pass over the prompt for each layer. Raises LoadError
+        for attention that shows no queries and keys.
         """
 
     def written_head(self, prompt: Prompt, place: "HeadPlace", row: int) -> WrittenHead:
-        """One head's query in row `row`, from 0, its keys and its values, as sums over writers (see `Writer`).
+        """One head's query in row `row`, from 0, its keys and its values, as sums over the model's components.
 
-        LoadError for attention that can't be written so.
+        These are what adds to the residual stream: the embedding, each head, each MLP, biases. LoadError for attention
+        that can't be written so.
         """

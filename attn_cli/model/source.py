@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # recordings open without what is known of a model
 
 
 class Source(Protocol):
-    """Something that turns texts into attention calls.
+    """What turns texts into attention calls (one layer's q, k, v and mask): a model, a table or a recording.
 
     about       what it is, for headers and machine output: model, type, revision, dtype, device
     batch_size  the number of texts that callers should pass to `each` at once
@@ -32,16 +32,19 @@ class Source(Protocol):
         """Tokenize the texts; `pair` is a second sentence, read after each."""
 
     def repeated(self, seed: int) -> list[Prompt]:
-        """Three prompts of random tokens, each written twice in a row, on which heads that look for repeats show.
+        """Three prompts of random tokens, each run of tokens written twice in a row, on which induction heads show.
 
         They are drawn with `seed`, `seed` + 1, `seed` + 2; their text is "".
         """
 
     def planned_layers(self, selection: Selection) -> list[PlannedLayer]:
-        """The chosen layers that are expected to attend, in the order of the source's layers."""
+        """The chosen layers that are expected to have attention, in order, with how many of their heads are chosen."""
 
     def survey(self, prompt: Prompt, visit: Callable[[Call], None]) -> list[Block]:
-        """Call `visit` with every attention call of one prompt; return the blocks and attention modules without any."""
+        """Run one prompt: `visit` is called with each layer's attention (q, k, v, mask ...) in the order of the pass.
+
+        Returns the blocks and attention modules in which none was seen.
+        """
 
     def each(
         self,
@@ -52,7 +55,7 @@ class Source(Protocol):
         rotations: bool = False,
         projections: bool = False,
     ) -> None:
-        """Call `visit` with the attention calls of the chosen layers, for every prompt.
+        """Run the prompts: `visit` gets the attention (q, k, v, mask ...) of each chosen layer, for every prompt.
 
         rotations    calls can say how rotary positions turned their queries and keys, where they were
         projections  calls carry W_O, where the source has one; LoadError for a layer where it isn't found
@@ -66,24 +69,27 @@ class Source(Protocol):
         visit: Callable[[Call], None],
         arrive: Callable[[BlockVectors], None],
     ) -> None:
-        """Run one prompt: `visit` gets its calls, `arrive` the residual stream of `rows` around each chosen block."""
+        """Run one prompt: `visit` gets each chosen layer's attention, `arrive` the residual stream around its block.
+
+        rows  the tokens whose vectors, before and after the block, `arrive` gets
+        """
 
 
 @runtime_checkable
 class Predicting(Source, Protocol):
-    """A source whose model makes predictions that interventions can change: `open_source(model, predicts=True)`.
+    """A source whose model predicts tokens or vectors, which interventions can change.
 
-    Tables make none: ask with `isinstance`.
+    `open_source(model, predicts=True)` opens one. Tables are none: ask with `isinstance`.
     """
 
     @property
     def has_lm_head(self) -> bool:
-        """True if the model has a language-model head. Of one without, the mean vector is compared, in all rows."""
+        """True if the model has a language-model head; without one, texts' vectors are compared, not answers."""
 
     def written(self, prompt: Prompt, most: int, *, one_sentence: bool = True) -> Prompt:
-        """The prompt with what the model writes after it, of `most` tokens or fewer.
+        """The prompt with what the model generates after it, of at most `most` tokens.
 
-        one_sentence  whether it ends with its first sentence or line
+        one_sentence  whether generating ends with the first sentence or line
 
         The prompt as it is where no position is free. Raises LoadError for a model that generates in its own way.
         """
@@ -95,7 +101,7 @@ class Predicting(Source, Protocol):
         """
 
     def experiment_bytes(self, tokens: int) -> int:
-        """The bytes that an experiment on so many tokens keeps of its baseline, at most; 0 where that isn't known."""
+        """The most bytes that an experiment on `tokens` tokens keeps of its baseline run; 0 where that isn't known."""
 
     def experiment(
         self,
@@ -107,37 +113,40 @@ class Predicting(Source, Protocol):
         earliest: int | None = None,
         look: Look | None = None,
     ) -> Experiment:
-        """Run the prompt once, as the baseline of interventions.
+        """Run the prompt once without changes, as the baseline that interventions are held against.
 
-        rows        the rows in which interventions hold; None for those that choose: of what was generated, else the
-                    last one. Encoders take all rows
+        rows        the rows in which interventions hold; None for those that choose a token: of what was generated,
+                    else the last one. Encoders take all rows
         everywhere  all rows
         mean        ablate a head to its mean output over all other rows, not to 0
-        earliest    the first row that interventions will name, where it is before these: keys and values are kept for
+        earliest    the first row that interventions will name, where it is before `rows`: keys and values are kept for
                     runs from there on, too
-        look        a visitor of the baseline run's attention calls; `visited` says whether it saw them
+        look        a visitor of the baseline run's attention; the experiment's `visited` says whether it saw it
 
         Raises InputError for rows that the text doesn't have, and for a mean over fewer than 16 rows.
         """
 
     def logit_parts(self, prompt: Prompt, target: Target) -> LogitParts:
-        """What each head's output adds by itself, through W_O, to the logit of the target less the mean logit; one run.
+        """The target's logit, less the mean logit, as a sum of what each head's output adds through W_O, and a rest.
 
-        Raises LoadError, with the check that failed, where the logit is no plain sum of what heads write.
+        One run. Raises LoadError, with the check that failed, where the logit is no plain sum of what heads write.
         """
 
     def written_tokens(
         self, prompt: Prompt, reads: Mapping[HeadPlace, Sequence[tuple[int, int]]], ids: Sequence[int]
     ) -> dict[HeadPlace, WrittenTokens]:
-        """The direct contribution of each of these heads, in its rows, to the logits of tokens by their ids: one run.
+        """For each of these heads what it adds directly, through W_O, the final norm and W_U, to the logits of tokens.
 
-        Raises LoadError, with the check that failed, where the logit is no plain sum of what heads write.
+        reads  by head its rows, each with the id of the token that it attends to there, whose rank is wanted
+        ids    the tokens whose logits are wanted
+
+        One run. Raises LoadError, with the check that failed, where the logit is no plain sum of what heads write.
         """
 
 
 @runtime_checkable
 class Mixing(Protocol):
-    """A source that knows of each layer its attention, the residual stream that it adds to, and the norm behind."""
+    """A source whose model shows each layer's attention, the residual stream that it adds to, and the next norm."""
 
     def mixed_layers(self, prompt: Prompt) -> list[MixedLayer]:
         """For each layer its attention with W_O, the vectors that its output is added to, and the next norm's gain.
@@ -148,13 +157,13 @@ class Mixing(Protocol):
 
 @runtime_checkable
 class Referring(Source, Protocol):
-    """A source whose model shows its numbers at stations: places in the pass, such as q after rotary positions.
+    """A source whose model shows its numbers at named places of the pass (stations), such as q after rotary positions.
 
-    So they are compared with a dump: the arrays that another engine saw in a pass.
+    There they are compared with the arrays that another engine wrote to a file in its pass.
     """
 
     def reference(self) -> Reference:
-        """The model as a reference for `attn bisect`, whose numbers are seen at places of its pass (stations).
+        """The model as the reference that another engine's numbers are compared with, at named places of the pass.
 
         InputError for an encoder-decoder.
         """
@@ -165,9 +174,9 @@ class Referring(Source, Protocol):
 
 @runtime_checkable
 class Aligning(Source, Protocol):
-    """A source of audio whose model may name its alignment heads: cross-attention that follows the audio word by word.
+    """A source that reads audio, whose model may name cross-attention heads that follow the audio word by word.
 
-    Tables and recordings name none: ask with `isinstance`.
+    Tables and recordings are none: ask with `isinstance`.
     """
 
     @property
@@ -175,4 +184,7 @@ class Aligning(Source, Protocol):
         """The heads that generation_config names as following the audio word by word; none where it names none."""
 
     def with_frames(self, prompt: Prompt, order: Sequence[int]) -> Prompt:
-        """The prompt with its audio's frames in this order, indices from 0; tokens keep their places and names."""
+        """The prompt with its audio's frames in another order; its tokens keep their places and names.
+
+        order  the indices of the frames, from 0
+        """

@@ -38,10 +38,10 @@ _RANK = {kind: rank for rank, kind in enumerate(KINDS)}
 
 
 class Station(NamedTuple):
-    """A place in the forward pass at which numbers can be compared: the number of its layer, from 0, and its kind.
+    """A place in the forward pass at which numbers can be compared.
 
-    Kinds are those of `KINDS`, such as "q", "q_rotated" or "residual". Those of the whole model are of layer
-    `BEFORE_LAYERS` or `AFTER_LAYERS`.
+    layer  from 0; -1 for the embedding, 2**31 for the final norm and the logits
+    kind   a key of `KINDS`, such as "q", "q_rotated" or "residual"
     """
 
     layer: int
@@ -59,7 +59,7 @@ class Station(NamedTuple):
 
     @property
     def made_at(self) -> "Station":
-        """The station at which the same numbers are made: of a layer's input the layer before, else itself."""
+        """The place in the pass where the same numbers are made: of a layer's input the layer before, else itself."""
         return Station(self.layer - 1, "residual") if self.kind == "residual_in" and self.layer > 0 else self
 
     @property
@@ -69,14 +69,14 @@ class Station(NamedTuple):
 
 
 def station(kind: str, layer: int = 0) -> Station:
-    """The station, or place in the pass, of a kind: of `layer` if the kind is of a layer, else of the whole model."""
+    """The place in the pass of a kind: in `layer`, or of the whole model for the embedding, final norm and logits."""
     if kind == "embedding":
         return Station(BEFORE_LAYERS, kind)
     return Station(AFTER_LAYERS if kind in ("final_norm", "logits") else layer, kind)
 
 
 class Shape(NamedTuple):
-    """The shape of the numbers at a station, a place in the pass: how many heads, and how wide each is.
+    """The shape of the numbers at a place in the pass: how many heads, and how wide each is.
 
     heads  0 for one vector per token, of that width
     """
@@ -94,7 +94,7 @@ class PlantedMistake(NamedTuple):
 
     name    in a word or two
     words   as a sentence that goes on after "likely cause:"
-    kind    of the first station, or place in a layer, whose numbers it changes
+    kind    the first place in a layer whose numbers it changes, such as "q_rotated"
     """
 
     name: str
@@ -110,13 +110,16 @@ Given = Mapping[Station, Callable[[], np.ndarray]]
 
 
 class Reference(Protocol):
-    """A model whose numbers are seen at its stations, or places of the pass, as it is or with planted mistakes.
+    """A model whose numbers are seen at named places of its pass (stations), as it is or with mistakes made on purpose.
 
     It also runs as if computed in another precision.
     """
 
     def shapes(self, ids: Sequence[int]) -> dict[Station, Shape]:
-        """The shape of the numbers at every station, a place in the pass at which they are seen, in its order."""
+        """The shape of the numbers at every place of the pass where they are seen (station), in the order of the pass.
+
+        ids  the tokens that the pass reads
+        """
 
     def run(
         self,
@@ -129,15 +132,16 @@ class Reference(Protocol):
         draw: int = 0,
         mistakes: Mistakes | None = None,
     ) -> None:
-        """One pass over tokens: `arrive` gets each wanted station (a place of the pass) with its numbers, in order.
+        """One pass over tokens: `arrive` gets each wanted place of the pass (station) with its numbers, in order.
 
-        The pass ends with the last wanted station; logits come for `logit_rows` alone.
+        The pass ends with the last wanted one; logits come for the rows of `logit_rows` alone.
 
-        given      numbers that stand in for the model's own at these stations, of at least so many tokens; None: none
+        ids        the tokens
+        given      numbers that stand in for the model's own at these places, of at least so many tokens; None: none
         precision  to which numbers are rounded as if the model were computed in it: float32, bfloat16, float16, 4-bit;
                    None for no rounding
         draw       above 0, rounding goes up or down by chance, another way for each number; 0 rounds to nearest
-        mistakes   those made on purpose, with the layers in which each is; None for none
+        mistakes   those made on purpose, each with the layers in which it is (None: all); None for none
         """
 
     def mistakes(self, layer: int) -> Sequence[PlantedMistake]:

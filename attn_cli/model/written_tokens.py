@@ -6,11 +6,12 @@ import numpy as np
 
 
 class WrittenTokens(NamedTuple):
-    """The direct contribution of one head to the logits of t tokens in r rows, all that it reads together.
+    """What one head adds directly, through W_O, the final norm and W_U, to the logits of t tokens in r rows.
 
     logits      less the mean over the vocabulary `[r, t]`
-    ranks       of the token that is read in each row, among the whole vocabulary; 1 is raised most `[r]`
-    vocabulary  how many tokens that is
+    ranks       in each row of the token that the head attends to, by these logits among the vocabulary; 1 is raised
+                most `[r]`
+    vocabulary  the number of tokens in the vocabulary
     """
 
     logits: np.ndarray

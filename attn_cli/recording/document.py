@@ -42,12 +42,13 @@ _BAD = (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowErr
 
 @dataclass(frozen=True, eq=False)
 class RecordingContents:
-    """All that a recording is.
+    """All that a recording is: a run of a model over one text, kept so that it can be looked at without the model.
 
-    about   the source: model, type, revision, dtype, device
+    about   the model: model, type, revision, dtype, device
     prompt  the text, and its tokens
-    layers  in the order of the forward pass, those of all streams
-    told    what was told of rows of the text beside its attention, as an object of JSON; None where nothing was asked
+    layers  each layer's attention in the order of the forward pass, in all stacks (encoder, decoder ...)
+    told    sentences about rows of the text that were computed in the run, as a JSON object; None where none were asked
+            for
     """
 
     about: Mapping[str, Any]
@@ -104,7 +105,7 @@ class BadDocument(Exception):
 
 @dataclass(frozen=True)
 class RecordingDocument:
-    """The JSON `content` of a recording, and its arrays by name: those of layer 3 are 3.q, 3.k and so on."""
+    """A recording as JSON, `content`, and its arrays by name: those of layer 3 are 3.q, 3.k and so on."""
 
     content: dict[str, Any]
     arrays: dict[str, np.ndarray]

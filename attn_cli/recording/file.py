@@ -27,7 +27,7 @@ _AGAIN = "write it again: attn inspect TEXT -m MODEL -o FILE.attn"
 
 
 def chunks(recording: RecordingContents) -> Iterator[bytes | memoryview]:
-    """The bytes of the file, piece by piece; arrays are not copied.
+    """The bytes of the recording's file, piece by piece; arrays are not copied.
 
     Raises LoadError for a layer whose numbers can't be written, such as those in a precision beyond 64 bits.
     """
@@ -51,7 +51,7 @@ def chunks(recording: RecordingContents) -> Iterator[bytes | memoryview]:
 
 
 def save(recording: RecordingContents, path: str | os.PathLike[str]) -> None:
-    """Write the file whole, in place of one of that name; OutputError where that can't be done."""
+    """Write a recording to a file, whole or not at all, in place of one of that name; OutputError where it can't be."""
     try:
         whole = WholeFile(Path(path).expanduser().resolve())
         try:

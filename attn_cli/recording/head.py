@@ -12,7 +12,7 @@ MOST_CELLS = 64  # on either side of a figure of its own cells; more are pooled
 
 @dataclass(frozen=True, repr=False)
 class RecordedHead(Displayed):
-    """One head of a recorded layer: that of index `index` in `layer.place.heads`."""
+    """One head of a recorded layer: `index` is where it is among the recorded heads, `layer.place.heads`."""
 
     layer: RecordedLayer
     index: int
@@ -22,7 +22,7 @@ class RecordedHead(Displayed):
 
     @property
     def title(self) -> str:
-        """The layer's and the head's number, in words."""
+        """The layer and the head in words, such as "layer 3 head 1"."""
         place = self.layer.place
         stream = "" if place.stream == "self" else f"{place.stream} "
         return f"{stream}layer {place.layer} head {place.heads[self.index]}"
@@ -33,11 +33,11 @@ class RecordedHead(Displayed):
         return self.layer.weights(self.index, slice(None), slice(None))
 
     def row(self, query: int) -> np.ndarray:
-        """The weights `[m]` of one query."""
+        """The weights `[m]` of query number `query`, which counts from the end where it is negative."""
         return self.layer.weights(self.index, np.array([query % self.layer.n]), slice(None))[0]
 
     def pooled(self, most: int = MOST_CELLS) -> tuple[np.ndarray, tuple[int, int]]:
-        """The largest weight of each block `[<= most, <= most]` of the matrix, and (rows, keys) of a block.
+        """The largest weight of each block of the matrix, at most `most` blocks each way, and (rows, keys) of a block.
 
         NaN where all is masked.
         """
@@ -45,5 +45,5 @@ class RecordedHead(Displayed):
         return self.layer.pooled(self.index, slice(None), slice(None), block), block
 
     def figure(self, width: float = 84.0) -> str:
-        """Its map as SVG for a paper, `width` millimetres wide; beyond 64 tokens the maxima of blocks."""
+        """The head's weights drawn as an SVG picture, `width` millimetres wide; beyond 64 tokens maxima of blocks."""
         return drawing().figure(self, width)

@@ -29,24 +29,27 @@ _STRIP = 2**20  # scores that `pooled` holds at a time
 
 @dataclass(frozen=True, eq=False)
 class RecordedLayer(Call):
-    """One attention call: h query heads, g key heads, n queries, m keys; arrays are NumPy's.
+    """One layer's attention, recorded: h query heads, g key heads, n queries, m keys; arrays are NumPy's.
 
-    place, queries, keys, rule  as every call has them
+    place       which attention it is: layer, heads, stack (self, encoder ...)
+    queries, keys  the tokens of rows and columns
+    rule        scale, softcap, bias, mask, learned sink
     log_sums    the logarithm of the sum of the exponentials of a row's scores, with a learned sink's `[h, n]` float32;
                 -inf in rows that may attend to nothing
     statistics  `[h]` each, by the names of the head statistics
-    received    the share of all attention that each key receives `[h, m]`
+    received    the mean weight on each key over the n rows `[h, m]`
     value_norms the length of each value `[g, m]`; None where weights alone were seen
     thumbnail   the largest weight of each block `[h, <= 64, <= 64]` in levels: round(254 sqrt(weight)), 255 where no
                 cell of the block is allowed
     thumbnail_block  (rows, keys) of a block
-    q, k        `[h, n, d]`, `[g, m, d]` in the precision of the model, bfloat16 as bits in uint16; None where the
-                model shows weights alone
+    q, k        `[h, n, d]`, `[g, m, d]` in the precision of the model, bfloat16 as bits in uint16; None where the model
+                shows weights alone, or memory was short
     seen        the cells `[h, n, m]` of a model that shows no q and k: scores where it shows them, else weights
     shows_scores  whether there are scores: only not where `seen` holds weights
-    residual_norms  the length of each key's vector before the block `[m]`; None where it wasn't seen
+    residual_norms  the length of each key's vector in the residual stream before the block `[m]`; None where it wasn't
+                    seen
 
-    Below, `head` is an index into `place.heads`; rows and keys are slices or ascending arrays of numbers.
+    In its methods `head` is an index into `place.heads`; rows and keys are slices or ascending arrays of numbers.
     """
 
     place: Place
@@ -73,12 +76,12 @@ class RecordedLayer(Call):
 
     @cached_property
     def like(self) -> Array:
-        """An empty array of NumPy in the precision of weights."""
+        """An empty NumPy array of the dtype that the weights have."""
         kept = self.seen if self.q is None else self.q
         return np.empty(0, np.float64 if kept is not None and kept.dtype == np.float64 else np.float32)
 
     def of_heads(self, heads: Sequence[int]) -> "RecordedLayer":
-        """The call of some heads alone, by their indices in `place.heads`; itself for all of them in order."""
+        """The same attention of some heads alone, by their indices in `place.heads`; itself for all in order."""
         heads = list(heads)
         if heads == list(range(self.h)):
             return self
@@ -108,9 +111,10 @@ class RecordedLayer(Call):
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
-        """The attention in bands of a few rows, of all rows or of `rows`; the bands' outputs are empty.
+        """The weights in bands (some adjacent rows each), of all rows or of `rows`; the bands have no outputs.
 
-        Raises LoadError with `want_scores` if the model showed weights alone.
+        Raises LoadError with `want_scores` if the model showed weights alone, LimitError where neither q and k nor
+        weights were kept.
         """
         if self.q is None or self.k is None:
             yield from self._seen_bands(rows, want_scores)
@@ -121,7 +125,7 @@ class RecordedLayer(Call):
         yield from bands(q, k, v, self.rule, plan)
 
     def compiled_stats(self, wanted: Wanted) -> RowStats | None:
-        """The wanted statistics of its rows by compiled code; None without q and k, or where that doesn't suit."""
+        """The statistics of rows that `wanted` asks for, by compiled code; None without q and k, or where it can't."""
         if self.q is None or self.k is None:
             return None
         q, k = readable(self.q), readable(self.k)
@@ -148,7 +152,10 @@ class RecordedLayer(Call):
         return self._cells(head, rows, keys)
 
     def weights(self, head: int, rows: Places, keys: Places) -> np.ndarray:
-        """The weights `[b, c]` of some rows and keys, 0 where masked."""
+        """The weights `[b, c]` of some rows and keys, 0 where masked.
+
+        Raises LimitError where memory was short when the layer was recorded, so that nothing of the kind was kept.
+        """
         cells = self._cells(head, rows, keys)
         if not self.shows_scores:
             return cells
@@ -178,7 +185,7 @@ class RecordedLayer(Call):
         return np.concatenate(strips) if strips else np.empty((0, -(-len(j) // block[1])), self.like.dtype)
 
     def terms(self, head: int, query: int, key: int) -> Terms:
-        """How the weight of one query and key came to be, from q · k to the softmax, and its rank in the row."""
+        """How one query's weight on one key came to be, from q · k to the softmax, and the key's rank in the row."""
         row = self._cells(head, slice(query, query + 1), slice(0, self.m))[0]
         weight = float(self.weights(head, slice(query, query + 1), slice(key, key + 1))[0, 0])
         allowed = bool(self.allowed(slice(query, query + 1), slice(key, key + 1))[0, 0]) and not np.isneginf(row[key])
@@ -243,7 +250,7 @@ class RecordedLayer(Call):
         return largest
 
     def rule_of(self, head: int) -> Rule:
-        """The rule of one head, made once."""
+        """How one head's scores become weights: scale, softcap, bias, mask, learned sink."""
         if head not in self._rules:
             self._rules[head] = rule_of_heads(self.rule, [head])
         return self._rules[head]

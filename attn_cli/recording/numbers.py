@@ -8,7 +8,7 @@ BITS = np.dtype(np.uint16)  # the type of bfloat16's bits: no model computes wit
 
 
 def kept(x: Array) -> np.ndarray:
-    """A copy of `x` in NumPy, in its own precision; bfloat16 as its bits in uint16."""
+    """A copy of `x` in NumPy, in its own dtype; bfloat16, which NumPy lacks, as its bits in uint16."""
     if str(x.dtype).endswith("bfloat16"):
         return (to_numpy(x).view(np.uint32) >> 16).astype(np.uint16)
     return np.array(to_numpy(x), order="C")

@@ -13,7 +13,7 @@ Tokens = tuple[Token, ...]
 
 
 class TokenTables:
-    """The sequences of tokens of a recording, each once, by number: many layers have the same queries and keys."""
+    """The different sequences of tokens of a recording, each kept once: many layers have the same queries and keys."""
 
     def __init__(self) -> None:
         self.tables: list[Tokens] = []
@@ -21,7 +21,7 @@ class TokenTables:
         self._equal: dict[Tokens, int] = {}
 
     def place(self, tokens: Tokens) -> int:
-        """The number, from 0, of the table that holds these tokens, which is added if there is none.
+        """The number, from 0, of these tokens among the sequences; they are added if they aren't there.
 
         They must live as long as this object.
         """
@@ -33,7 +33,7 @@ class TokenTables:
         return self._places[id(tokens)]
 
     def words(self) -> dict[int, tuple[int, str]]:
-        """The number and the text of every occurrence of a word, by the identity of its `Word`."""
+        """By the id() of each token's `Word`, one occurrence of a word in the text: a number from 0, and the word."""
         words: dict[int, tuple[int, str]] = {}
         for token in (token for tokens in self.tables for token in tokens if token.word is not None):
             assert token.word is not None
@@ -41,7 +41,7 @@ class TokenTables:
         return words
 
     def rows(self) -> list[list[list[Any]]]:
-        """One table per different sequence of tokens, with one row per token: the columns of `_COLUMNS`, in order.
+        """The tokens as JSON: for each sequence a list of tokens, each a list of its values.
 
         These are text, id, start, end, special, row, column, piece, generated, and the number of the occurrence of a
         word that the token is part of, None for none.
@@ -50,9 +50,10 @@ class TokenTables:
         return [[_token_document(token, words) for token in tokens] for tokens in self.tables]
 
     def boxes(self) -> list[list[list[float] | None] | None] | None:
-        """For each table the rectangles of the picture that its tokens show: top, left, bottom, right in its pixels.
+        """The rectangles of the picture that image tokens show, for each sequence of tokens: top, left, bottom, right.
 
-        None for a token without one, and for a table without any; None as a whole if no token shows one.
+        In the picture's pixels. None for a token without one, and for a sequence without any; None as a whole if no
+        token shows one.
         """
         boxes = [_boxes_document(tokens) for tokens in self.tables]
         return boxes if any(boxes) else None
@@ -72,7 +73,10 @@ TABLES = (
 
 
 def tables_of_document(document: Mapping[str, Any]) -> list[Tokens]:
-    """The token tables of a recording's JSON; KeyError, TypeError, ValueError or IndexError if they aren't valid."""
+    """The sequences of tokens in a recording's JSON.
+
+    KeyError, TypeError, ValueError or IndexError if they aren't valid.
+    """
     words = [Word(_text(text)) for text in document["words"]]
     tables, boxes = document["tables"], document.get("boxes") or [None] * len(document["tables"])
     return [
@@ -120,9 +124,9 @@ PROMPT = object_schema(_PROMPT)
 
 
 def prompt_document(prompt: Prompt, tables: TokenTables) -> dict[str, Any]:
-    """A prompt as JSON: its text, and for each stream the number, from 0, of its tokens' table in `tables`.
+    """A prompt as JSON: its text, and for each stack (encoder, decoder ...) the number of its tokens in `tables`.
 
-    A table that is not yet in `tables` is added.
+    `tables` holds each sequence of tokens once, numbered from 0; a new one is added.
     """
     return made(_PROMPT, _Placed(prompt, tables))
 
@@ -130,9 +134,9 @@ def prompt_document(prompt: Prompt, tables: TokenTables) -> dict[str, Any]:
 def prompt_of_document(
     document: Mapping[str, Any], tables: Sequence[Tokens], warnings: Sequence[str], pixels: np.ndarray | None
 ) -> Prompt:
-    """The prompt of a recording's JSON.
+    """The prompt (text and tokens) in a recording's JSON.
 
-    tables    the tokens that the JSON names by number
+    tables    the sequences of tokens that the JSON names by number
     warnings  those of the recorded run
     pixels    the picture `[height, width, 3]` in uint8; None without one
 

@@ -85,12 +85,15 @@ MASK = _of_kind(
 
 
 def rule_document(rule: Rule, put: Put) -> dict[str, Any]:
-    """A rule as JSON; its arrays, which are NumPy's, are handed to `put`, and stand in it by name."""
+    """A rule (scale, softcap, bias, mask, sink) as JSON; its NumPy arrays go to `put`, and stand in it by name."""
     return made(_RULE, _Stored(rule, put))
 
 
 def rule_of_document(document: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Rule:
-    """The rule of a layer of a recording's JSON; KeyError, TypeError or ValueError if it is not a valid one."""
+    """A rule (scale, softcap, bias, mask, sink) from a recording's JSON and the arrays that it names.
+
+    KeyError, TypeError or ValueError if it is not a valid one.
+    """
     kind = Rule if document["known"] else UnknownRule
     cap, sink = document["softcap"], document["sink"]
     return kind(

@@ -13,14 +13,18 @@ from attn_cli.kernel.definition.rule import Rule
 
 
 def rule_in_numpy(call: Call) -> Rule:
-    """The rule of a call in NumPy; a mask or bias that is a function is evaluated for every query and key."""
+    """An attention call's rule (scale, softcap, bias, mask, sink) with NumPy arrays.
+
+    A mask or bias that is a function of positions is evaluated for every query and key, unless it can be written as it
+    is.
+    """
     rule = call.rule
     sink = None if rule.sink is None else to_numpy(rule.sink)
     return replace(rule, bias=_bias(rule.bias, call), mask=_mask(rule.mask, call, call.n, call.m), sink=sink)
 
 
 def rule_of_heads(rule: Rule, heads: list[int]) -> Rule:
-    """The rule of some of the heads alone, by their indices; `rule` holds arrays of NumPy."""
+    """The rule (scale, softcap, bias, mask, sink), in NumPy, of some of the heads alone, by their indices."""
     sink = None if rule.sink is None else rule.sink[heads]
     return replace(rule, bias=_heads_of_bias(rule.bias, heads), mask=_heads_of_mask(rule.mask, heads), sink=sink)
 

@@ -7,9 +7,11 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """One query and key: score = softcap(scale * sum of products) + bias, and weight = exp(score - log_sum).
+    """How the weight of one query on one key was computed, and the key's rank.
 
-    products  q_d k_d `[d]`, after rotary positions; `q` and `k` `[d]` are the factors
+    score = softcap(scale * sum of products) + bias, and weight = exp(score - log_sum).
+
+    products  q_d k_d of each of the d columns `[d]`, after rotary positions; `q` and `k` `[d]` are the factors
     scale     the factor on the sum of products
     softcap   c in c * tanh(x / c); None for none
     bias      added to the score; None for none

@@ -17,9 +17,10 @@ _OF_ARRAYS = "attn_cli.summaries.answers.recorded_arrays"
 
 
 class Recording(RecordingContents, Displayed):
-    """One text that a model has read: `about` the model, `prompt`, and its `layers` in the order of the forward pass.
+    """One text that a model has read, with the attention of all its layers, to be looked at without the model.
 
-    Any cell, row, column or block of any head again, without n x n and without the model; `attn_cli.record` makes one.
+    `about` the model, `prompt` the text and tokens, `layers` in the order of the forward pass. Any cell, row, column or
+    block of any head is computed when it is asked for, without n x n. `attn_cli.record` makes one.
     """
 
     def __repr__(self) -> str:
@@ -32,9 +33,11 @@ class Recording(RecordingContents, Displayed):
         file.save(self, path)
 
     def head(self, layer: int, head: int, stream: str | None = None) -> RecordedHead:
-        """Head `head` of layer `layer`, by the model's own numbers; of the first stream that has it, if none is named.
+        """The recorded head `head` of layer `layer`, by the model's own numbers.
 
-        Raises InputError where nothing of that kind was recorded.
+        stream  "self", "encoder", "cross" ...; None: the first that has such a head
+
+        Raises InputError where no such head was recorded.
         """
         for each in self.layers:
             if each.place.layer == layer and head in each.place.heads and stream in (None, each.place.stream):
@@ -44,7 +47,10 @@ class Recording(RecordingContents, Displayed):
         raise InputError(f"no head {head} in layer {layer}{where} of this recording", f"it holds layers {layers}")
 
     def page(self, path: str | os.PathLike[str], size: int = 2_000_000) -> None:
-        """Write the interactive page of all heads, of at most `size` bytes; LimitError where the text alone is more."""
+        """Write an HTML page, at most `size` bytes long, in which all heads can be looked at.
+
+        LimitError where the text alone is more.
+        """
         Path(path).write_bytes(drawing().page_html(self, size))
 
     @classmethod

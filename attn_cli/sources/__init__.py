@@ -23,14 +23,14 @@ TABLE_SUFFIXES = (".txt", ".vec", ".tsv", ".bin", ".gz", ".npz", ".json", ".safe
 
 @runtime_checkable
 class Generating(Protocol):
-    """A source whose model may generate tokens after a text."""
+    """A source (what turns texts into attention calls) whose model may generate tokens after a text."""
 
     def on_token(self, call: Callable[[int], None]) -> None:
-        """From now on call `call` with the count of every generated token."""
+        """From now on call `call` with how many tokens were generated so far, after each one."""
 
 
 class Reading(TypedDict, total=False):
-    """Inputs beside the texts or in their place; the fields are parameters of `open_source`."""
+    """Inputs beside the texts or in their place: parameters of `open_source`, where each is described."""
 
     decoder_text: str | None
     generate: int | None
@@ -43,7 +43,16 @@ class Reading(TypedDict, total=False):
 
 
 class Loading(TypedDict, total=False):
-    """Settings by which a model is loaded and run, as `OriginOptions` explains them; ignored by tables."""
+    """How a model is loaded and run: keyword arguments of `open_source`, ignored by tables.
+
+    revision, adapters  a branch or commit; adapters (LoRA) to apply
+    device, device_map, dtype, trust_remote_code, offline  as the command line's options of these names
+    predicts     whether the language-model head is loaded, too
+    reads_text   whether texts will be read, without which a model may have no tokenizer
+    known_texts, chosen  texts to be read, and layers and heads to be looked at, to refuse what the model lacks before
+                         loading
+    unpacked     where models of .gguf files are kept unpacked; None for nowhere
+    """
 
     revision: str | None
     adapters: Sequence[str]
@@ -71,9 +80,10 @@ def open_source(
     projections: str | None = None,
     **loading: Unpack[Loading],
 ) -> Source:
-    """The source behind a `--model` value: `toy`, `toy:NAME`, a table or recording file, a model folder, .gguf, hub id.
+    """Open what a `--model` value means: `toy`, `toy:NAME`, a table or recording file, a model folder, .gguf, hub id.
 
-    Torch modules of other libraries are `timm:NAME`, `open_clip:NAME/TAG` and `package.module:factory`.
+    The result is a source, which turns texts into attention calls (each layer's q, k, v and mask). Torch modules of
+    other libraries are `timm:NAME`, `open_clip:NAME/TAG` and `package.module:factory`.
 
     decoder_text  what the decoder of an encoder-decoder reads
     generate      how many tokens the model generates first, at most; they are read with the text
@@ -82,12 +92,8 @@ def open_source(
     audio         a .wav file, read in the same way
     chat          messages (role, content) before the text, which is then a user's message
     projections   a file with W_Q and W_K for a table
-    loading       how a model is loaded: revision, adapters, device, device_map, dtype, trust_remote_code, offline; and
-                  where .gguf files are kept unpacked; and
-                  whether a model is loaded with its language-model head, because it predicts; and texts that will be
-                  read, layers and heads that will be looked at, as far as they are known: a model without positions
-                  for one, or without such a layer or head, isn't loaded; and whether
-                  texts will be read at all, without which a model may have no tokenizer
+    loading       how a model is loaded, as `Loading` says: revision, adapters, device, device_map, dtype,
+                  trust_remote_code, offline, and so on
 
     Raises InputError for an option that is not for such a source, LoadError for a model or file that can't be read.
     """
@@ -191,7 +197,7 @@ def is_model(name: str) -> bool:
 
 
 def open_table_source(model: str = DEFAULT_MODEL, projections: str | None = None) -> "TableSource":
-    """The table behind a `--model` value, as a source; InputError for a value that means a model.
+    """The table of word vectors that a `--model` value means, as a source of attention; InputError for a model's value.
 
     projections  a file with W_Q, W_K and perhaps W_V; None for the table's own q, k and v
     """

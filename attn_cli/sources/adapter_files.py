@@ -11,7 +11,9 @@ ADAPTER_FILE = "adapter_config.json"
 
 
 def adapter_folder(name: str, revision: str | None) -> Path | None:
-    """The folder `name`, or that of an id at `revision` (None: main) in the hub's cache, if it holds an adapter.
+    """The folder of an adapter (LoRA and the like): `name` itself, or its place in the hub's cache.
+
+    revision  a branch or commit; None for the main branch
 
     None where it isn't there, holds no adapter, or holds a model, too.
     """
@@ -40,9 +42,11 @@ def base_of(folder: Path, name: str) -> str:
 
 
 def state_of_all(model: str, revision: str | None, adapters: Sequence[str]) -> list[object] | None:
-    """What tells later whether a model's files changed: `model_state` of it, then of its adapters and their base.
+    """What tells later whether the files of a model, its adapters or their base changed; None where one isn't there.
 
-    None where one of them is unknown.
+    For each of them names, sizes and times of its files, or the commit in the hub's cache.
+
+    revision  a branch or commit of the model; None for the main branch
     """
     own = [(model, revision), *((adapter, None) for adapter in adapters)]
     try:

@@ -34,13 +34,13 @@ def may_have_accelerator(drivers: Sequence[str] = _DRIVERS) -> bool:
 def device_row(
     device: str, name: str, cores: int | None = None, threads: int | None = None, memory: int | None = None
 ) -> DeviceRow:
-    """A device as `attn env` lists it.
+    """A device as a row of the list that `attn env` prints.
 
     device   what --device takes
     name     the maker's
-    cores    of the CPU, how many this process may use; None for others
-    threads  of the CPU, how many torch computes with; None for others, and where torch was not asked
-    memory   bytes, of CUDA; None for others
+    cores    how many of the CPU's this process may use; None for other devices
+    threads  with how many torch computes on the CPU; None for other devices, and where torch was not asked
+    memory   bytes, of CUDA; None for other devices
     """
     return {"device": device, "name": name, "cores": cores, "threads": threads, "bytes": memory}
 
@@ -60,7 +60,7 @@ def _cpu_name() -> str:
 
 
 def check_names(device: str, dtype: str) -> None:
-    """InputError for a name that is no device's, or no number type's; whether the device is there is asked later."""
+    """Raise InputError for a name that is no device's, or no dtype's; whether the device is there is asked later."""
     if not _DEVICE.fullmatch(device):
         raise InputError(f"no device {device!r}", "auto, cpu, cuda, cuda:1 or mps; attn env lists those that are here")
     if dtype not in DTYPES:

@@ -8,7 +8,7 @@ from attn_cli.sources.recordings import RecordedSource
 
 
 class KeptSource(RecordedSource):
-    """The recording of an earlier run in place of its model, for questions about the one text that was run.
+    """A run that was kept on disk, in place of its model: it answers questions about the one text that was run.
 
     when  the time of the run, in words: "14:02"
     """
@@ -18,5 +18,5 @@ class KeptSource(RecordedSource):
         self.about["kept"] = when
 
     def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
-        """The prompt of the run, of which the text and the pair are known."""
+        """The prompt of the kept run, whatever is given: its text and pair are known to be these."""
         return [self.recording.prompt]

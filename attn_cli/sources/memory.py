@@ -14,10 +14,10 @@ _USABLE = 0.9  # of the free memory; the rest is for the model's own forward pas
 
 
 def check_memory(size: int, subject: str, hint: str) -> str:
-    """A sentence that says how much of the free memory `subject` takes; `size` is in bytes.
+    """A sentence that says how much of the free memory `size` bytes are; `subject` names what takes them.
 
-    Only whole matrices need it: most answers are computed from bands of a few rows, which take next to no memory.
-    Raises LimitError with `hint` if `size` doesn't fit.
+    Only whole n x n matrices need asking: most answers are computed some rows at a time, in next to no memory. Raises
+    LimitError with `hint` if `size` doesn't fit.
     """
     free = free_memory()
     words = f"{subject} take {decimal_bytes(size)}"

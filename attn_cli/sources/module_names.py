@@ -8,10 +8,10 @@ _FACTORY = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 
 class ModuleName(NamedTuple):
-    """The library or Python module that builds a torch module, and what it is asked for there.
+    """The name of a torch module that another library builds.
 
     package  timm, open_clip, or the dotted name of a Python module
-    wanted   the name of a model of that library, or of a factory in that Python module
+    wanted   the name of a model of that library, or of a function in that Python module that makes one
     """
 
     package: str
@@ -19,12 +19,14 @@ class ModuleName(NamedTuple):
 
     @property
     def is_of_library(self) -> bool:
-        """True for a name that timm or open_clip knows."""
+        """True for a model that timm or open_clip knows by name; False for a function of a Python module."""
         return self.package in ("timm", "open_clip")
 
 
 def module_name(model: str) -> ModuleName | None:
-    """The module that a `--model` value names; None for another value, such as a path or an id on the hub.
+    """The library and model, or Python module and function, that a `--model` value such as timm:NAME names.
+
+    None for another value, such as a path or an id on the hub.
 
     >>> tuple(module_name("timm:vit_tiny_patch16_224.augreg")), tuple(module_name("nets.mine:build"))
     (('timm', 'vit_tiny_patch16_224.augreg'), ('nets.mine', 'build'))

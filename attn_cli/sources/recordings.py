@@ -14,7 +14,7 @@ from attn_cli.text import excerpt
 
 
 class RecordedSource:
-    """A recording in place of the model that it was made of: its layers, in the order in which the model ran them.
+    """A recording (a run over one text in a file) in place of its model, as a source of each layer's attention.
 
     name   of its file, in messages
     other  the same model's recording of another text, to be compared with; None for none
@@ -27,7 +27,10 @@ class RecordedSource:
         self.about: dict[str, Any] = dict(recording.about)
 
     def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
-        """The prompt of the recording; InputError if `texts` is anything but its text."""
+        """The prompt of the recording for its text, or of the other recording for that one's.
+
+        InputError for any other text, and for a `pair`.
+        """
         prompts = {"" if at == 0 else each.prompt.text: each.prompt for at, each in enumerate(self._recordings)}
         prompts[self.recording.prompt.text] = self.recording.prompt
         for text in texts:
@@ -43,7 +46,7 @@ class RecordedSource:
         raise self._missing("random tokens are for the model to read")
 
     def planned_layers(self, selection: Selection) -> list[PlannedLayer]:
-        """The chosen layers; InputError for one that was not recorded."""
+        """The chosen layers, with how many of their heads are chosen; InputError for one that was not recorded."""
         layers = self._layers
         selection.check_layers(sorted({layer.place.layer for layer in layers}))
         total = self._total
@@ -54,7 +57,7 @@ class RecordedSource:
         ]
 
     def survey(self, prompt: Prompt, visit: Callable[[Call], None]) -> list[Block]:
-        """Call `visit` with every layer; nothing is known of blocks without attention."""
+        """Call `visit` with the attention of every layer; returns [], for blocks without attention aren't recorded."""
         self.each([prompt], Selection(), visit)
         return []
 
@@ -67,9 +70,10 @@ class RecordedSource:
         rotations: bool = False,
         projections: bool = False,
     ) -> None:
-        """Call `visit` with the chosen layers and heads, for each prompt.
+        """Call `visit` with the attention of the chosen layers and heads, for each prompt.
 
-        Raises InputError for rotations and projections, which take the model.
+        Raises InputError for `rotations` and `projections`, which take the model, and for a layer or head that was not
+        recorded.
         """
         if rotations:
             raise self._missing("the rotary layout is known while the model runs alone")

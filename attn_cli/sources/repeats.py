@@ -9,9 +9,10 @@ _LEAST = 8  # tokens of the longest R
 
 
 def repeat_lengths(longest: int, of: str) -> Sequence[int]:
-    """The number of tokens of R in three texts R R: 37, 50 and 61; less in proportion if `longest` is below 61.
+    """The length of R in three texts that are a random run R written twice: 37, 50 and 61 tokens.
 
-    longest  the most tokens that R may have; InputError for fewer than 8, where `of` says what has too few
+    Less in proportion if `longest`, the most tokens that R may have, is below 61; InputError for fewer than 8, where
+    `of` says what has too few.
     """
     if longest < _LEAST:
         raise InputError(f"{of} for repeated random tokens", "give a text")
@@ -19,5 +20,5 @@ def repeat_lengths(longest: int, of: str) -> Sequence[int]:
 
 
 def longest_repeat() -> int:
-    """The most tokens of the random run R that a prompt repeats: 61."""
+    """The most tokens of R in a prompt that is a random run R written twice: 61."""
     return max(_LENGTHS)

@@ -12,7 +12,7 @@ _BLOCK = 256
 
 
 def require_finite_scores(q: np.ndarray, k: np.ndarray, scale: float, hint: str) -> None:
-    """Refuse finite q `[h, n, d]` and k `[g, m, d]` where a score exceeds its dtype; InputError names the queries.
+    """Raise InputError where a score of finite q `[h, n, d]` and k `[g, m, d]` is beyond their dtype; it names queries.
 
     Costs a pass over q and k; products are made only where their size can be too large.
     """

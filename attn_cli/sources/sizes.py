@@ -23,9 +23,13 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes of a model's attention: of one layer, the number of layers, those with a sliding window, the dtype.
+    """The sizes of a model's attention, as its config.json states them.
 
-    longest  the tokens of the longest text that the model has positions for; None where it states none
+    layer     those of one layer: heads, head size, width ...
+    layers    how many there are
+    windowed  how many of them have a sliding window
+    dtype     of the weights; None where it states none
+    longest   the tokens of the longest text that the model has positions for; None where it states none
     """
 
     layer: LayerSizes
@@ -36,7 +40,10 @@ class Sizes:
 
 
 def read_sizes(model: str) -> Sizes:
-    """The sizes in `model`, a folder with a config.json or that file itself; LoadError where it states none."""
+    """The sizes of attention that a config.json states; LoadError where it states none.
+
+    model  a model folder, or that file itself
+    """
     path = expanded(model)
     if path.suffix.lower() == ".gguf":
         raise LoadError(f"there is no config.json in a .gguf file ({model})", "give sizes: --heads, --dim, --layers")

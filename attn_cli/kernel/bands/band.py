@@ -42,9 +42,11 @@ class Band:
     hidden: Array | None = None
 
     def measured(self, by: str, *, together: bool) -> Array:
-        """The numbers that rank keys: the weights `[h, b, c]`, or for "value" and "output" the shares.
+        """The numbers `[h, b, c]` that rank b queries' c keys: weights, or for "value" and "output" the shares.
 
-        together  of all heads, `[1, b, c]`: the mean of the weights, or the shares of all heads' outputs
+        A key's share is its weight times the norm of its value, for "output" after W_O, over the row's sum of these.
+
+        together  of all heads `[1, b, c]`: the mean of the weights, or the shares of the heads' outputs added up
         """
         if by == "weight":
             return self.weights.mean(0)[None] if together else self.weights
@@ -87,12 +89,17 @@ class Work:
     subtract_maximum: bool
 
     def band(self, weights: Array, scores: Array | None, output: Array) -> Band:
-        """A `Band` of rows, keys and heads that holds the computed arrays."""
+        """A `Band` (weights, scores and output of these rows, keys and heads) that holds the computed arrays.
+
+        weights and scores are `[h, b, c]`, output `[h, b, e]`: h heads, b rows, c keys, values of e numbers.
+        """
         return Band(self.start, self.stop, self.span.first, self.span.last, weights, scores, output, self.heads)
 
 
 class Buffer:
-    """Memory for `size` numbers like those of an array: fresh pages for each band would cost as much as a pass over it.
+    """Memory for `size` numbers in the library and dtype of an array, used again for each band (some adjacent rows).
+
+    Fresh memory pages for each would cost as much as a pass over it.
 
     >>> Buffer(np.zeros(1), 6).view((1, 2, 3)).shape
     (1, 2, 3)
@@ -110,7 +117,10 @@ class Buffer:
 
 
 class Buffers(NamedTuple):
-    """Memory for scores and weights of one band, some adjacent rows; without `weights` these overwrite the scores."""
+    """Memory in which one band (some adjacent query rows) is computed: for its scores, and for its weights.
+
+    `weights` None: the weights overwrite the scores.
+    """
 
     scores: Buffer
     weights: Buffer | None

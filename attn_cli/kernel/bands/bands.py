@@ -17,10 +17,11 @@ from attn_cli.kernel.definition.rule import Rule
 
 
 def bands(q: Array, k: Array, v: Array, rule: Rule, plan: Plan) -> Iterator[Band]:
-    """Bands of softmax(q kᵀ * scale + bias + mask) v for the rows of the plan, ascending.
+    """softmax(q kᵀ * scale + bias + mask) v as `Band`s: the weights and output of some adjacent rows at a time.
 
-    q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`; equals `dense.attend` cell by cell, whatever the plan (tests). If the
-    plan walks some heads at a time, the bands of the same rows follow each other, one for each part of the heads.
+    q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`. The plan says which rows, in ascending order, and how many rows and
+    heads a band has; whatever it says, the numbers equal `dense.attend` to rounding. With some heads at a time, the
+    bands of the same rows follow each other.
     """
     q, k, v = (at_least_float32(x) for x in (q, k, v))
     size = plan.heads * plan.height * k.shape[1]

@@ -10,6 +10,7 @@ def folded(cells: Array, axis: int, offset: int, step: int, *, sums: bool = Fals
 
     offset  the number of the first row or key; a block begins at every multiple of `step`, so the first and the last
             block may be partly outside
+    sums    sums in place of maxima
 
     Fold rows first: maxima across rows are of whole lines of memory, ten times as fast as along them.
 
@@ -38,7 +39,7 @@ def folded(cells: Array, axis: int, offset: int, step: int, *, sums: bool = Fals
 
 
 def farthest(highest: np.ndarray, lowest: np.ndarray) -> np.ndarray:
-    """The number of each block that is farthest from 0, of its largest and its smallest; -inf if it has no number.
+    """Of each block of cells the largest number or the smallest, whichever is farther from 0; -inf where it has none.
 
     A block without numbers has -inf as its largest and inf as its smallest.
 

@@ -11,11 +11,11 @@ from attn_cli.kernel.definition.mask import Mask, Span
 
 
 class MaskedCells(NamedTuple):
-    """Which queries of a band are masked on which of some adjacent keys.
+    """Which of the b queries of a band (adjacent rows) are masked on which of some adjacent keys.
 
     columns  the slice of the band's keys that these are
-    cells    `[b, .]` or `[h, b, .]`: booleans, True where masked; with `ceiling` instead the most that a score may be:
-             the lowest finite number where masked, infinity elsewhere
+    cells    `[b, keys]` or `[h, b, keys]`: booleans, True where masked; with `ceiling` instead the most that a score
+             may be: the lowest finite number where masked, infinity elsewhere
     """
 
     columns: slice
@@ -24,8 +24,9 @@ class MaskedCells(NamedTuple):
 
 
 def masked_cells(mask: Mask, rows: tuple[int, int], span: Span, like: Array, *, ceiling: bool) -> Iterator[MaskedCells]:
-    """The masked cells of query rows rows[0]:rows[1] and the span's keys; keys that all rows see are left out.
+    """The masked cells of query rows rows[0]:rows[1] and the span's keys; keys that all these rows see are left out.
 
+    like     an array of the library and device in which cells are made
     ceiling  in place of booleans the most that a score may be: the lowest finite number where masked, else infinity
     """
     for left, right in ((span.first, span.open_first), (span.open_last, span.last)):
@@ -38,7 +39,13 @@ def masked_cells(mask: Mask, rows: tuple[int, int], span: Span, like: Array, *, 
 
 
 def mask_cells(scores: Array, masked: Sequence[MaskedCells], heads: slice) -> None:
-    """Set the scores `[h, b, c]` of some rows, of these heads, to the lowest finite number where masked, in place."""
+    """Set the scores `[h, b, c]` of b rows and c keys to the lowest finite number of their dtype where masked.
+
+    The array is changed in place.
+
+    masked  which cells are, for all heads of the call or for any
+    heads   which of the call's heads these scores are of
+    """
     lowest = lowest_of(scores)
     for columns, cells, ceiling in masked:
         own = cells[heads, ...] if cells.ndim == 3 and cells.shape[0] > 1 else cells  # [b, .] or [h, b, .]
@@ -55,7 +62,7 @@ def mask_cells(scores: Array, masked: Sequence[MaskedCells], heads: slice) -> No
 
 
 def lowest_of(scores: Array) -> float:
-    """The lowest finite number of the precision: its exponential is 0, and 0 times it is 0 and not NaN."""
+    """The lowest finite number of the scores' dtype: its exponential is 0, and 0 times it is 0 and not NaN."""
     return float(namespace(scores).finfo(scores.dtype).min)
 
 

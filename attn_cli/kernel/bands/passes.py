@@ -11,9 +11,10 @@ SAFE_SCORE = 60.0  # e^60 = 1e26: a sum of 1e12 of them is still a float32, and 
 
 
 def in_passes(work: Work, buffers: Buffers) -> Band:
-    """The band of h query heads over g key heads, b rows and c keys; equals `dense.attend` there.
+    """The attention of a band (b query rows on c keys) of h query heads over g key heads; equals `dense.attend` there.
 
-    The r = h / g query heads that share a key head are put under each other: one product per key head.
+    The r = h / g query heads that share a key head are put under each other: one product per key head. The result may
+    lie in `buffers`, so it is valid until these are used again.
     """
     xp = namespace(work.q)
     (h, b, d), (g, _, c) = work.q.shape, work.k_across.shape

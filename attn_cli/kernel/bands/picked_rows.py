@@ -10,9 +10,12 @@ RowIndex = slice | list[int]
 
 
 class Fit(NamedTuple):
-    """Which rows of a band were picked: their places `inside` the band, and in the array that stores (`kept`).
+    """Which rows of a band (adjacent query rows) were picked, as indices into two arrays.
 
-    Slices where they are adjacent, lists of indices elsewhere.
+    inside  where they are among the band's rows
+    kept    where they go in an array that stores all picked rows
+
+    Each is a slice where the rows are adjacent, a list of indices elsewhere.
     """
 
     inside: RowIndex
@@ -20,7 +23,7 @@ class Fit(NamedTuple):
 
 
 class RowPlaces:
-    """Where each picked query row is in an array that stores the picked rows alone.
+    """The place of each picked query row in an array that stores the picked rows alone.
 
     rows  the picked ones, ascending; None for all n
 
@@ -37,7 +40,10 @@ class RowPlaces:
         return len(self.numbers)
 
     def fit(self, start: int, stop: int) -> Fit | None:
-        """The picked rows among rows start:stop, by their places there and in the array; None if there are none."""
+        """The picked ones among the query rows start:stop, as indices; None if there are none.
+
+        One index counts from `start`, the other is into the array that stores all picked rows.
+        """
         if self.places is None:
             return Fit(slice(0, stop - start), slice(start, stop))
         rows = [row for row in range(start, stop) if row in self.places]
@@ -47,7 +53,7 @@ class RowPlaces:
         return Fit(_as_slice(inside), _as_slice(kept))
 
     def of(self, band: Band) -> Fit | None:
-        """The picked rows of `band`, by their places in it and in the array; None if there are none."""
+        """The picked rows of `band`, as indices into its rows and into the array of all picked rows; None for none."""
         return self.fit(band.start, band.stop)
 
 

@@ -26,14 +26,14 @@ _THREADED = 2**24  # scores; fewer are computed before a second thread has begun
 
 @dataclass(frozen=True)
 class Plan:
-    """How a call's weights are computed, band by band (some adjacent rows of some heads at a time).
+    """How the weights of a layer's attention are computed, a band at a time: some adjacent query rows of some heads.
 
     rows              the query rows, ascending
     heads, height     the most query heads and rows in a band; `heads` divides, or is a multiple of, the number of query
                       heads that share a key head
     keep_scores       bands carry their scores; otherwise weights are written over them
-    executor          computes a band
-    finite_scores     no score is infinite or NaN: masking is an elementwise minimum
+    executor          the function that computes a band
+    finite_scores     no score is infinite or NaN, so masking may be an elementwise minimum
     subtract_maximum  the softmax subtracts the row's maximum, as is safe; not if all exponentials fit into a float32
     threads           how many compute bands ahead of the reader; 0: the reader's thread computes them
     """
@@ -48,7 +48,7 @@ class Plan:
     threads: int = 0
 
     def pieces(self) -> Iterator[tuple[int, int]]:
-        """The rows as start:stop without gaps, none longer than a band is high."""
+        """The query rows as ranges (start, stop), stop excluded, without gaps, each of at most `height` rows."""
         return runs(self.rows, self.height)
 
 
@@ -65,11 +65,13 @@ def plan_of(
     want_scores: bool = False,
     in_parts: bool = False,
 ) -> Plan:
-    """The quickest plan known for q `[h, n, d]` and k `[g, m, d]`, by their sizes, library, device and processor.
+    """The quickest plan known to compute the weights of q `[h, n, d]` and k `[g, m, d]`: rows and heads at a time.
 
-    rows         the query rows to walk, ascending; None for all
-    want_scores  whether bands must carry scores
-    in_parts     whether a band may be of some heads only, where that is quicker
+    It depends on sizes, library, device and processor.
+
+    rows         the query rows whose weights are wanted, ascending; None for all
+    want_scores  whether scores are kept beside the weights
+    in_parts     whether some heads may be computed at a time, where that is quicker
     """
     rows = range(q.shape[1]) if rows is None else rows
     q, k = at_least_float32(q), at_least_float32(k)
@@ -91,7 +93,10 @@ def plan_of(
 
 
 def plan_of_weights(weights: Array, rows: Sequence[int] | None = None) -> Plan:
-    """The plan to read weights `[h, n, m]` that a model computed itself: all heads, some rows at a time."""
+    """The plan to read weights `[h, n, m]` that a model computed itself: all heads, some rows at a time.
+
+    rows  those that are read, ascending; None for all n
+    """
     h, n, m = weights.shape
     return Plan(range(n) if rows is None else rows, h, tile_of(h, h, m).height)
 
@@ -103,9 +108,10 @@ def _reach(q: Array, k: Array, rule: Rule) -> float:
 
 
 def largest_score(q: Array, k: Array, rule: Rule) -> float:
-    """A bound on the size of scores before bias and mask: the longest query times the longest key, or the softcap.
+    """A bound on |score| before bias and mask: |scale| times the longest query times the longest key, or the softcap.
 
-    Infinity or NaN if numbers, or their squares, are not finite: then scores may not be either.
+    The softcap where it is less. Infinity or NaN if numbers, or their squares, are not finite: then scores may not be
+    either.
 
     >>> largest_score(np.array([[[3.0, 4.0]]]), np.array([[[0.0, 2.0], [1.0, 0.0]]]), Rule(0.5))
     5.0
@@ -169,7 +175,7 @@ def _side_by_side(most: int, g: int) -> int:
 
 
 def runs(rows: Sequence[int], height: int) -> Iterator[tuple[int, int]]:
-    """Ascending row numbers as start:stop pieces without gaps, none taller than `height`.
+    """Ascending row numbers as ranges (start, stop), stop excluded, without gaps, none of more than `height` rows.
 
     >>> list(runs([0, 1, 2, 5], 2))
     [(0, 2), (2, 3), (5, 6)]

@@ -23,12 +23,12 @@ def used_cores() -> int:
 
 
 def cores() -> int:
-    """The number of processors that one pass over a call uses: at most 8."""
+    """The number of processors that one computation of a layer's attention uses: those available, at most 8."""
     return min(used_cores(), _MOST)
 
 
 def in_order(jobs: Iterator[Callable[[Memory], Result]], memories: Sequence[Memory]) -> Iterator[Result]:
-    """The results of the jobs, in their order, computed by one thread fewer than there are `memories`.
+    """The results of the jobs, in their order, computed by one thread fewer than there are `memories`, at least one.
 
     Every job gets one of the memories for itself. A result may lie in it, so it is valid until the next one is asked
     for. An error of a job is raised where its result would have been.

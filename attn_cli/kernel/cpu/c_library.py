@@ -18,7 +18,7 @@ def _built_file() -> str | None:
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """The compiled code; None where it wasn't built, or is of another version."""
+    """The compiled C code that computes attention; None where it wasn't built, or is of another version."""
     path = _built_file()
     if path is None:
         return None
@@ -47,7 +47,7 @@ def _sums_texts(code: ctypes.CDLL) -> bool:
 
 
 def is_built() -> bool:
-    """True if the package was built with its compiled code."""
+    """True if the package's compiled code was built and can be used: it is of this version and system."""
     return library() is not None
 
 
@@ -57,6 +57,9 @@ def is_unfit() -> bool:
 
 
 def widest_vectors() -> int:
-    """The index in `VECTORS` of the widest vectors that processor and compiled code know; 0 without compiled code."""
+    """The index of the widest vector registers that processor and compiled code know: 0 128 bits, 1 AVX2, 2 AVX-512.
+
+    0 without compiled code, too.
+    """
     code = library()
     return 0 if code is None else int(code.attn_fused_widest())

@@ -6,7 +6,7 @@ _INT, _FLOAT, _POINTER = ctypes.c_int64, ctypes.c_float, ctypes.c_void_p
 
 
 class AttentionStruct(ctypes.Structure):
-    """The C struct `Attention` of fused.c: the arguments of one pass over some heads of a call."""
+    """The C struct `Attention` of fused.c: the arguments of one pass over some heads of one layer's attention."""
 
     _fields_ = [
         *((name, _INT) for name in ("h", "g", "n", "m", "d", "e")),
@@ -51,7 +51,7 @@ class AttentionStruct(ctypes.Structure):
 
 
 class TextSumStruct(ctypes.Structure):
-    """The C struct `TextSum` of text_sums.h: one sum over the rows of texts."""
+    """The C struct `TextSum` of text_sums.h: one weighted sum over the rows of each text of a batch."""
 
     _fields_ = [
         ("columns", _INT),
@@ -65,7 +65,7 @@ class TextSumStruct(ctypes.Structure):
 
 
 class TextSumsStruct(ctypes.Structure):
-    """The C struct `TextSums` of text_sums.h: all sums that are made together."""
+    """The C struct `TextSums` of text_sums.h: several sums over the rows of each text, made in one pass."""
 
     _fields_ = [
         *((name, _INT) for name in ("h", "texts", "n", "count")),
@@ -75,7 +75,7 @@ class TextSumsStruct(ctypes.Structure):
 
 
 class StrongestStruct(ctypes.Structure):
-    """The C struct `Strongest` of strongest.h: the strongest cells of heads, by kind."""
+    """The C struct `Strongest` of strongest.h: for each head and kind of head, the rows with the largest weights."""
 
     _fields_ = [
         *((name, _INT) for name in ("h", "texts", "n", "kinds", "most")),

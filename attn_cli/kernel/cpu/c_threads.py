@@ -44,6 +44,9 @@ def _openmp() -> int | None:
 
 
 def team() -> tuple[int, int] | None:
-    """The function that starts a team of torch's threads, and their number; None where there is none."""
+    """What runs compiled code on torch's own OpenMP threads: the address of OpenMP's function, and their number.
+
+    None where torch isn't loaded or hides that function, and in a forked process.
+    """
     openmp = None if _forked else _openmp()
     return None if openmp is None else (openmp, sys.modules["torch"].get_num_threads())

@@ -35,7 +35,11 @@ _THREADED = 2**21  # unmasked scores times head size; fewer are computed before 
 
 
 class RowScatter(NamedTuple):
-    """The row of the result `[n]` to which each query's numbers go, -1 for none; the result has `total` rows."""
+    """Where the numbers of each query go in a result that holds some rows only.
+
+    places  the row of the result for each of the n queries `[n]`, -1 for none
+    total   how many rows the result has
+    """
 
     places: np.ndarray
     total: int
@@ -43,13 +47,13 @@ class RowScatter(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class AskedKeys:
-    """The keys and rows that one pass of the compiled code is asked about, in its layout.
+    """The sets of keys, vectors, distance bins and rows of which compiled code computes sums of weights, as C arrays.
 
-    key_sets   all sets side by side `[n, columns]`, or None
+    key_sets   the keys of each query, all sets side by side `[n, columns]`, -1 for none; None without sets
     set_ends   the column after each set `[key_sets]`
-    vectors    `[r, m rounded up to 64]`, or None
-    bin_edges  `[bins + 1]`, or None
-    scatter    where each row is noted; None for all rows in their order
+    vectors    r vectors by which weights are multiplied `[r, m rounded up to 64]`, or None
+    bin_edges  edges of ranges of the distance key - query `[bins + 1]`, or None
+    scatter    where each row's numbers go; None for all rows in their order
     """
 
     key_sets: np.ndarray | None
@@ -60,7 +64,10 @@ class AskedKeys:
 
     @classmethod
     def of(cls, walk: OneWalk, n: int, m: int) -> "AskedKeys":
-        """What `walk` asks about, in the compiled code's layout, for a call with n queries and m keys."""
+        """What `walk`, a request for statistics of rows, asks about, as arrays for the compiled code.
+
+        n, m  the numbers of queries and keys
+        """
         key_sets = np.concatenate(walk.key_sets, axis=1, dtype=np.int32) if walk.key_sets else None
         ends = np.cumsum([keys.shape[1] for keys in walk.key_sets], dtype=np.int32)
         vectors = None
@@ -78,11 +85,12 @@ class AskedKeys:
 
 @dataclass(frozen=True, eq=False)
 class CompiledRule:
-    """The rule that is applied to a product q kᵀ before the softmax, in the layout of the compiled code.
+    """How a product q kᵀ becomes the input of the softmax, mask aside, as the compiled code takes it.
 
-    softcap  0 for none
-    bias     `[1 or h, 1 or n, m]` float32, keys one after the other; or None
-    sink     `[h]` float32, or None
+    scale    the factor on the product
+    softcap  c in c * tanh(score / c); 0 for none
+    bias     added to scores `[1 or h, 1 or n, m]` float32, keys one after the other; or None
+    sink     the learned score per head in the softmax's sum `[h]` float32, or None
     """
 
     scale: float
@@ -91,7 +99,7 @@ class CompiledRule:
     sink: np.ndarray | None
 
     def write(self, job: AttentionStruct, heads: slice) -> None:
-        """Set the fields of a job of the compiled code, for these heads."""
+        """Set scale, softcap, bias and sink in the struct that the compiled code is called with, for these heads."""
         job.scale, job.softcap = self.scale, self.softcap
         if self.sink is not None:
             job.sink = self.sink[heads].ctypes.data
@@ -106,13 +114,15 @@ class CompiledRule:
 
 @dataclass(frozen=True, eq=False)
 class CompiledCall:
-    """A call's q, k, v and rule as the compiled code takes them, and the memory that its statistics are written to.
+    """A call's q, k and v in float32 as compiled code takes them, and memory for the statistics of its rows.
 
-    span, gaps  the keys of each query from first to last, and the masked ones between
-    rule     scale is in it, softcap, bias, learned sink
-    asked    the keys and rows that are asked about, in the code's layout
-    wanted   which statistics; `stats` their memory
-    vectors  the index in `VECTORS` of the vectors that are used
+    q        `[h, n, d]`; k `[g, m, d]`; v `[g, m, e]`
+    span     the keys of each query, from the first to the last that it may see
+    gaps     the masked keys between these; None without any
+    rule     scale, softcap, bias, learned sink
+    asked    the sets of keys, vectors, bins and rows that sums are wanted of
+    wanted   which statistics; they are written to `stats`
+    vectors  how wide vector registers are used: 0 128 bits, 1 AVX2, 2 AVX-512
     """
 
     q: np.ndarray
@@ -127,9 +137,9 @@ class CompiledCall:
     vectors: int
 
     def parts(self) -> Iterator[slice]:
-        """Slices of key heads to compute one after the other: as many as memory for packed keys allows.
+        """Slices of key heads to compute one after the other: each as many as a copy of their keys in 16 MiB allows.
 
-        All at once where a mean over heads is wanted.
+        All key heads at once where a mean over heads is wanted.
         """
         g, m, d = self.k.shape
         at_once = g if self.wanted.mean_heads else max(1, _PANEL_BYTES // (4 * d * _padded(m)))

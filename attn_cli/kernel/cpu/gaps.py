@@ -12,12 +12,12 @@ _MOST = 2**21  # gaps: 16 MiB
 
 
 class Gaps(NamedTuple):
-    """The keys that are masked between the first and the last key that a query may see, as stretches, in any head.
+    """The masked keys between the first and the last key that a query may see, as G stretches of adjacent keys.
 
-    rows      where those of query i begin in `keys` `[n + 1]`; where heads have masks of their own, those of query i of
-              a head at head * n + i `[h * n + 1]`
-    keys      the first masked key of each, and the next that isn't masked `[gaps, 2]`, ascending in a row
-    of_heads  whether heads have their own
+    keys      for each stretch its first masked key, and the next one that isn't masked `[G, 2]`, ascending in a row
+    rows      the stretches of query i are rows[i]:rows[i + 1] of `keys` `[n + 1]`; where heads have masks of their own,
+              those of query i of a head are found at head * n + i `[h * n + 1]`
+    of_heads  whether heads have masks of their own
     """
 
     rows: np.ndarray
@@ -26,7 +26,10 @@ class Gaps(NamedTuple):
 
 
 def intervals_and_gaps(mask: Mask, n: int, m: int, like: Array) -> tuple[Intervals, Gaps] | None:
-    """The intervals that hold all keys of each of n queries, of m keys, and their gaps; None where these are too many.
+    """For each of n queries the interval of keys from the first to the last that it may see, and the masked keys in it.
+
+    Where heads have masks of their own, the interval is of all heads together. None where masked stretches are more
+    than 2**21.
 
     like  an array of the library and device of the mask
 

@@ -14,7 +14,7 @@ _LEAST = 2**16  # bytes; less fits between others anywhere
 
 
 def zeros(shape: tuple[int, ...], dtype: type = np.float32) -> np.ndarray:
-    """Zeros, which give their pages back as soon as the last view of them is gone."""
+    """Zeros in memory pages of their own from 64 KiB on, which go back to the system with the last view of them."""
     count = math.prod(shape)
     size = count * np.dtype(dtype).itemsize
     if size < _LEAST:

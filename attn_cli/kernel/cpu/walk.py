@@ -20,11 +20,10 @@ _TYPES = ("torch.float32", "torch.bfloat16", "torch.float16")
 
 
 def suits(q: Array, k: Array, v: Array, rule: Rule) -> bool:
-    """True if the compiled code can compute a call of torch's floats on the processor, by a rule with a softmax.
+    """True if the compiled code can compute attention of these torch tensors on the CPU by this rule (mask, scale ...).
 
-    Half precision is raised to float32 first, as everywhere; float64 is not lowered. A bias must be numbers.
-
-    Of a table or matrices, which are NumPy's and small, bands of a few rows are computed in NumPy, which starts sooner.
+    They must be float32, or half precision, which is raised to float32; not float64, NumPy's or empty. The rule must
+    have a softmax, and no bias but float32 numbers `[.., .., m]`, one for each key.
     """
     return (
         all(is_torch(x) and x.device.type == "cpu" and str(x.dtype) in _TYPES for x in (q, k, v))
@@ -34,7 +33,7 @@ def suits(q: Array, k: Array, v: Array, rule: Rule) -> bool:
 
 
 def suits_rule(rule: Rule, m: int) -> bool:
-    """True if the compiled code is there and knows the rule of a call of m keys."""
+    """True if the compiled code was built and suits the rule: a softmax, and no bias but float32 numbers for m keys."""
     return rule.softmax and _reads_bias(rule, m) and _is_built()
 
 
@@ -72,11 +71,13 @@ def row_stats(
     *,
     vectors: int | None = None,
 ) -> WalkStats | None:
-    """The requested statistics of the rows of a call that `suits`; `output`, if that isn't None, is filled.
+    """The statistics of rows that `wanted` asks for, by compiled code; `output`, if it isn't None, is filled.
 
-    q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, output `[h, n, e]`; `vectors` forces narrower ones than the widest.
-    None for more than 64 largest weights a row, for a mask of too many holes, and for values that are not finite, since
-    masked ones must not matter.
+    q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, of which `suits` is True; output `[h, n, e]`. `vectors` 0 or 1 forces
+    narrower vector registers than the processor's widest.
+
+    None for more than 64 largest weights a row, for a mask with too many holes in its rows, and for q, k or v that are
+    not finite.
     """
     # Here: most commands start without it.
     from attn_cli.kernel.cpu.c_library import widest_vectors

@@ -9,17 +9,18 @@ from attn_cli.arrays import Array, indices, namespace
 
 @runtime_checkable
 class Bias(Protocol):
-    """A bias, added to scores, that gives its numbers for any queries start:stop and keys first:last."""
+    """A bias that computes the numbers to add to scores for any block of queries and keys: no `[n, m]` is kept."""
 
     def cells(self, start: int, stop: int, first: int, last: int) -> Array:
-        """The numbers for queries start:stop and keys first:last, broadcastable to `[h, queries, keys]`."""
+        """The numbers to add for queries start:stop and keys first:last, broadcastable to `[h, queries, keys]`."""
 
 
 @dataclass(frozen=True, eq=False)
 class Alibi:
     """ALiBi: the farther a key, the lower its score, by each head's own slope (Press et al. 2022, section 3).
 
-    Head h adds -slopes[h] * |i + offset - j| to query i and key j; slopes `[h]`; `offset` as in a causal mask.
+    Head h adds -slopes[h] * |i + offset - j| to query i and key j; slopes `[h]`; `offset` is the key's index that query
+    0 stands at, usually m - n or 0.
 
     >>> import numpy as np
     >>> Alibi(np.array([0.5])).cells(1, 2, 0, 3).tolist()
@@ -47,7 +48,7 @@ class BiasSum:
     parts: Sequence[Bias]
 
     def cells(self, start: int, stop: int, first: int, last: int) -> Array:
-        """The sum of all parts for queries start:stop and keys first:last, broadcastable to `[h, queries, keys]`."""
+        """The sum of all biases for queries start:stop and keys first:last, broadcastable to `[h, queries, keys]`."""
         total = self.parts[0].cells(start, stop, first, last)
         for part in self.parts[1:]:
             total = total + part.cells(start, stop, first, last)

@@ -23,9 +23,12 @@ class Cells(NamedTuple):
 
 
 def cells(q: Array, k: Array, rule: Rule, rows: Places, keys: Places, log_sums: Array) -> Cells:
-    """The cells of some rows and keys of q `[h, n, d]`, k `[g, m, d]`; log_sums `[h, n]`, of a masked row -inf.
+    """Scores and weights of b rows and c keys of q `[h, n, d]`, k `[g, m, d]`, as in the whole matrix.
 
-    Equals the same cells of `dense.attend` for any rule.
+    rows, keys  slices without a step, or ascending numbers
+    log_sums    for each row the log of the sum of exp(score) over all its keys `[h, n]`; -inf where all is masked
+
+    Equals the same cells of `dense.attend` for any rule (scale, softcap, bias, mask, sink).
 
     >>> import numpy as np
     >>> x = np.array([[[1.0, 0.0], [0.0, 1.0]]])
@@ -38,13 +41,19 @@ def cells(q: Array, k: Array, rule: Rule, rows: Places, keys: Places, log_sums: 
 
 
 def scores_of(q: Array, k: Array, rule: Rule, rows: Places, keys: Places) -> Array:
-    """The scores `[h, b, c]` of some rows and keys, -inf where masked."""
+    """The scores `[h, b, c]` of b rows and c keys of q `[h, n, d]`, k `[g, m, d]`; -inf where masked.
+
+    rows, keys  slices without a step, or ascending numbers
+    """
     i, j = numbers_of(rows, q.shape[1], q), numbers_of(keys, k.shape[1], k)
     return scores_between(q[:, rows], k[:, keys], rule, i, j)
 
 
 def scores_between(q: Array, k: Array, rule: Rule, i: Array, j: Array) -> Array:
-    """The scores `[h, b, c]` of queries q `[h, b, d]` and keys k `[g, c, d]` with the numbers i `[b]` and j `[c]`."""
+    """The scores `[h, b, c]` of queries q `[h, b, d]` and keys k `[g, c, d]`; -inf where masked.
+
+    i, j  their indices in the whole matrix `[b]` and `[c]`, by which mask and bias go
+    """
     xp = namespace(q)
     across = xp.matrix_transpose(expand_groups(at_least_float32(k), q.shape[0]))  # [h, d, c]
     result = rule.capped((at_least_float32(q) * rule.scale) @ across)  # [h, b, d] @ [h, d, c]
@@ -55,16 +64,22 @@ def scores_between(q: Array, k: Array, rule: Rule, i: Array, j: Array) -> Array:
 
 
 def weights_of(scores: Array, rule: Rule, log_sums: Array) -> Array:
-    """The weights `[h, b, c]` of scores `[h, b, c]`, -inf where masked, by the log_sums `[h, b]` of their rows."""
+    """The weights `[h, b, c]` of scores `[h, b, c]`, which are -inf where masked: exp(score - log_sum).
+
+    log_sums  for each row the log of the sum of exp(score) over all its keys `[h, b]`. A rule without a softmax takes
+              scores as weights
+    """
     if not rule.softmax:
         return unnormalised(scores)
     return namespace(scores).exp(log_weights(scores, log_sums))
 
 
 def log_weights(scores: Array, log_sums: Array) -> Array:
-    """The logarithms of the weights `[..., b, c]` of scores `[..., b, c]`, by the log_sums `[..., b]` of their rows.
+    """score - log_sum: the logarithms of softmax weights `[..., b, c]`, of scores of the same shape.
 
     -inf where masked, in a row that may attend to nothing, too.
+
+    log_sums  for each row the log of the sum of exp(score) over all its keys `[..., b]`, -inf where all are masked
 
     >>> import numpy as np
     >>> log_weights(np.array([[0.0, -np.inf], [-np.inf, -np.inf]]), np.array([0.0, -np.inf])).tolist()
@@ -76,7 +91,7 @@ def log_weights(scores: Array, log_sums: Array) -> Array:
 
 
 def numbers_of(places: Places, count: int, like: Array) -> Array:
-    """The numbers `[b]` of the rows or keys in `places`: a slice of all `count`, or these numbers themselves."""
+    """The numbers `[b]` of the rows or keys in `places`: a slice of 0 .. count - 1, or these numbers themselves."""
     return indices(0, count, like)[places] if isinstance(places, slice) else places
 
 

@@ -11,7 +11,12 @@ from attn_cli.kernel.definition.softmax import softmax, unnormalised
 
 
 class Attention(NamedTuple):
-    """Everything there is to see: scores `[h, n, m]` (-inf where masked), weights `[h, n, m]`, output `[h, n, e]`."""
+    """The result of attention, with its steps.
+
+    scores   `[h, n, m]`, as the softmax gets them, -inf where masked
+    weights  `[h, n, m]`
+    output   `[h, n, e]`
+    """
 
     scores: Array
     weights: Array

@@ -25,7 +25,11 @@ class Operands(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Latent:
-    """c `[..., m, r]`, up_k `[h, r, d]`, up_v `[h, r, e]`, and `shared [..., m, p]`, the key part of all heads or None.
+    """Latents of multi-head latent attention, from which keys and values are made: k = [c U_K, shared], v = c U_V.
+
+    c       `[..., m, r]`, one vector of r numbers per token
+    up_k    U_K `[h, r, d]`; up_v U_V `[h, r, e]`
+    shared  `[..., m, p]`, the part of a key that all heads have in common; None for none (p = 0)
 
     Queries are d + p wide: their first d columns meet c U_K, their last p the shared part.
     """
@@ -37,11 +41,14 @@ class Latent:
 
     @property
     def cached(self) -> int:
-        """The numbers that a cache keeps for every token: r + p."""
+        """How many numbers of a token the KV cache keeps: r of its latent, and the p of the shared part of its key."""
         return int(self.c.shape[-1] + (0 if self.shared is None else self.shared.shape[-1]))
 
     def expanded(self, q: Array) -> Operands:
-        """The plain form of q `[..., h, n, d + p]`: every head has keys `[..., h, m, d + p]` and values of its own."""
+        """q `[..., h, n, d + p]` with keys `[..., h, m, d + p]` and values `[..., h, m, e]` of every head's own.
+
+        d columns of a key are up-projected from the latent, p are the part that all heads share.
+        """
         xp = namespace(self.c)
         c = self.c[..., None, :, :]
         k, v = c @ self.up_k, c @ self.up_v  # [..., 1, m, r] @ [h, r, d] and @ [h, r, e]
@@ -51,9 +58,11 @@ class Latent:
         return Operands(q, k, v)
 
     def absorbed(self, q: Array) -> Operands:
-        """Queries and one key head, r + p wide, whose products are the scores of all heads.
+        """Operands whose attention reads the latents themselves, as the one key head of all query heads.
 
-        Mixing that key head gives w c `[..., h, n, r]`, and w c U_V is the output.
+        q U_Kᵀ `[..., h, n, r + p]`, keys `[..., 1, m, r + p]`, which are the latents with the p columns that heads
+        share, and as values the latents `[..., 1, m, r]`. Scores are those of the plain form; the mixed values times
+        U_V are its output.
         """
         xp = namespace(self.c)
         d = self.up_k.shape[-1]

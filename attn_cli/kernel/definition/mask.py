@@ -15,10 +15,10 @@ from attn_cli.arrays import Array, indices, is_torch, namespace, to_numpy
 
 
 class Span(NamedTuple):
-    """The keys that a run of queries can see.
+    """The keys, as ranges of indices, that some adjacent queries can see.
 
-    Keys outside `first:last` are masked for every one of the queries; keys in `open_first:open_last` are allowed
-    for every one of them, so that `allowed` is needed for the rest of `first:last` only.
+    Keys outside `first:last` are masked for every one of the queries; keys in `open_first:open_last` are allowed for
+    every one of them, so that the mask need be asked for the rest of `first:last` only.
     """
 
     first: int
@@ -35,22 +35,28 @@ class Ends(NamedTuple):
 
 
 class Mask(ABC):
-    """The interface of masks; a new one has `allowed`, `interval` if its rows have no holes, and words for headers."""
+    """A mask: says which query may attend to which key.
+
+    A new one has `allowed`, `interval` if the keys of a row have no holes, and a few words for headers as its `str`.
+    """
 
     @abstractmethod
     def allowed(self, i: Array, j: Array) -> Array:
         """True where query i `[b, 1]` may attend to key j `[1, c]`, booleans `[b, c]` or `[h, b, c]`."""
 
     def interval(self, i: np.ndarray, m: int) -> Ends | None:
-        """The keys, of m, of queries i `[b]`, ascending without gaps; None if some row has holes, or differs by head.
+        """The keys that queries i `[b]` may see, of m, as first and end `[b]`: i ascends without gaps.
 
-        Ends may lie before key 0 and after key m - 1.
+        None if the keys of some row have holes, or differ by head. First and end may lie before key 0 and after key m -
+        1.
         """
         return None
 
     def span(self, start: int, stop: int, m: int) -> Span:
-        """The keys, of m, that queries start .. stop - 1 may attend to: from the least end of their intervals to the
-        greatest; all of them, none known to be open, where rows are no intervals.
+        """The keys, of m, that some or all of the queries start .. stop - 1 may attend to, as two ranges (see `Span`).
+
+        From the first key that one of them sees to the last; where the keys of a row have holes, all m, none of them
+        known to be seen by all.
         """
         ends = self.interval(np.arange(start, stop), m)
         return Span(0, 0, 0, m) if ends is None else _span_of(ends, m)
@@ -85,7 +91,7 @@ class Intervals(Mask):
     last: np.ndarray
 
     def allowed(self, i: Array, j: Array) -> Array:
-        """Where key j `[1, c]` lies between the ends of query i `[b, 1]`, booleans `[b, c]`."""
+        """True where key j `[1, c]` is in the interval of query i `[b, 1]`, booleans `[b, c]`."""
         rows = to_numpy(i[:, 0])
         first, last = (namespace(j).asarray(x[rows, None].astype(np.int64)) for x in (self.first, self.last))
         first, last = (x.to(j.device) if is_torch(j) else x for x in (first, last))
@@ -100,7 +106,7 @@ class Intervals(Mask):
 
 
 def intervals(mask: Mask, n: int, m: int) -> Intervals | None:
-    """The intervals of a mask on n queries and m keys, in int32 and within the keys; None where a row has holes.
+    """The keys that each of n queries may see, of m, as first and end `[n]` in int32; None where a row has holes.
 
     >>> from attn_cli.kernel.definition.masks import Causal, Intersection, Window
     >>> seen = intervals(Intersection((Causal(), Window(2))), 4, 4)
@@ -119,5 +125,8 @@ def ends_of(cells: np.ndarray) -> Ends:
 
 
 def dense(mask: Mask, n: int, m: int, *, like: Array) -> Array:
-    """The whole mask as booleans `[n, m]` or `[h, n, m]`: the definition, for small matrices."""
+    """The whole mask as booleans `[n, m]` or `[h, n, m]`, True where allowed: the definition, for small matrices.
+
+    like  an array of the library and device in which it is made
+    """
     return mask.allowed(indices(0, n, like)[:, None], indices(0, m, like)[None, :])

@@ -41,11 +41,11 @@ class Causal(Mask):
     offset: int = 0
 
     def allowed(self, i: Array, j: Array) -> Array:
-        """Where j is not after i + offset, booleans `[b, c]`."""
+        """True where key j `[1, c]` is not after query i's position i + offset, i `[b, 1]`: booleans `[b, c]`."""
         return j <= i + self.offset
 
     def interval(self, i: np.ndarray, m: int) -> Ends:
-        """The interval of every query: the keys up to its own position."""
+        """For every query i `[b]` the keys 0 up to and with i + offset, as first and end `[b]`."""
         return Ends(np.zeros_like(i), i + self.offset + 1)
 
     def __str__(self) -> str:
@@ -54,9 +54,10 @@ class Causal(Mask):
 
 @dataclass(frozen=True)
 class Window(Mask):
-    """Query i sees the `size` keys that end at i + offset, itself included (and, if `both_sides`, as many after it).
+    """A sliding window: query i sees no key that is `size` or more before i + offset.
 
-    The one-sided form is the usual sliding window once it is combined with `Causal`: i + offset - size < j.
+    Keys after it are all seen, unless `both_sides`: then none that is `size` or more after i + offset. The one-sided
+    form is the usual causal window once it is combined with `Causal`: i + offset - size < j <= i + offset.
 
     >>> from attn_cli.kernel.definition.mask import dense
     >>> dense(Window(2), 3, 3, like=np.empty(0)).astype(int).tolist()
@@ -68,7 +69,10 @@ class Window(Mask):
     both_sides: bool = False
 
     def allowed(self, i: Array, j: Array) -> Array:
-        """Where j is less than `size` before i + offset and, with `both_sides`, after it: booleans `[b, c]`."""
+        """True where key j is less than `size` before i + offset or, with `both_sides`, after it; `[b, c]`.
+
+        With one side, keys after it are True, too.
+        """
         near = j > i + (self.offset - self.size)
         return near & (j < i + (self.offset + self.size)) if self.both_sides else near
 
@@ -102,13 +106,16 @@ class Dilated(Mask):
             raise ValueError(f"keys {self.gap} apart")
 
     def allowed(self, i: Array, j: Array) -> Array:
-        """Where j is a whole number of gaps, less than `size`, from i + offset: booleans `[b, c]`."""
+        """True where key j is a multiple of `gap` from i + offset, less than `size` gaps away: booleans `[b, c]`."""
         distance = i + self.offset - j
         reach = self.size * self.gap
         return (distance % self.gap == 0) & (distance < reach) & (distance > -reach)
 
     def span(self, start: int, stop: int, m: int) -> Span:
-        """From the first key that any of the queries sees to the last; neighbouring queries share no key."""
+        """From the first key, of m, that any of the queries start .. stop - 1 sees to the last.
+
+        None is known to be seen by all, for neighbouring queries see different keys.
+        """
         if self.gap == 1:
             return Window(self.size, self.offset, both_sides=True).span(start, stop, m)
         reach = (self.size - 1) * self.gap
@@ -140,11 +147,11 @@ class Prefix(Mask):
     offset: int = 0
 
     def allowed(self, i: Array, j: Array) -> Array:
-        """Where j is in the prefix, or not after i + offset: booleans `[b, c]`."""
+        """True where key j is in the prefix, or not after i + offset: booleans `[b, c]`."""
         return (j < self.length) | (j <= i + self.offset)
 
     def interval(self, i: np.ndarray, m: int) -> Ends:
-        """The keys of queries i: from 0 to i + offset, or to the end of the prefix, whichever is further."""
+        """For queries i `[b]` the keys 0 to i + offset, or to the prefix's end if that is further, as first and end."""
         return Ends(np.zeros_like(i), np.maximum(i + self.offset + 1, self.length))
 
     def __str__(self) -> str:
@@ -158,16 +165,19 @@ class Keys(Mask):
     real: Array
 
     def allowed(self, i: Array, j: Array) -> Array:
-        """Where key j is real, booleans `[b, c]`, the same for every query."""
+        """True where key j is real and no padding, booleans `[b, c]`, the same for every query."""
         return self.real[j[0, :]][None, :] & (i == i)
 
     def interval(self, i: np.ndarray, m: int) -> Ends | None:
-        """The interval of every query: from the first real key to the last; None if a key between isn't real."""
+        """For every query the keys from the first real one, no padding, to the last; None if one between is padding."""
         first, last, solid = self._ends()
         return Ends(np.full_like(i, first), np.full_like(i, last)) if solid else None
 
     def span(self, start: int, stop: int, m: int) -> Span:
-        """From the first real key to the last; all of them open to every query if they are all real, else none."""
+        """From the first real key (no padding) to the last, for queries start .. stop - 1.
+
+        If no key between is padding all are known to be seen by every query, else none.
+        """
         first, last, solid = self._ends()
         return Span(first, first, last if solid else first, last)
 
@@ -184,7 +194,7 @@ class Keys(Mask):
 
 @dataclass(frozen=True, eq=False)
 class Given(Mask):
-    """A mask given as booleans `[n, m]` or `[h, n, m]`, True where attending is allowed."""
+    """A mask given as booleans `[n, m]` or `[h, n, m]`, True where a query may attend to a key."""
 
     cells: Array
     words: str = "given mask"
@@ -194,7 +204,7 @@ class Given(Mask):
         return self.cells[..., _places(i[:, 0]), :][..., _places(j[0, :])]
 
     def interval(self, i: np.ndarray, m: int) -> Ends | None:
-        """The first and last allowed key of queries i; None where one has holes, or heads have masks of their own."""
+        """For queries i the first allowed key and the end of the last; None where one has holes, or heads differ."""
         cells = self.cells
         if (
             len(i) == 0
@@ -238,7 +248,7 @@ class Intersection(Mask):
         return reduce(lambda a, b: a & b, [mask.allowed(i, j) for mask in self.masks])
 
     def interval(self, i: np.ndarray, m: int) -> Ends | None:
-        """The overlap of the masks' intervals for every query; None if a mask has none."""
+        """For queries i the keys in all masks' intervals, as first and end `[b]`; None if rows of a mask have holes."""
         parts = [mask.interval(i, m) for mask in self.masks]
         known = [part for part in parts if part is not None]
         if len(known) < len(parts):
@@ -246,7 +256,7 @@ class Intersection(Mask):
         return Ends(np.maximum.reduce([part.first for part in known]), np.minimum.reduce([part.last for part in known]))
 
     def span(self, start: int, stop: int, m: int) -> Span:
-        """The overlap of the masks' spans for rows start:stop."""
+        """The keys, of m, that all masks let queries start .. stop - 1 see: those seen by some, and those by all."""
         spans = [mask.span(start, stop, m) for mask in self.masks]
         first, last = max(s.first for s in spans), min(s.last for s in spans)
         last = max(first, last)
@@ -260,7 +270,7 @@ class Intersection(Mask):
 
 @dataclass(frozen=True)
 class Submask(Mask):
-    """The part of a mask from row `rows` and column `columns` on, with `keys` columns: one text of a padded batch."""
+    """One text's part of a padded batch's mask: from row `rows` and column `columns` on, `keys` columns."""
 
     mask: Mask
     rows: int
@@ -272,12 +282,12 @@ class Submask(Mask):
         return self.mask.allowed(i + self.rows, j + self.columns)
 
     def interval(self, i: np.ndarray, m: int) -> Ends | None:
-        """The whole mask's intervals, counted from column `columns`; None where rows have holes."""
+        """The whole mask's first and end of each row, counted from column `columns`; None where rows have holes."""
         ends = self.mask.interval(i + self.rows, m + self.columns)
         return None if ends is None else Ends(ends.first - self.columns, ends.last - self.columns)
 
     def span(self, start: int, stop: int, m: int) -> Span:
-        """The whole mask's span, counted from column `columns`."""
+        """The whole mask's ranges of keys for queries start .. stop - 1 of this part, counted from column `columns`."""
         inner = self.mask.span(start + self.rows, stop + self.rows, self.columns + self.keys)
         return Span(*(_within(edge - self.columns, 0, m) for edge in inner))
 

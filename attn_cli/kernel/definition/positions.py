@@ -46,10 +46,10 @@ def rotary(x: Array, positions: Array, base: float = BASE, *, interleaved: bool 
 
 @dataclass(frozen=True, eq=False)
 class Turning:
-    """The rotation of pairs of columns of queries and keys, and what is known of it.
+    """The rotation of pairs of columns of queries and keys by rotary positions, and what is known of it.
 
     first, second  the columns of every pair, which one angle turns
-    cos, sin       of that angle at every key `[m, pairs]`, times what a model may give both (YaRN)
+    cos, sin       of that angle at every key `[m, pairs]`, times the factor that some models give both (YaRN)
     layout         the pairs in words, such as "halves"; "" where nothing is turned
     unknown        why nobody knows whether columns were turned; "" where that is known, and there are no pairs then
     """
@@ -63,9 +63,9 @@ class Turning:
 
 
 class Rotation(NamedTuple):
-    """The settings of `rotary` for queries and keys.
+    """How `rotary` turns queries and keys by their positions.
 
-    base         of the angles
+    base         the angle of pair i is position * base^(-2i / d)
     interleaved  whether pairs are neighbouring columns, not column i with i + d/2
     offset       the position of the first query; the first key is at 0
     """
@@ -87,7 +87,7 @@ class Rotation(NamedTuple):
         return rotary(x, positions, self.base, interleaved=self.interleaved)
 
     def turning(self, like: Array) -> Turning:
-        """The pairs of columns of keys `[..., m, d]`, and the angles by which `turn` turns them."""
+        """The pairs of columns that `turn` turns in keys `[..., m, d]`; cos and sin `[m, d / 2]` of their angles."""
         xp = namespace(like)
         m, d = like.shape[-2:]
         angles = _angles(xp.astype(indices(0, m, like), xp.float64), d, self.base)  # [m, d / 2]

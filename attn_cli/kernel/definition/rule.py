@@ -11,12 +11,12 @@ from attn_cli.kernel.definition.masks import Open, Submask
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """The rule by which scores become weights.
+    """How q kᵀ becomes weights, in the order scale, softcap, bias, mask, softmax.
 
     scale    factor on q kᵀ; usually 1 / sqrt(d) (Vaswani et al. 2017, eq. 1)
     softcap  scores become softcap * tanh(score / softcap) (Gemma 2), None for none
-    bias     added to the scores: numbers broadcastable to `[h, n, m]`, or a function of the place (`Bias`) such as
-             ALiBi; None for none
+    bias     added to the scores: numbers broadcastable to `[h, n, m]`, or a function of query and key index (`Bias`)
+             such as ALiBi; None for none
     mask     which query may attend to which key
     sink     one learned score per head `[h]` that is in the sum of every softmax row but has no value (gpt-oss), so
              that the weights of a row add to less than 1; None for none
@@ -47,7 +47,7 @@ class Rule:
         return self.bias[..., rows, keys]
 
     def describe(self) -> dict[str, Any]:
-        """The rule in words and numbers, for headers and for machine output."""
+        """Scale, softcap and mask in words; whether there are a bias, a sink and a softmax: for headers and JSON."""
         return {
             "scale": float(self.scale),
             "softcap": None if self.softcap is None else float(self.softcap),
@@ -58,20 +58,23 @@ class Rule:
         }
 
     def of_rows(self, start: int, stop: int, m: int) -> "Rule":
-        """The rule of queries start:stop alone, numbered from 0 again, against the first m keys."""
+        """The rule for queries start:stop alone, numbered from 0 again, against the first m keys.
+
+        Its scale, softcap and sink are the same, its mask and bias those of these rows.
+        """
         mask = self.mask if start == 0 or isinstance(self.mask, Open) else Submask(self.mask, start, 0, m)
         return Rule(self.scale, self.softcap, self.bias_of(start, stop, 0, m), mask, self.sink, self.softmax)
 
 
 @dataclass(frozen=True, eq=False)
 class UnknownRule(Rule):
-    """The rule of a call of which only the weights were captured; it can't be read from the model's code.
+    """The rule (scale, bias ...) of attention of which a model showed the weights alone: unknown but for the mask.
 
-    Its mask is what the weights show of it.
+    The mask is causal where the weights show it, else open.
     """
 
     scale: float = 1.0
 
     def describe(self) -> dict[str, Any]:
-        """None for every part of the rule; the mask is described as the model's own."""
+        """None for scale, softcap, bias and sink, and the words "rule of the model's own" for the mask."""
         return {"scale": None, "softcap": None, "bias": None, "mask": "rule of the model's own", "sink": None}

@@ -30,7 +30,7 @@ def softmax(scores: Array, sink: Array | None = None) -> Array:
 
 
 def unnormalised(scores: Array) -> Array:
-    """The scores themselves as weights, 0 where masked: values mixed by dot products that nothing normalised.
+    """The scores themselves as weights, 0 where masked (-inf or the lowest finite number): nothing is normalised.
 
     >>> import numpy as np
     >>> unnormalised(np.array([[[2.0, -np.inf, 0.5]]])).tolist()
@@ -41,7 +41,9 @@ def unnormalised(scores: Array) -> Array:
 
 
 def renormalised(weights: Array, total: Array) -> Array:
-    """Weights over the `total` of those that are left, broadcast: of a row, or of many together; 0 where that is 0.
+    """Weights over the `total` of those that remain after some were left out; 0 where the total is 0.
+
+    total  broadcastable to the weights: a number for each row, or one for many rows together
 
     >>> import numpy as np
     >>> renormalised(np.array([[0.125, 0.375], [0.0, 0.0]]), np.array([[0.5], [0.0]])).tolist()

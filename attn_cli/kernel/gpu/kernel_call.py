@@ -24,7 +24,7 @@ _CELLS = 16  # single cells of every row at a time, of a longer list of them
 
 
 class KernelTile(NamedTuple):
-    """How many queries and keys a kernel computes at a time, and its warps and stages."""
+    """How many queries (`rows`) and keys a GPU kernel computes at a time, and Triton's numbers of warps and stages."""
 
     rows: int
     keys: int
@@ -33,7 +33,7 @@ class KernelTile(NamedTuple):
 
 
 def tile_of(q: Array, v: Array) -> KernelTile:
-    """A tile that fits a core's memory for this many numbers of a query and a value, and their type."""
+    """How many queries and keys fit a GPU core's memory, for the width and dtype of q `[h, n, d]` and v `[g, m, e]`."""
     wide = max(q.shape[2], v.shape[2])
     if str(q.dtype) == "torch.float32":
         return KernelTile(64, 32) if wide <= 64 else KernelTile(32, 32)
@@ -44,12 +44,14 @@ def tile_of(q: Array, v: Array) -> KernelTile:
 
 @dataclass(frozen=True, eq=False)
 class KernelCall:
-    """One call as the kernels take it.
+    """A layer's q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]` and rule as GPU kernels take them, and the picked rows.
 
-    Each sweep reads the same q, k and rule (`_call`), to which it adds arrays of its own; logsumexp `[h, n]`. Of n
-    picked rows `span` is what they see, and all that is noted is of them.
+    rule  scale, softcap, bias, sink
+    span  the keys that each picked row sees, from the first to the last
+    tile  how many queries and keys are computed at a time
+    rows  the numbers of the picked rows, ascending; None for all. Statistics are of these
 
-    rows  their ascending numbers; None for all
+    Where a method takes `logsumexp` `[h, rows]`, it is each picked row's log of the sum of exp(score).
     """
 
     q: Array
@@ -62,16 +64,20 @@ class KernelCall:
 
     @property
     def sizes(self) -> tuple[int, int, int]:
-        """h, the number of picked rows, m."""
+        """(h, R, m): the numbers of query heads, of picked rows and of keys."""
         return (self.q.shape[0], len(self.span.first), self.k.shape[1])
 
     @property
     def picked(self) -> np.ndarray:
-        """The numbers of the picked rows, `[n]`."""
+        """The indices of the picked rows among all queries, ascending `[R]`."""
         return np.arange(self.q.shape[1]) if self.rows is None else self.rows
 
     def forward(self, output: Array | None, *, moments: bool) -> Array:
-        """Fill `output`, if there is one; the five moments `[5, h, n]`, the first two of them if not `moments`."""
+        """Numbers of each picked row `[5, h, R]`; `output` `[h, R, e]`, unless it is None, is filled.
+
+        They are largest score, log-sum-exp, sum of weights, entropy in nats and sum of weight times distance |i - j|;
+        without `moments` the first two alone.
+        """
         from attn_cli.kernel.gpu.kernels import forward
 
         h, n, m = self.sizes
@@ -95,7 +101,10 @@ class KernelCall:
         return "tf32x3" if is_marks and self.q.device.type == "cuda" and _is_nvidia() else "ieee"
 
     def received(self, logsumexp: Array) -> Array:
-        """The column sums `[h, m]`."""
+        """For each key the sum of the weights that the picked rows give it `[h, m]`.
+
+        logsumexp  of each picked row `[h, R]`
+        """
         from attn_cli.kernel.gpu.kernels import column_sums
 
         h, _, m = self.sizes
@@ -105,14 +114,14 @@ class KernelCall:
         return received
 
     def of_rows(self, rows: Sequence[int] | None) -> "KernelCall":
-        """The call with these of its rows alone; itself for None."""
+        """The same attention with these of all its query rows picked; itself for None."""
         if rows is None:
             return self
         picked = np.array(rows, dtype=np.int32)
         return replace(self, span=Intervals(self.span.first[picked], self.span.last[picked]), rows=picked)
 
     def of_nothing(self, output: Array | None, wanted: OneWalk) -> WalkStats:
-        """The statistics of no row: sums of 0 for every key, and nothing else."""
+        """The statistics of no row, where none is picked: arrays without rows, and sums over rows of 0."""
         (h, _, m), pool, edges = self.sizes, wanted.pool, wanted.distance_edges
         of_rows = {"top_weights": wanted.top, "top_scores": wanted.top, "top_keys": wanted.top,
                    "key_sums": len(wanted.key_sets), "vector_sums": len(wanted.vectors),
@@ -139,7 +148,11 @@ class KernelCall:
         return rows[0].astype(np.int32), np.minimum(rows[1], n).astype(np.int32)
 
     def pooled(self, pool: Pool, logsumexp: Array) -> Array:
-        """The largest weight of every block, or their sum `[h, blocks of rows, blocks of keys]`."""
+        """The largest weight of every block of rows x keys, or the sum, `[h, blocks of rows, blocks of keys]`.
+
+        pool       the size of a block, and whether its weights are added up
+        logsumexp  of each picked row `[h, R]`
+        """
         from attn_cli.kernel.gpu.kernels import blocks
 
         h, n, m = self.sizes
@@ -152,7 +165,10 @@ class KernelCall:
         return pooled
 
     def cells(self, keys: np.ndarray, logsumexp: Array) -> Array:
-        """The weights of the picked rows on keys `[n, c]` each, `[h, n, c]`; 0 for key -1."""
+        """The weights `[h, R, c]` of each of the R picked rows on its own keys `[R, c]`; 0 where the key is -1.
+
+        logsumexp  of each picked row `[h, R]`
+        """
         from attn_cli.kernel.gpu.kernels import cell_weights
 
         (h, n, _), count = self.sizes, keys.shape[1]
@@ -163,7 +179,11 @@ class KernelCall:
         return weights
 
     def key_sums(self, key_sets: Sequence[np.ndarray], logsumexp: Array) -> Array:
-        """The sums of the weights over each set of keys of all rows `[rows, c]`, -1 for none: `[h, n, key sets]`."""
+        """For each of the R picked rows the sum of its weights on each set of keys, `[h, R, sets]`.
+
+        key_sets   for each set the keys of all n rows `[n, c]`, -1 for none
+        logsumexp  of each picked row `[h, R]`
+        """
         h, n, _ = self.sizes
         keys = np.concatenate(key_sets, axis=1)
         keys = keys if self.rows is None else keys[self.rows]
@@ -180,7 +200,7 @@ class KernelCall:
         return sums
 
     def vector_sums(self, vectors: Sequence[np.ndarray]) -> Array:
-        """Weights @ vector of each vector `[m]`, `[h, n, vectors]`: an attention output with vectors as values."""
+        """The weights of the R picked rows times each vector `[m]`, `[h, R, vectors]`: attention to these as values."""
         (h, n, _), g = self.sizes, self.k.shape[0]
         values = self._moved(np.stack(vectors, axis=1).astype(np.float32))  # [m, r], the same for all key heads
         sums = self._zeros(h, n, len(vectors))
@@ -188,9 +208,10 @@ class KernelCall:
         return sums
 
     def distance_sums(self, edges: np.ndarray, logsumexp: Array) -> Array:
-        """The sums of the weights over bins of key place - query place.
+        """The sum of the weights of each of the R picked rows on the keys at each range of distances, `[h, R, bins]`.
 
-        `[h, n, bins]`: the sum of exponentials of a bin's keys, over that of its row.
+        edges      ascending ends of the ranges of key position - query position; a range is without its upper end
+        logsumexp  of each picked row `[h, R]`
         """
         h, n, m = self.sizes
         own = self.picked + (m - self.q.shape[1])
@@ -204,7 +225,10 @@ class KernelCall:
         return sums
 
     def top(self, count: int, logsumexp: Array) -> dict[str, Array]:
-        """The largest weights of every row with their scores and keys, as `WalkStats` names them."""
+        """The `count` largest weights of every picked row with their scores and keys, by name, `[h, R, count]` each.
+
+        The names are top_weights, top_scores and top_keys; key -1 where a row has fewer.
+        """
         from attn_cli.kernel.gpu.kernels import largest_keys
 
         (h, n, _), width, xp = self.sizes, _padded(count, least=2), namespace(self.q)

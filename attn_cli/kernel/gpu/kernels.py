@@ -83,11 +83,11 @@ def forward(
     SLOPED: tl.constexpr, BIASED: tl.constexpr, SINK: tl.constexpr, OUTPUT: tl.constexpr, MOMENTS: tl.constexpr,
     REPAIRS: tl.constexpr, PRECISION: tl.constexpr, OF_VALUES: tl.constexpr,
 ):  # fmt: skip
-    """One block of rows of one head: its output `[h, n, e]` and five numbers of each row `[5, h, n]`.
+    """A Triton kernel: for some rows of one head the output `[h, n, e]` and five numbers of each row `[5, h, n]`.
 
-    The numbers are maximum, logsumexp, weight sum, entropy and distance, as in `RowStats`. A value that isn't finite
-    spoils all rows of its tile, 0 times it being NaN. With REPAIRS only rows that may attend to it show it, and nothing
-    is done if all values are `finite`.
+    These are largest score, log-sum-exp, sum of weights, entropy in nats and sum of weight times distance |i - j|. A
+    value that isn't finite spoils all rows of its tile, 0 times it being NaN. With REPAIRS only rows that may attend to
+    it show it, and nothing is done if all values are `finite`.
     """
     block, head = tl.num_programs(0) - 1 - tl.program_id(0), tl.program_id(1)  # the longest rows of a causal mask first
     key_head = head // share
@@ -185,7 +185,7 @@ def column_sums(
     ROWS: tl.constexpr, KEYS: tl.constexpr, D: tl.constexpr, CAPPED: tl.constexpr, SLOPED: tl.constexpr,
     BIASED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """The sum of the weights on KEYS keys of one head, over all rows: `received` `[h, m]`.
+    """A Triton kernel: for KEYS keys of one head the sum of the weights that all rows give each, `received` `[h, m]`.
 
     begin_rows, end_rows  for every KEYS keys the rows that may see some of them
     """
@@ -221,7 +221,7 @@ def blocks(
     ROWS: tl.constexpr, KEYS: tl.constexpr, D: tl.constexpr, CAPPED: tl.constexpr, SLOPED: tl.constexpr,
     BIASED: tl.constexpr, SUMS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """The largest weight of one block of pool_rows x pool_keys cells of one head, or their sum."""
+    """A Triton kernel: the largest weight of one block of pool_rows x pool_keys cells of one head, or the sum."""
     block, head = tl.program_id(0), tl.program_id(1)
     row_block, key_block = block // key_blocks, block % key_blocks
     key_head = head // share
@@ -256,7 +256,7 @@ def cell_weights(
     logsumexp, cell_keys, weights, cells,
     ROWS: tl.constexpr, D: tl.constexpr, CAPPED: tl.constexpr, SLOPED: tl.constexpr, BIASED: tl.constexpr,
 ):  # fmt: skip
-    """The weights of ROWS queries of one head on one key each: `cell_keys` `[n, cells]`, -1 for none."""
+    """A Triton kernel: the weights of ROWS queries of one head on a key each; `cell_keys` `[n, cells]`, -1 for none."""
     i, head, cell = tl.program_id(0) * ROWS + tl.arange(0, ROWS), tl.program_id(1), tl.program_id(2)
     key_head = head // share
     low, high = _bounds(first, last, i, n)
@@ -282,10 +282,10 @@ def largest_keys(
     ROWS: tl.constexpr, KEYS: tl.constexpr, D: tl.constexpr, COUNT: tl.constexpr, CAPPED: tl.constexpr,
     SLOPED: tl.constexpr, BIASED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """The COUNT keys of ROWS queries of one head with the largest scores, equal ones by key: `top` `[h, n, COUNT]`.
+    """A Triton kernel: the COUNT keys of largest score of each of ROWS queries of one head, `top` `[h, n, COUNT]`.
 
-    A score and its key are one 64-bit integer: above the score's bits, turned so that they order as integers do, below
-    2**31 - 1 less the key.
+    Of equal scores the smaller key comes first. A score and its key are one 64-bit integer: above the score's bits,
+    turned so that they order as integers do, below 2**31 - 1 less the key.
     """
     block, head = tl.num_programs(0) - 1 - tl.program_id(0), tl.program_id(1)
     key_head = head // share

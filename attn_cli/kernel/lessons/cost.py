@@ -11,7 +11,7 @@ class LayerSizes:
     d, e             width of a query or key, and of a value, per head
     width            of the embeddings; 0: projections are not counted
     rank, shared     of latent keys: numbers of a latent, and of the key part that all heads share; rank 0: none
-    window           how many keys a query sees, None for all before it
+    window           how many keys a query sees in a sliding window, its own included; None: no window
 
     >>> plain, grouped = LayerSizes(32, 32, 128, 128), LayerSizes(32, 8, 128, 128)
     >>> plain.cached, grouped.cached, LayerSizes(128, 128, 192, 128, rank=512, shared=64).cached
@@ -33,7 +33,7 @@ class LayerSizes:
         return self.rank + self.shared if self.rank else self.kv_heads * (self.d + self.e)
 
     def kept(self, tokens: int) -> int:
-        """Numbers that a cache keeps after so many tokens; what a window no longer sees is dropped."""
+        """Numbers that the KV cache keeps after so many tokens, all heads together; of a window its last ones alone."""
         return self.cached * self.visible(tokens)
 
     def visible(self, tokens: int) -> int:
@@ -41,7 +41,10 @@ class LayerSizes:
         return tokens if self.window is None else min(tokens, self.window)
 
     def cells(self, n: int, m: int, *, causal: bool = True) -> int:
-        """How many pairs of query and key, of n x m, are not masked; causal: the last query sees all keys.
+        """How many pairs of query and key, of n x m, are not masked, in one head.
+
+        causal  no query sees later keys, the last query stands at the last key; False: all keys, or a window on both
+                sides
 
         >>> one = LayerSizes(1, 1, 1, 1)
         >>> one.cells(3, 3), LayerSizes(1, 1, 1, 1, window=2).cells(3, 3), one.cells(2, 3)
@@ -55,11 +58,11 @@ class LayerSizes:
         return short * past + short * (short + 1) // 2 + (n - short) * longest
 
     def score_multiplications(self, cells: int) -> int:
-        """Multiplications of q kᵀ for all heads, if so many scores of each head are computed."""
+        """Multiplications of q kᵀ for all heads: `cells` scores of each head times d."""
         return self.heads * cells * self.d
 
     def mix_multiplications(self, cells: int) -> int:
-        """Multiplications of weights times v for all heads, if so many weights of each head are used."""
+        """Multiplications of weights times v for all heads: `cells` weights of each head times e."""
         return self.heads * cells * self.e
 
     @property
@@ -74,14 +77,18 @@ class LayerSizes:
         return query + back + self.width * self.kv_heads * (self.d + self.e)
 
     def whole(self, n: int, *, causal: bool = True) -> int:
-        """Multiplications of one pass over n tokens: projections, scores, mixing; `causal`: no later keys."""
+        """Multiplications of one pass over n tokens: projections, q kᵀ and weights times v, masked pairs not counted.
+
+        causal  whether a query sees no later keys
+        """
         cells = self.cells(n, n, causal=causal)
         return n * self.projections + self.score_multiplications(cells) + self.mix_multiplications(cells)
 
     def step(self, tokens: int) -> int:
-        """Multiplications of the last of so many tokens with a cache of the others.
+        """Multiplications of one decoding step: for the last of so many tokens, with the others in the KV cache.
 
-        Latents are read in the absorbed form: h queries of rank + shared numbers, and U_K and U_V once a head.
+        Projections, scores and mixing. Latents are read in the absorbed form: h queries of rank + shared numbers, and
+        U_K and U_V once a head.
         """
         if self.rank:
             inner = self.d - self.shared
@@ -91,7 +98,9 @@ class LayerSizes:
         return self.projections + self.step_reads(tokens)
 
     def step_reads(self, tokens: int) -> int:
-        """The operations of the next token's step that read the cache: scores and mixing.
+        """Multiplications of one decoding step that read the KV cache: q kᵀ and weights times v, without projections.
+
+        tokens  how many the last query sees, itself among them
 
         >>> LayerSizes(2, 1, 4, 4).step_reads(10), LayerSizes(2, 1, 4, 4, width=8).step(10)
         (160, 352)

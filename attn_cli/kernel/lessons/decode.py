@@ -15,7 +15,12 @@ from attn_cli.kernel.definition.rule import Rule
 
 
 class DecodingStep(NamedTuple):
-    """One step: the query row, how many tokens were in the cache before it, weights `[h, 1, t]`, output `[h, 1, e]`."""
+    """One step of decoding with a KV cache of t tokens.
+
+    row      the number of the query
+    reused   how many tokens were in the cache before the step
+    weights  `[h, 1, t]`; output `[h, 1, e]`
+    """
 
     row: int
     reused: int
@@ -24,7 +29,9 @@ class DecodingStep(NamedTuple):
 
 
 class DecodingCache:
-    """Memory for `capacity` tokens of some arrays `[..., tokens, numbers]`, filled from the front.
+    """Memory for a KV cache of up to `capacity` tokens: some arrays `[..., tokens, numbers]`, filled from the front.
+
+    like  arrays whose other axes, dtype and device the cache's arrays get
 
     >>> import numpy as np
     >>> cache = DecodingCache((np.zeros((1, 3, 2)),), 3)
@@ -40,7 +47,7 @@ class DecodingCache:
         self.length = 0
 
     def add(self, rows: tuple[Array, ...]) -> None:
-        """Append the rows `[..., new, numbers]` of further tokens."""
+        """Append further tokens: for each cached array their rows `[..., new, numbers]`."""
         new = rows[0].shape[-2]
         for array, row in zip(self.arrays, rows, strict=True):
             array[..., self.length : self.length + new, :] = row
@@ -59,12 +66,12 @@ class DecodingCache:
 def decode(
     q: Array, tokens: tuple[Array, ...], read: Callable[..., Operands], rule: Rule
 ) -> Iterator[tuple[DecodingStep, DecodingCache]]:
-    """The rows of a causal attention one after the other, each from the cache alone, and the cache after the row.
+    """A causal attention decoded row by row from a KV cache: each step, and the cache after it.
 
     q       `[h, n, d]`; the last query belongs to the last token, so m - n tokens are cached before the first
-    tokens  the arrays `[..., m, numbers]` for the cache: k and v, or latents
-    read    q, k and v from a query row `[h, 1, d]` and the arrays of the cache
-    rule    whose mask lets no query see a later token
+    tokens  the arrays `[..., m, numbers]` that the cache takes: k and v, or latents
+    read    makes q, k and v from a query row `[h, 1, d]` and the cached arrays
+    rule    scale, mask and the like; the mask lets no query see a later token
     """
     n, m = q.shape[-2], tokens[0].shape[-2]
     cache = DecodingCache(tokens, m)

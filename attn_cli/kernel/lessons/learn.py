@@ -20,9 +20,9 @@ class Example(NamedTuple):
 
 
 class Slope(NamedTuple):
-    """The loss of projections, and its gradients.
+    """The loss of projections W_Q and W_K, by which queries should attend to given keys, and its gradients.
 
-    loss         in nats
+    loss         mean over examples and heads of -log of the weight on those keys, in nats
     by_wq, by_wk  the gradients by W_Q and W_K `[d, h * e]`
     weights      for each example the weights of its query `[h, n]`
     """
@@ -36,7 +36,8 @@ class Slope(NamedTuple):
 class Descent(NamedTuple):
     """A whole gradient descent of W_Q and W_K, by which queries learn to attend to given keys.
 
-    losses   after 0, 1, 2, ... steps, in nats `[steps + 1]`
+    losses   after 0, 1, 2, ... steps: mean over examples and heads of -log of the weight on those keys, in nats `[steps
+             + 1]`
     weights  after each of these, of every example, those of its query `[h, n]`
     wq, wk   the projections at its end `[d, h * e]`
     rate     the learning rate
@@ -82,11 +83,11 @@ def slope(examples: Sequence[Example], wq: np.ndarray, wk: np.ndarray, heads: in
 def descend(
     examples: Sequence[Example], wq: np.ndarray, wk: np.ndarray, heads: int, *, steps: int, rate: float | None = None
 ) -> Descent:
-    """`steps` steps of plain gradient descent from the given projections.
+    """`steps` steps of plain gradient descent of W_Q and W_K `[d, h * e]`, so that queries attend to their target keys.
 
-    Without a `rate` the first one of 1, 1/2, 1/4, ... is taken for which the first step lowers the loss by half of
-    what its slope promises (Armijo 1966): tables differ in the length of their vectors, and so in the rate that is too
-    large.
+    The loss is that of `slope`: -log of the weight on the targets. Without a `rate` the first one of 1, 1/2, 1/4, ...
+    is taken for which the first step lowers the loss by half of what its slope promises (Armijo 1966): texts differ in
+    the length of their vectors, and so in the rate that is too large.
     """
     at = slope(examples, wq, wk, heads)
     rate = _first_rate(examples, wq, wk, heads, at) if rate is None else rate

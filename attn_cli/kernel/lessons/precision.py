@@ -12,7 +12,8 @@ class Precision:
     name       as torch calls it
     digits     binary digits of a number, the leading one included
     lowest     the exponent of the smallest number with all its digits
-    tolerance  the error allowed in a sum of products, relative to its size: rounding errors of inputs, weights and sums
+    tolerance  the error allowed in a sum of products, as a share of its size: rounding errors of inputs, weights and
+               sums
 
     Source of digits and exponents: IEEE 754; bfloat16 keeps the exponents of float32; Micikevicius et al. 2022, "FP8
     formats for deep learning", for the two of 8 bits.

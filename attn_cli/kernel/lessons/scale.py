@@ -11,11 +11,11 @@ _AT_ONCE = 2**20  # random numbers held at a time
 
 
 class Saturation(NamedTuple):
-    """The softmax of scores that were multiplied by a factor.
+    """The softmax of m scores that were multiplied by a factor.
 
     scores        the multiplied scores `[m]`, and their `weights` `[m]`
-    entropy_bits  of the weights
-    slope         the steepest slope w (1 - w) of a weight by its score
+    entropy_bits  of the weights, in bits
+    slope         the largest of the keys' w (1 - w), the derivative of a weight w by its own score
     """
 
     factor: float
@@ -29,7 +29,7 @@ class Spread(NamedTuple):
     """Dot products of random vectors of size d, before the scale 1 / sqrt(d) and after it (`scaled_`).
 
     variance    of the dot products
-    top_weight  the largest weight of a row of softmax, mean over rows
+    top_weight  the largest weight of a query's softmax over its keys, mean over queries
     """
 
     d: int
@@ -40,7 +40,7 @@ class Spread(NamedTuple):
 
 
 def saturation(scores: Sequence[float], factors: Sequence[float]) -> list[Saturation]:
-    """The softmax of m scores times each factor, with its entropy and its steepest slope: one row a factor.
+    """The softmax of m scores times each factor, with its entropy in bits and its steepest slope; one for each factor.
 
     >>> [row.weights.round(4).tolist() for row in saturation([50.0, 45.0, 40.0], [1 / 8, 1])]
     [[0.5489, 0.2938, 0.1573], [0.9933, 0.0067, 0.0]]

@@ -11,10 +11,10 @@ _LEAST_NORM = 1e-9  # of the smallest singular value of values, relative to the 
 
 
 class SolvedWeights(NamedTuple):
-    """The weights behind an output.
+    """The weights that are found behind a given output.
 
     weights  `[h, rows, keys]` of the first rows on the first keys
-    error    the most that a weight may be off
+    error    the most that a weight may be off, in weight
     """
 
     weights: np.ndarray
@@ -24,12 +24,13 @@ class SolvedWeights(NamedTuple):
 def solved_weights(
     output: np.ndarray, values: np.ndarray, right: np.ndarray, sizes: np.ndarray, tolerance: float
 ) -> SolvedWeights | None:
-    """The weights `w` with `w @ values = output`, where these are the only ones; None where they aren't, or none are.
+    """The weights w with w @ values = output, where these are the only ones; None where they aren't, or there are none.
 
-    output, sizes  `[h, n, e]`: the output and the size of each of its numbers
-    values         `[h, m, e]`. With more keys than columns, the rows that see at most half as many keys are solved
-    right          the weights that are right `[h, n, m]`
-    tolerance      of the output, relative to sizes
+    output     `[h, n, e]`
+    values     `[h, m, e]`. With more keys than columns, only the first rows are solved, which see at most e / 2 keys
+    right      the weights that a right implementation computes `[h, n, m]`
+    sizes      the size of each number of the output, by which its error is measured `[h, n, e]`
+    tolerance  the error that the output may have, as a share of `sizes`
     """
     m, e = values.shape[-2:]
     keys = m if m <= e else e // 2
@@ -50,12 +51,12 @@ def solved_weights(
 
 
 def weights_in_words(solved: SolvedWeights, right: np.ndarray, own_key: int) -> str:
-    """The rule that weights break: which keys they leave out or take in, or what they add up to; "" if neither.
+    """What is wrong with the weights behind an output, in words: keys left out or taken in, or rows with wrong sums.
 
     right    `[h, n, m]`, the weights that are right
     own_key  the number of the key that stands where query 0 does
 
-    Says nothing where the weights of keys that both see aren't in proportion, since then more than that is wrong.
+    "" where neither is found, and where the weights of keys that both see aren't in proportion: then more is wrong.
 
     >>> right = np.array([[[1.0, 0.0, 0.0], [0.25, 0.75, 0.0], [0.2, 0.3, 0.5]]])
     >>> yours = np.array([[[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.4, 0.6, 0.0]]])

@@ -10,7 +10,7 @@ from attn_cli.kernel.definition.rule import Rule
 
 
 class Step(NamedTuple):
-    """One array of the computation: its name, the formula that makes it from the array before, and its numbers."""
+    """One array on the way from q kᵀ to the output: its name, the formula from the array before, and its numbers."""
 
     name: str
     formula: str
@@ -18,10 +18,10 @@ class Step(NamedTuple):
 
 
 def steps(q: Array, k: Array, v: Array, rule: Rule) -> list[Step]:
-    """From q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]` to the output `[h, n, e]`; arrays in between are `[h, n, m]`.
+    """The arrays on the way from q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]` to the output, in order.
 
-    The rule decides which steps there are: scores, scaled, capped, biased, masked, shifted (the row's maximum
-    subtracted), exp, weights, output. Equal to `dense.attend` (tests/kernel/lessons/test_steps.py).
+    The rule decides which there are: scores, scaled, capped, biased, masked, shifted (the row's maximum subtracted),
+    exp, weights, all `[h, n, m]`, and output `[h, n, e]`. Equal to `dense.attend` (tests/kernel/lessons/test_steps.py).
 
     >>> import numpy as np
     >>> x = np.array([[[1.0, 0.0], [0.0, 1.0]]])

@@ -15,12 +15,14 @@ _PERIODS = (8, 16, 32, 64, 128)  # rows of a tile
 def structure(
     errors: np.ndarray, rounding: np.ndarray, directions: Mapping[str, np.ndarray], least: float = LEAST_SHARE
 ) -> str:
-    """What tells errors from those of rounding, as a phrase; "" if nothing does.
+    """How errors of an output differ from those of rounding, as a phrase; "" if they don't.
+
+    They do where heads, rows or columns have unequal errors, or where errors follow one of the directions.
 
     errors      `[h, n, e]`, signed
     rounding    the errors of the same numbers as rounding makes them `[h, n, e]`
-    directions  what errors would be made of if they came of something else: by its words, arrays `[h, n, e]`
-    least       the share of the errors' squares that a direction explains at least
+    directions  by words for another cause, arrays `[h, n, e]` that errors of that cause would be multiples of
+    least       the share of the errors' sum of squares that a direction explains at least
     """
     sizes = np.sqrt(np.mean(rounding**2, axis=-1, keepdims=True))  # [h, n, 1]
     known = sizes > 1e-3 * np.sqrt(np.mean(rounding**2))

@@ -23,9 +23,12 @@ from attn_cli.kernel.definition.positions import Turning
 
 
 class Columns(NamedTuple):
-    """The terms of a dot product: pairs of columns that are turned together, fastest first, then single columns.
+    """The terms that a dot product q · k is a sum of: pairs of columns that one rotary angle turns, and single columns.
 
-    `second` is -1 for a single column.
+    first   the column, or the first of a pair
+    second  the second of a pair; -1 for a single column
+
+    Pairs come before single columns, in order of their frequency, fastest first.
     """
 
     first: np.ndarray
@@ -34,16 +37,19 @@ class Columns(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RowTerms:
-    """The scores of one query against all m keys, taken apart; masked keys hold numbers without a meaning.
+    """The scores of one query against all m keys, taken apart; numbers of masked keys have no meaning.
 
     scores       `[m]`, after softcap and bias
     mean_score   over the visible keys
-    contrasts    `[m, terms]`: the scaled term of every pair or column, less its mean over the visible keys
-    content      `[m]`, and `position` `[m]`; None where nobody knows how columns were turned, or nothing is of places
+    contrasts    `[m, terms]`: scale times q_c k_c of every column, or the sum of a rotary pair's two, less its mean
+                 over the visible keys
+    content      `[m]`: the part of a score that is of the key whatever its distance, from the mean rotation; None where
+                 nobody knows how columns were turned, or no position counts
+    position     `[m]`: the score, before a softcap, less its mean and less `content`; None likewise
     bias         `[m]`, less its mean over the visible keys; None for none
-    cap_factor   `[m]`: the contrast that a softcap leaves of the one before it; None without a softcap
-    ranks        `[m]`, the rank of every key among the visible by score, 1 for the largest; `content_ranks` and
-                 `distance_ranks` by content and by distance alone
+    cap_factor   `[m]`: by which a softcap multiplies the score less the mean score; None without a softcap
+    ranks        `[m]`, the rank of every key among the visible by score, 1 for the largest; `content_ranks` by content,
+                 `distance_ranks` by what a key at its distance with the mean content would score
     """
 
     scores: np.ndarray
@@ -59,7 +65,7 @@ class RowTerms:
 
 
 def columns_of(turning: Turning | None, d: int) -> Columns:
-    """The terms of a dot product of width d: a term is a pair of columns that one angle turns, or a single column.
+    """The terms of a dot product of width d: pairs of columns that one rotary angle turns, or single columns.
 
     Pairs come first, in the order of `turning`; then single columns, whose second is -1. All are single for None.
 
@@ -81,13 +87,13 @@ def row_terms(
     bias: np.ndarray | None = None,
     turning: Turning | None = None,
 ) -> RowTerms:
-    """One query q `[d]` against keys k `[m, d]`, both as they meet in the dot product, after any rotation.
+    """The scores of one query q `[d]` for keys k `[m, d]`, both after any rotation, taken apart into terms and parts.
 
     visible  booleans `[m]`, at least one of them True: the keys that the row may see
     scale    the factor on q · k
-    softcap  as in `Rule`
+    softcap  c in c * tanh(score / c); None for none
     bias     `[m]`, added to the scores; None for none
-    turning  how pairs of columns were turned; None where there is nothing that says so
+    turning  how pairs of columns were turned by rotary positions; None where there is nothing that says so
 
     Computed in float64, in O(m d).
 

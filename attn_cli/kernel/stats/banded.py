@@ -9,7 +9,7 @@ from attn_cli.kernel.definition.rule import Rule
 
 
 class Banded(Protocol):
-    """A call of h heads, n queries and m keys whose weights can be read band by band, for statistics of its rows."""
+    """Attention of h heads, n queries and m keys whose weights can be read some rows at a time (as `Band`s)."""
 
     @property
     def h(self) -> int:
@@ -25,7 +25,7 @@ class Banded(Protocol):
 
     @property
     def rule(self) -> Rule:
-        """The rule by which scores become weights."""
+        """How scores become weights: scale, softcap, bias, mask, learned sink, and whether there is a softmax."""
 
     @property
     def like(self) -> Array:
@@ -38,4 +38,9 @@ class Banded(Protocol):
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
-        """The attention as bands, each of some neighbouring rows, ascending; of all rows or of `rows`."""
+        """The weights as bands of some adjacent rows each, ascending.
+
+        rows         only these; None for all
+        want_scores  bands carry the scores, too
+        in_parts     a band may be of some of the heads only
+        """

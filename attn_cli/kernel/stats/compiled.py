@@ -27,9 +27,9 @@ Notes = Callable[[OneWalk, Array | None], WalkStats | None]
 
 
 def compiled_stats(q: Array, k: Array, v: Array, rule: Rule, wanted: Wanted, output: Array | None) -> RowStats | None:
-    """The wanted statistics of a call, q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`; None where no compiled code can.
+    """The statistics of rows that `wanted` asks for, by compiled code; None where there is none that can.
 
-    Tensors where a GPU computes them, else NumPy's.
+    q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`. Tensors where a GPU computes them, else NumPy's.
 
     output  `[h, n, e]`, is filled, if it isn't None
     """
@@ -37,9 +37,10 @@ def compiled_stats(q: Array, k: Array, v: Array, rule: Rule, wanted: Wanted, out
 
 
 def numpy_stats(q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule, wanted: Wanted) -> RowStats | None:
-    """The wanted statistics of NumPy's arrays by compiled code: of recordings, say.
+    """The statistics of rows that `wanted` asks for, of NumPy's arrays by compiled code; None where it can't.
 
-    None for float64, empty arrays, and rules and statistics that the compiled code doesn't know.
+    q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`. It can't for float64, empty arrays, and rules (mask, bias ...) and
+    statistics that it doesn't know.
     """
     shapes = (*q.shape, *k.shape, *v.shape)
     if q.dtype == np.float64 or 0 in shapes or not cpu.suits_rule(rule, k.shape[1]):
@@ -52,9 +53,12 @@ def numpy_stats(q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule, wanted:
 
 
 def stats_of_walks(notes: Notes, wanted: Wanted, m: int, output: Array | None) -> RowStats | None:
-    """The wanted statistics of m keys, from as many passes of compiled code as they take; None where it can't.
+    """The wanted statistics of rows over m keys, from as many passes of compiled code as they take.
 
-    notes  computes what one pass does
+    None where compiled code can't compute them.
+
+    notes   makes one pass, for one choice of rows, ranking and blocks
+    output  `[h, n, e]`, is filled by the first pass, if it isn't None
     """
     if not _is_of_weights(wanted):
         return None
@@ -170,7 +174,7 @@ def _with_sums(walk: _Walk, wanted: Wanted, m: int) -> OneWalk:
 
 
 def walked_at_once(q: Array, k: Array, v: Array, rule: Rule, wanted: OneWalk, output: Array | None) -> WalkStats | None:
-    """The statistics of all rows of a call, noted in one walk; None where no compiled code can.
+    """The statistics of rows that `wanted` asks for, in one pass of compiled code; None where there is none that can.
 
     q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`; output `[h, n, e]` is filled, if it isn't None
     """
@@ -184,7 +188,10 @@ def walked_at_once(q: Array, k: Array, v: Array, rule: Rule, wanted: OneWalk, ou
 
 
 def output_alone(q: Array, k: Array, v: Array, rule: Rule) -> Array:
-    """The output `[h, n, e]` of a call of torch tensors, in the type of q; weights are never held whole."""
+    """The output `[h, n, e]` of q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, torch tensors, in the dtype of q.
+
+    Weights are never held whole.
+    """
     output = q.new_zeros((q.shape[0], q.shape[1], v.shape[2]))
     if walked_at_once(q, k, v, rule, OneWalk(), output) is None:
         for band in bands(q, k, v, rule, plan_of(q, k, rule)):

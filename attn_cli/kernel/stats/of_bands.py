@@ -16,7 +16,7 @@ from attn_cli.kernel.stats.wanted import RowStats, Wanted
 
 
 def stats_of_bands(call: Banded, wanted: Wanted) -> RowStats:
-    """The wanted statistics of a call, from one pass over its weights, some rows at a time."""
+    """The statistics of rows that `wanted` asks for, from one pass over the weights, some rows at a time."""
     stats = BandStats(call, wanted)
     for band in call.bands(rows=stats.rows, want_scores=stats.needs_scores, in_parts=not stats.whole_heads):
         stats.add(band)
@@ -24,9 +24,11 @@ def stats_of_bands(call: Banded, wanted: Wanted) -> RowStats:
 
 
 class BandStats:
-    """Row statistics that grow band by band.
+    """Row statistics that are gathered band by band, a band being the weights of some adjacent rows.
 
-    rows, needs_scores, whole_heads  which bands it must be shown: of those rows, with scores, of all heads
+    rows         the rows that bands must have; None for all
+    needs_scores  whether they must carry scores
+    whole_heads  whether each must be of all heads
     """
 
     def __init__(self, call: Banded, wanted: Wanted) -> None:
@@ -56,7 +58,7 @@ class BandStats:
         return zeros((self.call.h, len(self.places), *last), self.call.like)
 
     def add(self, band: Band) -> None:
-        """Take in the rows of a band; rows of which nothing is wanted are passed over."""
+        """Take in a band (weights of some adjacent rows); its rows of which nothing is wanted are passed over."""
         if band.first == band.last:
             return
         for parts in (self.columns, self.pools):
@@ -92,7 +94,7 @@ class BandStats:
         return np.arange(band.start, band.stop) + (self.call.m - self.call.n)
 
     def result(self) -> RowStats:
-        """The statistics that are wanted of all rows that were added, in NumPy; None for all others."""
+        """The wanted statistics of all rows that were added, in NumPy; None for statistics that weren't wanted."""
         return RowStats(
             self.wanted,
             **(self.moments.result() if self.wanted.moments else {}),

@@ -23,10 +23,11 @@ from attn_cli.kernel.stats.wanted import RankedKeys, TopK
 
 
 class RowMoments:
-    """Maxima and sums over the keys of each row.
+    """Largest score, log-sum-exp, sum of weights, entropy and distance of each row, gathered band by band.
 
-    No exponential or logarithm is taken of a cell: the log-sum-exp follows from the largest score and its weight, and
-    -log weight = logsumexp - score, so that the entropy takes one dot product.
+    A band is the weights of some adjacent rows. No exponential or logarithm is taken of a cell: the log-sum-exp follows
+    from the largest score and its weight, and -log weight = logsumexp - score, so that the entropy takes one dot
+    product.
     """
 
     def __init__(self, call: Banded, rows: int, names: Sequence[str]) -> None:
@@ -39,7 +40,11 @@ class RowMoments:
         self.hides = False
 
     def add(self, band: Band, inside: RowIndex, kept: RowIndex) -> None:
-        """Note the numbers of the band's rows `inside`, an index, at the places `kept` of the result."""
+        """Take in rows of a band.
+
+        inside  the index of these rows in the band
+        kept    the index of the same rows in the result
+        """
         weights, xp, heads = band.weights[:, inside], namespace(band.weights), band.heads
         self.largest[heads, kept] = xp.max(weights, axis=-1)
         self.weight_sum[heads, kept] = xp.sum(weights, axis=-1)
@@ -56,7 +61,10 @@ class RowMoments:
             self.hidden[heads, kept] = band.hidden[:, inside]
 
     def result(self) -> dict[str, np.ndarray]:
-        """The moments that were asked for, by their names in `RowNumbers`, `[h, R]` each in float64."""
+        """What was asked for by its name in `RowNumbers`, such as entropy_nats: `[h, R]` each in float64.
+
+        With `hidden`, the weight on keys that were left out, where the bands had some.
+        """
         largest, maximum, total, mean_score, distance, hidden = (
             to_numpy(x).astype(np.float64)
             for x in (self.largest, self.maximum, self.weight_sum, self.mean_score, self.distance, self.hidden)
@@ -79,7 +87,10 @@ class RowMoments:
 
 
 class KeySums:
-    """For each row the sums of its weights over sets of keys, `[h, rows, sets]`; -1 in a set counts for none."""
+    """For each row the sum of its weights on each of some sets of keys, `[h, rows, sets]`, gathered band by band.
+
+    key_sets  for each set the keys of all n rows `[n, c]`; -1 for none
+    """
 
     def __init__(self, call: Banded, rows: int, key_sets: Sequence[np.ndarray]) -> None:
         self.columns = np.concatenate(key_sets, axis=1)
@@ -87,7 +98,11 @@ class KeySums:
         self.sums = zeros((call.h, rows, len(key_sets)), call.like)
 
     def add(self, band: Band, inside: RowIndex, kept: RowIndex) -> None:
-        """Add up the weights of the rows `inside` the band, an index, which are `kept` at these places of the sums."""
+        """Take in rows of a band (weights of some adjacent rows).
+
+        inside  the index of these rows in the band
+        kept    the index of the same rows in the sums
+        """
         weights = band.weights[:, inside]
         at = self.columns[band.start : band.stop][inside] - band.first  # [b, c]
         seen = (at >= 0) & (at < band.last - band.first)
@@ -96,7 +111,10 @@ class KeySums:
 
 
 class RankedRows:
-    """Collects the keys of largest weight of every row, or of largest share by value or output if `top` says so."""
+    """The keys of largest weight of every row, gathered band by band, a band being some adjacent rows.
+
+    Where `top` says so, those of largest share of the row's output: weight times the norm of the value.
+    """
 
     def __init__(self, call: Banded, rows: int, top: TopK) -> None:
         self.top = top
@@ -107,7 +125,11 @@ class RankedRows:
         self.totals = None if top.by == "weight" else zeros(shape[:2], call.like)
 
     def add(self, band: Band, inside: RowIndex, kept: RowIndex) -> None:
-        """Rank the keys of the band's rows `inside`, an index, and store them at the places `kept`."""
+        """Rank the keys of some rows of a band, by weight or the measure of `top`, and store at most `top.count` a row.
+
+        inside  the index of these rows in the band
+        kept    the index of the same rows in the result
+        """
         together = self.top.mean_heads
         heads = slice(None) if together else band.heads
         weights = band.measured("weight", together=together)[:, inside]
@@ -125,7 +147,7 @@ class RankedRows:
             self.scores[heads, kept, :k] = with_infinities(take_along_last_axis(scores, places))
 
     def result(self) -> RankedKeys:
-        """The ranked keys with weights and scores, `[h, rows, count]`, in NumPy; key -1 where a row has fewer keys.
+        """The ranked keys of every row with weights and scores, `[h, rows, count]`, in NumPy; key -1 for none.
 
         In a mean over heads, a key that is masked in some of them has a weight, and score -inf.
         """

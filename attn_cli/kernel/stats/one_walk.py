@@ -14,14 +14,16 @@ MOST_TOP = 64  # largest weights of a row
 
 @dataclass(frozen=True, eq=False)
 class OneWalk:
-    """What compiled code is asked for in one pass over a call: of `rows` everything, sums over rows too.
+    """What compiled code is asked for in one pass over a layer's q, k and v.
 
-    moments, key_sets, vectors  as in `Wanted`
-    distance_edges  one list of bin edges; None for none
+    moments         whether the largest score, log-sum-exp, sum of weights, entropy and distance of each row are wanted
+    key_sets        for each set the keys of all n rows `[n, c]`, -1 for none, whose weights are added up
+    vectors         numbers of the m keys, by which each row's weights are multiplied `[m]` each
+    distance_edges  ascending edges of ranges of key position - query position; None for none
     column_sums     whether the sums of weights by key are wanted
     top             how many of the largest weights of a row, at most 64
     pool            blocks of the matrix; None for none
-    rows            the ascending rows that are noted, of which key sets name all n; None for all
+    rows            the ascending rows that all this is of; None for all
     mean_heads      whether `top` and `pool` are of the mean over all heads, not of every head
     """
 
@@ -38,15 +40,15 @@ class OneWalk:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class WalkStats(RowNumbers):
-    """The result of one walk, over h heads and R rows; None where it was not asked for; tensors where a GPU walked.
+    """The result of one pass of compiled code over h heads, for R rows; None for what was not asked for.
 
-    With `OneWalk.mean_heads` h is 1 in `top_weights`, `top_scores`, `top_keys` and `pooled`.
+    Tensors where a GPU computed it, else NumPy's. For a mean over heads h is 1 in `top_...` and `pooled`.
 
     output         `[h, n, e]`
-    distance_sums  the sums of the weights in each bin `[h, R, bins]`
-    column_sums    `[h, m]` in float64
-    top_weights, top_scores, top_keys  `[h, R, k]`
-    pooled         `[h, blocks of rows, blocks of keys]`
+    distance_sums  the sums of the weights in each range of distances `[h, R, ranges]`
+    column_sums    the sum of the weights on each key `[h, m]` in float64
+    top_weights, top_scores, top_keys  the k largest weights of a row, their scores and keys `[h, R, k]`
+    pooled         the largest weight of each block, or the sum `[h, blocks of rows, blocks of keys]`
     """
 
     output: Array | None

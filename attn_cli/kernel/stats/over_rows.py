@@ -12,14 +12,18 @@ from attn_cli.kernel.stats.wanted import ColumnSums, Pool, block_sizes
 
 
 class SummedColumns:
-    """For each key the sum of the weights on it, or of the measure that is `wanted`, over the wanted rows."""
+    """For each key the sum over rows of the weights on it, or of its shares of the rows' outputs if `wanted` says so.
+
+    Gathered band by band, a band being some adjacent rows. A share is weight times the norm of the value, over the sum
+    of these in the row.
+    """
 
     def __init__(self, call: Banded, wanted: ColumnSums) -> None:
         self.wanted, self.places = wanted, RowPlaces(wanted.rows, call.n)
         self.sums = zeros((1 if wanted.joint else call.h, call.m), call.like)
 
     def add(self, band: Band) -> None:
-        """Add the weights, or the measure that is wanted, of the band's rows to the sum of each key.
+        """Add the weights, or shares of outputs, of the band's wanted rows to the sum of each key.
 
         By a product with ones, several times faster than a sum across rows.
         """
@@ -32,12 +36,15 @@ class SummedColumns:
         self.sums[heads, band.first : band.last] += (ones @ cells)[:, 0, :]
 
     def result(self) -> np.ndarray:
-        """The column sums `[h, m]` in float64, or `[1, m]` over all heads."""
+        """The sum for each key `[h, m]` in float64; `[1, m]` of all heads together."""
         return to_numpy(self.sums).astype(np.float64)
 
 
 class PooledBlocks:
-    """Weights or scores pooled to blocks of rows x keys: its memory grows with the blocks, not with n times m."""
+    """Weights or scores pooled to blocks of rows x keys, gathered band by band, a band being some adjacent rows.
+
+    Memory grows with the number of blocks, not with n times m.
+    """
 
     def __init__(self, call: Banded, pool: Pool) -> None:
         self.pool, self.places = pool, RowPlaces(pool.picked, call.n)
@@ -50,7 +57,7 @@ class PooledBlocks:
         self.allowed = np.zeros(shape) if pool.sums and pool.of == "scores" else None  # cells of a block
 
     def add(self, band: Band) -> None:
-        """Take the band's numbers into their blocks: rows first, which is quick, then keys of the few rows left."""
+        """Take a band's wanted rows into their blocks: rows are folded first, which is quick, then keys."""
         pool, fit = self.pool, self.places.of(band)
         if fit is None:
             return
@@ -97,9 +104,10 @@ class PooledBlocks:
         return cells[:, :, (self.columns[first:last] - band.first).tolist()], int(first)
 
     def result(self) -> np.ndarray:
-        """The blocks `[h, blocks of rows, blocks of keys]`, h 1 for a mean over heads.
+        """The largest, smallest or summed number of each block, `[h, blocks of rows, blocks of keys]`.
 
-        A block of scores without a visible cell is -inf, or inf where the lowest score is kept.
+        h is 1 for a mean over heads. A block of scores without a visible cell is -inf, or inf where the lowest score is
+        kept.
         """
         if self.allowed is not None:
             height, width = map(block_sizes, self.size, (self.pool.rows, self.pool.keys))

@@ -24,11 +24,15 @@ _MASKED = -1e30  # in place of a score: e to it is 0, and finite differences sta
 def padded_stats(
     q: Array, k: Array, v: Array, rule: Rule, texts: Sequence[slice], wanted: Wanted, output: Array | None
 ) -> RowStats | None:
-    """The wanted statistics of the rows of `texts`, which come first among the padded rows of a batch.
+    """The statistics that `wanted` asks for of packed texts' rows, by matrix products over texts padded alike.
 
-    q is `[h, n, d]`, k `[g, n, d]`, v `[g, n, e]`; so much of `output` is filled. None for other arrays than tensors,
-    for rules with a bias, a sink or without softmax, and where more is wanted than moments, key sets, vectors, column
-    sums, one list of bins and the largest weight.
+    q is `[h, n, d]`, k `[g, n, d]`, v `[g, n, e]`, in which texts come first, one after the other; so much of `output`
+    is filled, if it isn't None.
+
+    None unless q is a tensor, the rule has a softmax, no bias, no sink and a mask without holes, and what is wanted is
+    key sets, vectors, one list of distance ranges, column sums and the largest weight, perhaps with moments.
+
+    texts  the slice of the rows of each text
     """
     seen = rule.mask
     if not is_torch(q) or not rule.softmax or rule.bias is not None or rule.sink is not None:

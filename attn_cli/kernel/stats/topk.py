@@ -8,9 +8,10 @@ _SHORT = 128  # entries; rows up to here are sorted whole
 
 
 def heaviest(weights: Array, count: int) -> tuple[Array, Array]:
-    """Values and positions `[..., count]` of the largest entries of the last axis, largest first, ties by position.
+    """The `count` largest entries of the last axis, largest first, equal ones by position: values and positions.
 
-    In the library and on the device of `weights`, positions as 64-bit integers. `count` is at most the axis' length.
+    Both are `[..., count]`, in the library and on the device of `weights`, positions as 64-bit integers. `count` is at
+    most the axis' length.
 
     >>> values, positions = heaviest(np.array([0.2, 0.5, 0.1, 0.2]), 3)
     >>> values.tolist(), positions.tolist()

@@ -22,8 +22,9 @@ Rows = tuple[int, ...] | None
 class TopK:
     """A request for the `count` keys of largest weight in every row, largest first, equal ones by key number.
 
-    mean_heads  whether rows are means over heads
-    by          what ranks the keys: "weight", or "value" or "output", shares of weight times norm
+    mean_heads  whether weights are means over heads
+    by          what ranks the keys: "weight"; or "value" or "output", the weight times the norm of the value, for
+                "output" after W_O, over the sum of these in the row
     scores      whether their scores are wanted beside the weights
     """
 
@@ -35,10 +36,11 @@ class TopK:
 
 @dataclass(frozen=True)
 class ColumnSums:
-    """A request for the sums over `rows` (None for all) of the weights on every key `[h, m]`.
+    """A request for the sum over `rows` (None for all) of the weights on every key `[h, m]`.
 
-    by     "weight", or "value" or "output": then shares of weight times norm are summed, which the call's bands carry
-    joint  whether these are of all heads' outputs added up, then `[1, m]`
+    by     "weight"; or "value" or "output": what is summed is the weight times the norm of the value, for "output"
+           after W_O, over the sum of these in the row
+    joint  whether shares are of all heads' outputs added up, then `[1, m]`
     """
 
     rows: Rows = None
@@ -55,7 +57,8 @@ class Pool:
     columns     the ascending keys that have a column; None for all
     of          "weights", or "scores"
     mean_heads  of the mean over heads
-    by          "weight", or "value" or "output": shares of weight times norm, which the call's bands carry
+    by          "weight"; or "value" or "output": the weight times the norm of the value, for "output" after W_O, over
+                the sum of these in the row
     rescaled    numbers are divided by the sum of their row first
     lowest      the smallest is kept instead, of those that are not masked; inf in blocks without any
     """
@@ -89,15 +92,15 @@ def block_sizes(size: int, step: int) -> np.ndarray:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Wanted:
-    """A request for statistics of the n rows of a call with m keys; `|` asks for both.
+    """A request for statistics of the n rows of one layer's attention over m keys; `a | b` asks for both.
 
-    rows            the rows of which per-row numbers are wanted
-    moments         which of the fields `MOMENTS` of `RowStats`
+    rows            the rows of which per-row numbers are wanted; None for all
+    moments         names of numbers of a row: masked, maximum, logsumexp, weight_sum, entropy_nats, distance
     key_sets        keys of each row `[n, c]`, -1 after a row's last: the weights on them are added up
-    vectors         numbers of the keys `[m]`: weights @ vector
-    distance_edges  ascending bin edges of key place - query place: the weights in each bin are added up
-    seen            the first and the last key on which a row has any weight
-    tops, column_sums, pools  the largest cells of rows, sums over rows, pooled blocks: see `TopK`, `ColumnSums`, `Pool`
+    vectors         numbers of the keys `[m]`, by which a row's weights are multiplied: weights @ vector
+    distance_edges  ascending edges of ranges of key position - query position: the weights in each are added up
+    seen            whether the first and the last key on which a row has any weight are wanted
+    tops, column_sums, pools  the largest weights of rows, sums over rows by key, the matrix pooled to blocks
     """
 
     rows: Rows = None
@@ -118,23 +121,23 @@ class Wanted:
         return Wanted(rows if self.notes_rows else other.rows, seen=self.seen or other.seen, **both)
 
     def of_rows(self, rows: tuple[int, ...]) -> "Wanted":
-        """The same request for these rows, where per-row numbers or column sums were wanted of all rows."""
+        """The same request for these rows alone, where it was for all rows; requests for other rows stay."""
         columns = tuple(replace(x, rows=rows) if x.rows is None else x for x in self.column_sums)
         return replace(self, rows=rows if self.rows is None else self.rows, column_sums=columns)
 
     @property
     def notes_rows(self) -> bool:
-        """True if any number of single rows is wanted."""
+        """True if any number of single rows is wanted, and not only sums over rows or blocks."""
         return any(getattr(self, x.name) for x in fields(self) if x.name not in ("rows", "column_sums", "pools"))
 
     @property
     def is_nothing(self) -> bool:
-        """True if nothing is wanted."""
+        """True if no statistic is wanted."""
         return not self.notes_rows and not self.column_sums and not self.pools
 
     @property
     def walked_rows(self) -> Sequence[int] | None:
-        """The ascending rows of which any weight must be computed; None for all."""
+        """The ascending rows whose weights must be computed for this request; None for all."""
         each = [x.rows for x in self.column_sums] + [x.picked for x in self.pools]
         each += [self.rows] if self.notes_rows or not each else []
         known = [rows for rows in each if rows is not None]
@@ -149,11 +152,13 @@ def _joined(some: Any, more: Any) -> Any:
 
 
 class RankedKeys(NamedTuple):
-    """The answer to a `TopK`, `[h, R, k]` each; key -1, score -inf and weight 0 where a row has fewer keys.
+    """The k keys of each row that were asked for, `[h, R, k]` each; key -1, score -inf and weight 0 where it has fewer.
 
-    scores    None where they weren't wanted or the call shows none; then keys of weight 0 are -1, too
-    measures  by another measure than the weight, what ranks the keys; else None
-    totals    the sum of that over each row `[h, R]`
+    weights   of these keys
+    scores    None where they weren't wanted or are unknown; then keys of weight 0 are -1, too
+    keys      their numbers, the first in rank first
+    measures  where keys are ranked by their share of the row's output, these shares; else None
+    totals    the sum of the shares over all keys of each row `[h, R]`; None likewise
     """
 
     weights: Array
@@ -189,17 +194,19 @@ class RowNumbers:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class RowStats(RowNumbers):
-    """The answer to `wanted`, over h heads and the R wanted rows.
+    """The statistics that `wanted` asks for, over h heads and the R wanted rows.
 
-    A row that may attend to nothing is `masked`, has maximum and logsumexp -inf (or the learned sink's score), and 0
-    everywhere else. Of a call that shows no scores, the logarithms of the weights stand for them.
+    A row that may attend to nothing is `masked`, has maximum -inf, logsumexp -inf (or the learned sink's score), and 0
+    everywhere else. Where scores are unknown, the logarithms of the weights stand for them.
 
     masked       whether each row may attend to nothing `[h, R]`
-    distance_sums  for each array of edges the sums of the weights in each bin `[h, R, bins]`
+    distance_sums  for each array of edges the sums of the weights in each range of distances `[h, R, ranges]`
     seen         the first key on which a row of any head has weight, and the one after the last, `[R]` each: m and 0
                  without any
-    tops, column_sums, pooled  by request: `RankedKeys`, `[h, m]` in float64, `[h, blocks of rows, blocks of keys]`
-    hidden       weight of each row on the call's hidden keys `[h, R]`, beside the moments of a call that hides some
+    tops         by request the keys of largest weight, as `RankedKeys`
+    column_sums  by request the sum over rows for each key `[h, m]` in float64
+    pooled       by request the blocks of the matrix `[h, blocks of rows, blocks of keys]`
+    hidden       weight of each row on keys that the user hid `[h, R]`, beside moments; None where none are hidden
     """
 
     wanted: Wanted
@@ -218,17 +225,17 @@ class RowStats(RowNumbers):
         return replace(self, **{name: _in_numpy(getattr(self, name)) for name in names})
 
     def on_keys(self, keys: np.ndarray) -> Array:
-        """The sum of each row's weights over `keys`, which is one of the key sets that were wanted, `[h, R]`."""
+        """The sum `[h, R]` of each row's weights over `keys`, one of the key sets `[n, c]` that were wanted."""
         assert self.key_sums is not None
         return self.key_sums[..., _place(keys, self.wanted.key_sets)]
 
     def along(self, vector: np.ndarray) -> Array:
-        """The product of each row's weights with `vector`, which is one of those that were wanted, `[h, R]`."""
+        """The product `[h, R]` of each row's weights with `vector` `[m]`, which is one of those that were wanted."""
         assert self.vector_sums is not None
         return self.vector_sums[..., _place(vector, self.wanted.vectors)]
 
     def of_rows(self, numbers: Array, rows: Rows) -> Array:
-        """Of `numbers` `[h, R, ...]` of all wanted rows those of `rows` `[h, len(rows), ...]`; None for all."""
+        """The part `[h, len(rows), ...]` of `numbers` `[h, R, ...]`, which are of all wanted rows; None for all."""
         if rows is None or rows == self.wanted.rows:
             return numbers
         return numbers[:, list(rows) if self.wanted.rows is None else np.searchsorted(self.wanted.rows, rows)]

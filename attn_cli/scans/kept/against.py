@@ -13,7 +13,8 @@ def differences_of(
 ) -> ScanDifferences:
     """The differences of two scans: every statistic of every head that both have, and the kinds that changed.
 
-    Two scans of the same documents are compared document by document, others by their means.
+    A scan is statistics of attention heads over a corpus; a kind is what a head attends to (previous token, induction
+    ...). Two scans of the same documents are compared document by document, others by their means.
 
     statistic  the only statistic to compare; None for all, with the correction for so many more tests
     shown      the number of differences on a screen; None for all that are significant

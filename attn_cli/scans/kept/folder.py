@@ -32,11 +32,12 @@ _JOURNAL = "journal.jsonl"
 
 
 class Folded(NamedTuple):
-    """The sums of the first shards together; a shard is up to 256 documents in a row, which are scanned together.
+    """The sums over the first documents of a scan together: those of its first shards, of up to 256 documents each.
 
     shards    how many shards
     document  the number of the first document after them
     content   a hash of all their documents, one shard after the other
+    sums      the statistics of heads, summed over their documents
     """
 
     shards: int
@@ -46,9 +47,10 @@ class Folded(NamedTuple):
 
 
 class ScanFolder:
-    """The folder `path` of a scan. Files in it appear whole or not at all.
+    """The folder `path` that holds a scan, statistics of attention heads over a corpus.
 
-    While a scan runs it holds sums of shards: up to 256 documents in a row, which are scanned together.
+    Files in it appear whole or not at all. While a scan runs it holds sums of shards: up to 256 documents in a row,
+    which are scanned together.
     """
 
     def __init__(self, path: str) -> None:
@@ -56,7 +58,7 @@ class ScanFolder:
         self.work = self.path / _WORK
 
     def read_manifest(self) -> dict[str, Any] | None:
-        """The contents of scan.json, None without one; InputError for one that is no scan's."""
+        """The JSON in scan.json; None without that file, InputError for one that is no scan's."""
         path = self.path / _MANIFEST
         if kind_of_path(path, InputError) is PathKind.NOTHING:
             return None
@@ -73,7 +75,7 @@ class ScanFolder:
         return content
 
     def begin(self, manifest: Mapping[str, Any], *, force: bool) -> dict[str, Any]:
-        """Claim the folder for this scan; returns how far it has come: `finished` and counts.
+        """Prepare the folder for this scan; returns how far an earlier run has come: `finished`, and counts.
 
         InputError where it holds another scan or something else, unless `force`, which throws an earlier scan away.
         """
@@ -99,13 +101,16 @@ class ScanFolder:
         return progress
 
     def write_manifest(self, manifest: Mapping[str, Any], progress: Mapping[str, Any]) -> None:
-        """Write scan.json: the model, options and corpus, and the number of documents so far."""
+        """Write scan.json: the model, options and corpus of the scan (`manifest`), and how far it has come."""
         content = orjson.dumps({"scan": dict(manifest), "progress": dict(progress)}, option=orjson.OPT_INDENT_2)
         self._write(self.path / _MANIFEST, content + b"\n")
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
-        """Context manager: refuse a second process on the same folder; a killed one leaves no claim."""
+        """Context manager: the folder is this process's; InputError where another one scans into it.
+
+        A killed process leaves no claim. On Windows nothing is claimed.
+        """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except FileExistsError:
@@ -147,7 +152,7 @@ class ScanFolder:
             return False
 
     def so_far(self) -> tuple[int, int]:
-        """How many documents and tokens of a scan that is not finished are done, by the journal of its shards."""
+        """How many documents and tokens of an unfinished scan are done, by the journal in its folder."""
         done: dict[int, tuple[int, int]] = {}  # a shard that was begun again stands there twice
         with suppress(OSError):
             for line in (self.work / _JOURNAL).read_bytes().splitlines():
@@ -177,7 +182,7 @@ class ScanFolder:
             self.work.rmdir()
 
     def folded(self) -> Folded:
-        """The sums of the first shards together, as last written; of 0 shards where nothing was."""
+        """The sums of the first shards (up to 256 documents each) together, as last written; of 0 shards if never."""
         with self._spoilt_work():
             arrays = self._read(self.work / _STATE)
             if arrays is None:
@@ -186,7 +191,7 @@ class ScanFolder:
             return Folded(count_of(at["shards"]), count_of(at["document"]), str(at["content"]), sums_of(arrays))
 
     def write_folded(self, folded: Folded) -> None:
-        """Keep the sums of the first shards together in one file, and remove the files of those among them."""
+        """Write the sums of the first shards together to one file, and remove these shards' own files."""
         at = orjson.dumps({"shards": folded.shards, "document": folded.document, "content": folded.content})
         self._save(self.work / _STATE, arrays_of(folded.sums) | {"folded": np.frombuffer(at, np.uint8)})
         for number in self.finished():
@@ -194,11 +199,15 @@ class ScanFolder:
                 self._shard_file(number).unlink()
 
     def finished(self) -> set[int]:
-        """The numbers of shards whose sums lie in files of their own."""
+        """The numbers, from 0, of shards (up to 256 documents each) whose sums lie in files of their own."""
         return {int(file.stem) for file in self.work.glob("*.npz") if file.stem.isdecimal()}
 
     def write_shard(self, number: int, sums: SumArrays, content: str, about: Mapping[str, Any]) -> None:
-        """Write the sums of one shard to a file, and its counts to the journal."""
+        """Write the sums of one shard (up to 256 documents) to a file, and a line about it to the journal.
+
+        content  a hash of its documents
+        about    its counts of documents and tokens, and the time
+        """
         self._save(self._shard_file(number), sums | {"content": np.frombuffer(content.encode(), np.uint8)})
         line = orjson.dumps({"shard": number, **about}) + b"\n"
         with (self.work / _JOURNAL).open("ab") as file:
@@ -206,7 +215,10 @@ class ScanFolder:
             file.flush()
 
     def tokens_of_shard(self, number: int, content: str) -> int | None:
-        """The number of tokens of a shard whose documents hash to `content`; None if unfinished, or of others."""
+        """The number of tokens of a shard (up to 256 documents) that is done; None if not, or of other documents.
+
+        content  a hash of its documents
+        """
         with self._spoilt_work():
             arrays = self._read(self._shard_file(number), ("content", "about"))
             if arrays is None or arrays["content"].tobytes().decode() != content:
@@ -214,7 +226,7 @@ class ScanFolder:
             return count_of(orjson.loads(arrays["about"].tobytes())["tokens"])
 
     def read_shard(self, number: int) -> ScanSums:
-        """The sums of a finished shard."""
+        """The sums over the documents of a shard that is done: statistics of heads."""
         with self._spoilt_work():
             arrays = self._read(self._shard_file(number))
             assert arrays is not None
@@ -225,7 +237,7 @@ class ScanFolder:
         return parse_errors(f"{excerpt(self.name)}/{_WORK}", "it is damaged: --force scans anew")
 
     def write_table(self, name: str, table: Any) -> None:
-        """Write a `pyarrow.Table` as a Parquet file."""
+        """Write a `pyarrow.Table` as a Parquet file of this name in the folder."""
         from pyarrow import parquet
 
         memory = io.BytesIO()
@@ -233,7 +245,7 @@ class ScanFolder:
         self._write(self.path / f"{name}.parquet", memory.getvalue())
 
     def poison(self) -> list[PoisonRecord]:
-        """The first records that could not be scanned, of a finished scan; InputError where their file is spoilt."""
+        """The first 10,000 records that a finished scan left out, and why; InputError where their file is spoilt."""
         return [PoisonRecord(**row) for row in self.read_table("rejected", "--force scans anew").to_pylist()]
 
     def read_table(self, name: str, hint: str) -> Any:
@@ -276,7 +288,7 @@ class ScanFolder:
 
 
 def content_of(shard: Shard) -> str:
-    """A hash of a shard's documents."""
+    """A hash of the documents of a shard: their numbers and texts."""
     digest = hashlib.blake2b(digest_size=16)
     for document in shard.documents:
         text = document.text.encode("utf-8", "surrogatepass") if isinstance(document, Document) else b"\xff"

@@ -20,10 +20,10 @@ _NAMES_ALONE = ("attn", "device", "model")  # said in the manifest, but no reaso
 
 
 class ScannedModel(NamedTuple):
-    """The model of a scan, as its manifest names it.
+    """The model of a scan, as the scan's description (manifest) names it.
 
-    about    as `Source.about`
-    weights  a hash of what it has learned
+    about    model, type, revision, dtype, device
+    weights  a hash of its parameters
     longest  tokens of the longest text for which there is memory; None where the model reads no longer ones
     """
 
@@ -33,7 +33,7 @@ class ScannedModel(NamedTuple):
 
 
 def manifest_of(model: ScannedModel, options: Mapping[str, Any], corpus: Mapping[str, Any]) -> dict[str, Any]:
-    """The manifest of a scan.
+    """What tells a scan from others, for its scan.json: versions, model, options and documents.
 
     options  those that change numbers
     corpus   the fingerprint of the documents
@@ -43,7 +43,10 @@ def manifest_of(model: ScannedModel, options: Mapping[str, Any], corpus: Mapping
 
 
 def check_manifest(content: Mapping[str, Any]) -> None:
-    """ValueError for a manifest and its progress that no attn has written; other versions are asked little."""
+    """Raise ValueError for the content of a scan.json that attn can't have written.
+
+    One of another version is asked no more than whether it says what was scanned, and how far.
+    """
     scan, progress = content.get("scan"), content.get("progress")
     if not isinstance(scan, dict) or not isinstance(progress, dict) or type(progress.get("finished")) is not bool:
         raise ValueError("it doesn't say what was scanned, and how far")
@@ -78,7 +81,10 @@ def _counts(values: Mapping[str, Any]) -> set[str]:
 
 
 def check_same(now: Mapping[str, Any], before: Mapping[str, Any], folder: str) -> None:
-    """InputError that names the first difference, where `folder` holds a scan of something else."""
+    """Raise InputError, which names the first difference, if the scan in `folder` is of something else.
+
+    now, before  what the two scans are of: model, options, documents; names of versions and devices may differ
+    """
     for name in dict.fromkeys((*now, *before)):
         one, other = before.get(name), now.get(name)
         if name in _NAMES_ALONE or one == other:

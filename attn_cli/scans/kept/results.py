@@ -32,12 +32,12 @@ Row = dict[str, Any]
 
 
 class ScanResults:
-    """The results in a scan's folder: Parquet tables, and its manifest.
+    """The results of a finished scan (statistics of heads over a corpus) in its folder: Parquet tables, and scan.json.
 
     folder    as it was named
     about     the model: model, type, revision, dtype, device
     options   everything that the numbers depend on
-    progress  counts: documents, records, tokens, rejected, and reasons of that
+    progress  counts: documents, records, tokens, rejected, and reasons (rejected records by reason)
 
     Raises InputError for a folder without a scan, and for one whose scan is not finished or of another version.
     """
@@ -62,7 +62,10 @@ class ScanResults:
         self.about: Row = {name: self.options.get(name) for name in _ABOUT}
 
     def table(self, name: str) -> Any:
-        """A table as `pyarrow.Table`; what tables there are says `attn guide scan`. InputError for another name."""
+        """A table of the scan, such as "heads" or "kinds", as `pyarrow.Table`; InputError for another name.
+
+        `attn guide scan` describes the tables.
+        """
         if name not in TABLES:
             raise InputError(f"a scan has no table {name!r}", f"one of {', '.join(TABLES)}")
         return self._scan.read_table(name, "was the folder copied whole?")
@@ -96,7 +99,7 @@ class ScanResults:
 
     @cached_property
     def blocks(self) -> dict[tuple[ScannedPlace, str], Blocks]:
-        """For each head and statistic its sums over blocks of consecutive documents, for confidence intervals."""
+        """For each head and statistic its sums over blocks of consecutive documents, to compare two scans by."""
         return {
             (place, row["statistic"]): Blocks(
                 row["size"].bit_length() - 1, np.array(row["block"], np.int64), np.array(row["count"]),
@@ -106,10 +109,11 @@ class ScanResults:
         }  # fmt: skip
 
     def show(self, ranking: Ranking | None = None, kind: str | None = None, top: int | None = None) -> ScanHeads:
-        """A table of the scan's heads.
+        """The scan's heads, as a result that can be printed or saved.
 
-        ranking  their order, and how many; None for the order of layers
-        kind     of this kind alone, by share; None for all. InputError for an unknown one
+        ranking  by which statistic heads are ordered; None for the order of layers
+        kind     heads of this kind alone (what they attend to: "previous", "induction" ...), ordered by the share of
+                 their weight, sinks aside, on its targets; None for all. InputError for an unknown one
         top      how many at most; None for all
         """
         if kind is not None and kind not in _KINDS:
@@ -122,7 +126,13 @@ class ScanResults:
         return ScanHeads(self.folder, self.corpus, tuple(heads[:top]), len(self.heads), ranking, kind)
 
     def head(self, layer: int, head: int, stream: str | None = None) -> ScanHead:
-        """All that is known of one head; negative numbers count from the end. InputError for one that isn't there."""
+        """All that is known of one head: statistics, kinds, distances, tokens, examples.
+
+        layer, head  negative numbers count from the end
+        stream       "self", "cross", "encoder" ...; None if only one has such a head
+
+        InputError for a head that isn't there.
+        """
         found = self._find(layer, head, stream)
         kinds = [kind_estimate(row) for row in self._of(found.place, "kinds") if row["documents"]]
         sides: dict[str, list[TokenCount]] = {"to": [], "from": []}
@@ -140,8 +150,9 @@ class ScanResults:
         )  # fmt: skip
 
     def text(self, document: int, piece: int = 0) -> str:
-        """The text of a document, or of a piece of one, as the model read it; without an example the whole record.
+        """The text of a document, or of piece `piece` of it, as the model read it.
 
+        The start and end of a piece are known from the scan's examples: without one of this piece, the whole record.
         InputError for a document that isn't there, for inputs that have changed since, and for standard input.
         """
         files = tuple(CorpusFile(file["name"], file["kind"]) for file in self.options["files"])
@@ -210,14 +221,15 @@ class ScanResults:
 
 
 def open_scan(folder: str) -> ScanResults:
-    """The results in the folder of a finished scan. InputError for another folder."""
+    """The results in the folder of a finished scan; InputError for any other folder."""
     return ScanResults(folder)
 
 
 def kind_estimate(row: Row) -> KindEstimate:
-    """A row of the table `kinds`, with how certain it is that the head is of the kind, 0 to 1.
+    """A head's numbers for one kind, from a row of the table `kinds`, with how certain it is of that kind, 0 to 1.
 
-    That is the probability, by Student's t, that the mean of all such documents is above `least_for_name`.
+    A kind is what a head attends to, its targets. Certain is the probability, by Student's t, that the mean share over
+    all such documents is above the least for being named so.
     """
     kind = _KINDS[row["kind"]]
     numbers = {name: _number(row[name]) for name in ("share", "share_low", "share_high", "weight", "baseline")}

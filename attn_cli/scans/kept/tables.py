@@ -55,7 +55,10 @@ MOST_TOKENS = 50  # of a head and side
 
 
 def tables_of(sums: ScanSums, labels: Callable[[list[int]], list[str]]) -> dict[str, Any]:
-    """Every table by its name, as `pyarrow.Table`; `labels` names tokens by their ids."""
+    """The tables of a scan by name, as `pyarrow.Table`, from the sums over its documents.
+
+    labels  gives the texts of tokens by their ids
+    """
     arrow = _pyarrow()
     makers: dict[str, Callable[[ModuleSums], Iterator[Row]]] = {
         "heads": _heads, "statistics": _statistics, "kinds": _kinds, "distances": _distances,
@@ -131,7 +134,7 @@ _NAMES = {"stream", "module", "kind", "statistic", "unit", "side", "reason"}  # 
 
 
 def check_table(name: str, table: Any) -> None:
-    """ValueError for a `pyarrow.Table` that isn't as this module makes it: types, gaps, odd names, numbers."""
+    """Raise ValueError for a `pyarrow.Table` that is no such table of a scan: types, gaps, odd names, numbers."""
     arrow = _pyarrow()
     for column, kind in _fields(arrow, name):
         if column not in table.column_names or table.schema.field(column).type != kind:
@@ -171,7 +174,10 @@ def _places(module: ModuleSums) -> Iterator[tuple[int, Row]]:
 
 
 def judged_kinds(module: ModuleSums) -> JudgedKinds:
-    """What each head is called, by its mean shares over all documents, as for a single text."""
+    """The kind of each head (previous token, induction ...) by its mean weight over documents on a kind's targets.
+
+    As for a single text.
+    """
     values = np.where(module.values.count > 0, module.values.mean, np.nan)  # [V, h]
     baselines = np.where(module.baselines.count > 0, module.baselines.mean, np.nan)
     totals = module.baselines.mean * module.baselines.count

@@ -31,11 +31,12 @@ LARGEST = TopK(1, scores=False)
 
 
 class BatchTargets:
-    """For the R rows of a batch of texts the target keys of each kind of head: those that define it (previous ...).
+    """For the R rows of a padded batch of texts the target keys of each kind of head, such as the key before the query.
 
+    rows          the texts' tokens, with padding
     span          the keys that each row sees
-    learned_sink  whether the call has one, which is a target of the kind `first`
-    seed          of the draws of keys that repeats are held against
+    learned_sink  whether the softmax has a learned sink, which then is a target of the kind `first`
+    seed          of the draw of keys that the targets of induction and duplicate heads are held against
     """
 
     def __init__(self, rows: TokenRows, span: Intervals, *, learned_sink: bool, seed: int) -> None:
@@ -50,17 +51,23 @@ class BatchTargets:
 
     @cached_property
     def sinks(self) -> np.ndarray:
-        """Booleans `[R]`, True at expected sinks: a text's first key, special tokens if keys ahead are seen."""
+        """Booleans `[R]`, True at keys expected to be sinks, that is, to get much weight from most queries.
+
+        In causal attention each text's first key, else special tokens.
+        """
         return self.rows.real & (self.rows.place == 0) if self.is_causal else self.rows.special
 
     @cached_property
     def stretches(self) -> slice:
-        """Which of the ranges of distances in `STEP_EDGES` some row may see: a slice of them."""
+        """The ranges of distances, query - key, that some row may see, as a slice of the ranges of `STEP_EDGES`."""
         return slice(0, OWN + 1 if self.is_causal else len(STEP_EDGES) - 1)
 
     @cached_property
     def wanted(self) -> Wanted:
-        """The request for every row: for kinds first key 0, then the lists of keys; and what head statistics need."""
+        """The request for the row statistics that kinds of heads and head statistics are computed from, for all R rows.
+
+        Sums of weights on target keys, in ranges of distances, on each key; the largest weight; entropy.
+        """
         lists, on_sinks, controls = self.by_kind.lists, self.by_kind.on_sinks, self.by_kind.controls
         keys = {f"{kind.name}:on_sinks": on_sinks[kind] for kind in (*CONTENT_KINDS, WINDOW)}
         for kind in CONTENT_KINDS:
@@ -77,7 +84,7 @@ class BatchTargets:
 
     @cached_property
     def means(self) -> HeadMeans:
-        """How head statistics are made of row statistics, for these texts; rows that see no key are left out."""
+        """How head statistics of each text are computed from those of its rows; rows that see no key are left out."""
         rows = self.rows
         made = HeadMeans.of([
             Alignment(rows.length, rows.length, tokens, 0, same_tokens=True, is_causal=self.is_causal,
@@ -90,7 +97,7 @@ class BatchTargets:
 
     @cached_property
     def by_kind(self) -> Targets:
-        """The keys that define each kind of head, for each of the R rows of all texts: numbers of rows, -1 for none."""
+        """The target keys that define each kind of head, for each of the R rows, as row numbers; -1 for none."""
         rows = self.rows
         first = np.arange(rows.count) * rows.length
         offsets = [offset_of(encoded.ids) for encoded in rows.encoded]
@@ -100,17 +107,17 @@ class BatchTargets:
 
     @cached_property
     def factors(self) -> RowFactors:
-        """Which of the R rows of all texts count for each of K kinds of heads, `[K, R]` each."""
+        """For each of K kinds of heads the rows that count, `[K, R]`: those that see 4 keys, a target among them."""
         return factors_of(self.by_kind, self.sight, learned_sink=self.learned_sink)
 
     @cached_property
     def ahead(self) -> int:
-        """The number of keys after the query that belong to the window kind: 0 in causal attention, else 4."""
+        """How many keys after the query the kind `window` counts among its targets: 0 in causal attention, else 4."""
         return 0 if self.is_causal else REACH
 
     @cached_property
     def even_steps(self) -> np.ndarray:
-        """The weight that uniform attention gives each range of distances, summed over rows, `[B, stretches]`."""
+        """The weight of uniform attention in each range of distances, query - key, summed over rows `[B, ranges]`."""
         own = np.arange(len(self.rows.real))[:, None]
         first, last = self.sight.first[:, None], self.sight.last[:, None]
         edges = own + STEP_EDGES[: self.stretches.stop + 1].astype(np.int64)
@@ -119,11 +126,11 @@ class BatchTargets:
 
     @cached_property
     def even_received(self) -> np.ndarray:
-        """What each range of key positions gets by uniform attention, summed over a text's rows `[B, ranges]`."""
+        """The weight of uniform attention in each range of key positions, summed over a text's rows `[B, ranges]`."""
         return self.rows.by_text(self.sight.along_columns(self.even)) @ self.in_ranges
 
     @cached_property
     def in_ranges(self) -> np.ndarray:
-        """Whether each position of a text is in each range of positions, 1 or 0, `[n, ranges]` in float64."""
+        """1 where one of the n positions of a text is in a range of key positions, else 0, `[n, ranges]` in float64."""
         ranges = np.searchsorted(POSITION_EDGES, np.arange(self.rows.length), side="right") - 1
         return (ranges[:, None] == np.arange(POSITIONS)).astype(np.float64)

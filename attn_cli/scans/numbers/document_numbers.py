@@ -28,10 +28,12 @@ AT = {name: at for at, name in enumerate(NAMES)}
 
 
 class BatchValues:
-    """The numbers of h heads in each of B documents, such as entropy or the weight on targets of a kind.
+    """The numbers of h heads in each of B texts: head statistics, such as entropy, and weights on kinds' target keys.
 
-    values     `[V, h, B]` in the order of `NAMES`, NaN where a document has no such number
-    step_sums  the sums over all rows of the weight on keys in each range of distances `[h, stretches]`
+    A kind's targets are the keys that define it, such as the key before the query.
+
+    values     `[V, h, B]` in the order of `NAMES`, means over the text's rows; NaN where a text has no such number
+    step_sums  the weight in each range of distances, query - key, summed over all texts' rows `[h, ranges]`
     """
 
     def __init__(self, stats: RowStats, counts: RowCounts) -> None:

@@ -20,15 +20,15 @@ _AROUND = 60
 
 
 class Excerpt(NamedTuple):
-    """An example as it is read.
+    """An example of what a head attends to, a query and a key with a large weight, with the text to show it in.
 
-    file, record  where the document stands
-    whole         whether the text is all that the model read
-    first, last   the characters of the record's text from and to which the model read
-    text          what the model read, of a long text what is around query and key, or around the query alone where they
-                  are far apart
+    file, record  the file of the document, and its record there, from 1
+    whole         whether `text` is all that the model read
+    first, last   characters first:last of the record's text are what the model read
+    text          what the model read; of a long text the part around query and key, or around the query alone where
+                  they are far apart
     query_token, key_token  the tokens, as they stand in the text; their names where they stand for none
-    query_start, query_end, key_start, key_end  their characters in `text`; -1 where they are not in it
+    query_start, query_end, key_start, key_end  their characters start:end of `text`; -1 where they are not in it
     """
 
     file: str
@@ -47,13 +47,13 @@ class Excerpt(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """The strongest examples of h heads, queries and keys with large weights, up to 5 for each of EXAMPLE_KINDS.
+    """The strongest examples of h heads, queries and keys with large weights: up to 5 for each kind of head.
 
-    Arrays `[h, kinds, 5]`, strongest first; weight 0 where there is none.
+    Arrays `[h, kinds, 5]`, strongest first, kinds in the order of `EXAMPLE_KINDS`; weight 0 where there is none.
 
     document, piece  numbers of the document, and of its piece where it was cut, from 0
     query, key       numbers of tokens in the piece, from 0
-    excerpt          objects with the text around them, None until they are filled in
+    excerpt          an `Excerpt`, the text around them; None until it is filled in
     """
 
     weight: np.ndarray
@@ -83,11 +83,11 @@ class Examples:
         return Examples(**{name: np.take_along_axis(x, order, axis=-1) for name, x in vars(self).items()})
 
     def least(self) -> np.ndarray:
-        """The smallest weight of the 5 of each head and kind `[h, kinds]`, which another must exceed; 0 for fewer."""
+        """The smallest of the 5 weights of each head and kind `[h, kinds]`, which another must reach; 0 for fewer."""
         return self.weight[..., -1]
 
     def with_excerpts(self, excerpts: np.ndarray) -> "Examples":
-        """The same examples with `excerpts` as the texts that show them."""
+        """The same examples with `excerpts` `[h, kinds, 5]` as the texts in which they are shown."""
         return replace(self, excerpt=excerpts)
 
 
@@ -104,10 +104,11 @@ class Numbered(NamedTuple):
 def examples_of(
     top: np.ndarray, keys: np.ndarray, targets: BatchTargets, numbered: Numbered, least: np.ndarray
 ) -> Examples:
-    """The strongest examples of a batch, by head and kind, of its rows' largest weights `top` `[h, R]`.
+    """The strongest examples in a batch of texts, up to 5 for each head and kind: of a text the strongest row alone.
 
-    keys   the keys of these weights `[h, R]`, -1 for none
-    least  the weight that an example needs to be among the strongest of all `[h, kinds]`
+    top    the largest weight of each row `[h, R]`
+    keys   the keys of these weights `[h, R]`, -1 for none; an example of a kind where it is one of its targets
+    least  the smallest weight that is still wanted `[h, kinds]`
     """
     weight = np.where((keys >= 0) & targets.rows.real, np.rint(top * _STEPS) / _STEPS, 0).astype(np.float32)
     bits = _membership_bits(np.maximum(keys, 0), targets)
@@ -159,7 +160,7 @@ def _bits(kinds: dict[str, np.ndarray], count: int) -> np.ndarray:
 
 
 def excerpt_of(document: Document, query: tuple[int, int, str], key: tuple[int, int, str]) -> Excerpt:
-    """The text around a query and a key, each with its characters in the document's text and its name.
+    """The text around a query and a key, each given as (start, end, name) of its token in the document's text.
 
     >>> from attn_cli.sources.corpora import RecordPlace
     >>> excerpt_of(Document(0, RecordPlace("a.txt", 1), "the cat sat"), (8, 11, "sat"), (4, 7, "cat")).text

@@ -17,9 +17,9 @@ POSITIONS = len(POSITION_EDGES) - 1
 
 
 def distances() -> list[tuple[int | None, int | None]]:
-    """The least and the largest distance, query less key, of each range ("stretch"); negative for keys after it.
+    """The least and the largest distance, query - key, of each range in which distances are counted.
 
-    None for no end.
+    Negative for keys after the query; None for no end; both are in the range.
 
     >>> distances()[OWN - 1], distances()[OWN], distances()[OWN + 1], distances()[0], distances()[-1]
     ((1, 1), (0, 0), (-1, -1), (1025, None), (None, -1025))
@@ -29,7 +29,7 @@ def distances() -> list[tuple[int | None, int | None]]:
 
 
 def positions() -> list[tuple[int, int | None]]:
-    """The first and the last key, from 0, of each range of key positions; None for no end.
+    """The first and the last key, from 0, of each range in which key positions are counted; None for no end.
 
     >>> positions()[:6], positions()[-1]
     ([(0, 0), (1, 1), (2, 2), (3, 3), (4, 7), (8, 15)], (4096, None))

@@ -20,23 +20,26 @@ BASELINE_AT = {name: at for at, name in enumerate(BASELINE_NAMES)}
 
 
 class RowCounts:
-    """By what the numbers of R rows in B texts are multiplied in sums for each kind of head, and how many rows count.
+    """For each kind of head and R rows of B texts the factors by which rows' weights become means of the text.
 
-    A kind's targets are the keys that define it; a row counts if it sees one, and 4 keys or more. Factors are float32.
+    A kind's targets are the keys that define it, such as the key before the query; a row counts if it sees a target,
+    and 4 keys or more. Sinks are keys expected to get much weight: the first, or special tokens. Factors are float32, 0
+    for rows that don't count.
 
-    baselines  `[C, B]` in the order of `BASELINE_NAMES`
-    counted    how many rows have a target, by kind `[B]`
+    baselines  `[C, B]` in the order of `BASELINE_NAMES`: the weight of uniform attention on targets, and rows that
+               count
+    counted    how many rows count, by kind `[B]`
     judged     1 for rows that see 4 keys or more `[R, 1]`
-    placed     the kinds with one target at a fixed distance that some row may see, and `columns`, their ranges of
+    placed     the P kinds with one target at a fixed distance that some row may see, and `columns`, their ranges of
                distances
-    rest       1 for rows whose target is no expected sink, by placed kind `[R, P]`
-    window     1 for rows that count for the window `[R, 1]`, and `columns_of_window`, its ranges of distances
-    window_rest  1 for those with a key in it that is no expected sink `[R, 1]`
-    first, delimiter, even  the factors of these kinds `[R, 1]`
-    lists      of the sums over lists of keys, by `LISTS` `[R, 7]`
+    rest       1 for rows whose target is no sink, by placed kind `[R, P]`
+    window     1 for rows that count for the kind `window` `[R, 1]`, and `columns_of_window`, its ranges of distances
+    window_rest  1 for those with a target that is no sink `[R, 1]`
+    first, delimiter, even  the factors of the kinds `first`, `delimiter` and `uniform` `[R, 1]`
+    lists      of the sums of weights over lists of keys, in the order of `LISTS` `[R, 7]`
     off_sinks  the same for targets that are no sink: those on sinks are subtracted `[R, 7]`
-    beyond     of what rows give to anything but sinks `[R, P + 5]`; `beyond_at` says in which column: KIND:rest of rows
-               with a target that is no sink, KIND:control of rows with a control
+    beyond     of the weight that rows give to anything but sinks `[R, P + 5]`; `beyond_at` says in which column:
+               KIND:rest of rows with a target that is no sink, KIND:control of rows with keys drawn to compare with
     """
 
     def __init__(self, targets: BatchTargets) -> None:

@@ -12,12 +12,16 @@ from attn_cli.kernel.cpu.c_threads import team
 def strongest_rows(
     weights: np.ndarray, bits: np.ndarray, least: np.ndarray, order: np.ndarray, most: int
 ) -> np.ndarray:
-    """Up to `most` rows of each head and kind `[h, kinds, most]`, one of a text, the strongest first; then -1.
+    """The rows with the largest weights of each head and kind, at most one of a text: `[h, kinds, most]`.
 
-    weights  `[h, rows]` in float32, none below 0; a row of weight 0 is left out
+    The strongest first; -1 where there are fewer.
+
+    weights  `[h, rows]` in float32, none below 0; a row of weight 0 is left out. Texts lie side by side, of as many
+             rows each
     bits     of which kinds each row is, kind k for bit k `[h, rows]` in uint32
     least    weaker rows are left out `[h, kinds]`
-    order    the texts, of whose equally strong rows the first here is kept; within a text the first row
+    order    the texts' numbers: of equally strong rows that of the text first in this order is kept; in a text the
+             first
 
     >>> weights, bits = np.float32([[0.5, 0.2, 0.7, 0.7]]), np.uint32([[1, 3, 1, 2]])
     >>> strongest_rows(weights, bits, np.zeros((1, 2)), np.array([0, 1]), 2).tolist()
@@ -32,7 +36,10 @@ def strongest_rows(
 def rows_by_sorting(
     weights: np.ndarray, bits: np.ndarray, least: np.ndarray, order: np.ndarray, most: int
 ) -> np.ndarray:
-    """As `strongest_rows`, by sorting all rows where there is no compiled code: `[h, kinds, most]`, then -1."""
+    """The rows with the largest weights of each head and kind, one of a text, by sorting: `strongest_rows` without C.
+
+    `[h, kinds, most]`, the strongest first, then -1. Arguments are as for `strongest_rows`.
+    """
     (heads, kinds), n = least.shape, weights.shape[1] // len(order)
     place = np.empty_like(order)
     place[order] = np.arange(len(order))

@@ -13,12 +13,12 @@ _ONE = np.ones((1, 1), np.float32)
 
 
 class TextSum:
-    """A sum that is asked for: x `[h, rows, c]` times factors `[rows, c]`, added up over the rows of each text.
+    """A request for a sum over the rows of each text: x `[h, rows, c]` times factors `[rows, c]`, added up.
 
-    An axis of factors of length 1 is repeated, and so is the last of x.
+    Texts lie side by side, of as many rows each. An axis of factors of length 1 is repeated, and so is the last of x.
 
-    given  `[h, rows]`: in place of x, what is given times factors is added up, of the rows in which x is enough of that
-    least  how much of it is enough `[texts, c]`, never where it is NaN
+    given  `[h, rows]`: then given times factors is added up, of the rows in which x is at least `least` times that
+    least  `[texts, c]`; no row counts where it is NaN
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class TextSum:
 
 
 def text_sums(wanted: Sequence[TextSum], count: int) -> list[np.ndarray]:
-    """The wanted numbers `[h, count, c]` each, added up over the rows of each of so many texts, in float64.
+    """For each request the sums over the rows of each of `count` texts, `[h, count, c]` in float64.
 
     >>> rows, factors = np.ones((1, 4, 1)), np.array([[1.0], [2.0], [3.0], [4.0]])
     >>> given, least = np.array([[1.0, 0.9, 1.0, 1.0]]), np.array([[2.0], [0.3]])

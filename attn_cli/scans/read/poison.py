@@ -10,7 +10,7 @@ MOST_NAMED = 10_000
 
 
 class PoisonRecord(NamedTuple):
-    """A record that could not be scanned, or a piece of one.
+    """A record that could not be scanned, or a piece of one, and why.
 
     document  its number among all records of all inputs, from 0
     file      the file that it came from, as it was named
@@ -35,10 +35,10 @@ class PoisonRecord(NamedTuple):
 
 
 class PoisonRecords:
-    """Records of the corpus, in its order, that could not be scanned.
+    """The records of a corpus that a scan could not read, in order: all are counted, the first are kept.
 
     reasons  how many there are, by reason
-    named    the first 10,000 of them
+    named    about the first 10,000 of them, each with file, number and reason
     """
 
     def __init__(self, reasons: dict[str, int] | None = None, named: Iterable[PoisonRecord] = ()) -> None:
@@ -48,12 +48,12 @@ class PoisonRecords:
         return sum(self.reasons.values())
 
     def note(self, record: PoisonRecord) -> None:
-        """Count one more record by its reason, and put it among those named, in the order of documents."""
+        """Count one more record by its reason, and put it into `named`, which is in the order of documents."""
         self._count(record.reason, 1)
         insort(self.named, record)
 
     def add(self, other: "PoisonRecords") -> None:
-        """Count the records of later documents, too; they are named as far as there is room."""
+        """Count another collection's records, of later documents, and put them into `named` up to 10,000."""
         for reason, count in other.reasons.items():
             self._count(reason, count)
         self.named += other.named[: MOST_NAMED - len(self.named)]

@@ -10,13 +10,15 @@ BATCH_TOKENS = 4096  # at most, of a batch with its padding, unless a single tex
 
 
 class ScanOptions(NamedTuple):
-    """The numbers that a scan computes, and how documents are read.
+    """What a scan of heads over a corpus computes, and how documents are read.
 
-    chunk, stride  the tokens of a piece of a document, and from one piece to the next; None: documents are not cut
-    seed           of the kinds' controls
-    most_tokens    different tokens that are counted
-    batch_tokens   of a batch with its padding, unless a single text has more
-    longest        tokens of a text for which there is memory
+    selection      the layers and heads
+    chunk, stride  the tokens of a piece of a document, and from the start of one piece to the next; None: documents are
+                   not cut, and stride is chunk
+    seed           of the draw of keys that the targets of induction and duplicate heads are held against
+    most_tokens    how many different tokens are counted for each head, the first of the corpus
+    batch_tokens   tokens of a batch with its padding, at most, unless a single text has more
+    longest        tokens of the longest text for which there is memory
     """
 
     selection: Selection = ALL

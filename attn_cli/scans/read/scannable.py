@@ -12,7 +12,7 @@ from attn_cli.text import excerpt
 
 
 class ScansTexts(Protocol):
-    """A model that reads batches of encoded texts."""
+    """A model that reads texts in batches and shows their attention."""
 
     batch_size: int
 
@@ -22,26 +22,26 @@ class ScansTexts(Protocol):
 
     @property
     def bytes_of_token(self) -> int:
-        """The bytes that the model's own pass takes for a token, at most."""
+        """The bytes of memory that the model's own pass takes for each token of a batch, at most."""
 
     def encode(self, texts: Sequence[str]) -> list[EncodedText]:
         """The tokens of each text."""
 
     def tokens_of(self, text: str) -> Sequence[Token]:
-        """The tokens of a text of any length, with their characters."""
+        """The tokens of a text, however long, each with its characters in the text."""
 
     def planned_layers(self, selection: Selection) -> list[PlannedLayer]:
-        """The selected layers that are expected to attend."""
+        """The selected layers that are expected to have attention, each with how many of its heads are selected."""
 
     def each_encoded(self, texts: Sequence[EncodedText], selection: Selection, visit: PackedVisit) -> None:
-        """Run the texts as one batch, with `visit` for the attention of each selected layer."""
+        """Run the texts as one batch; `visit` gets the attention of each selected layer, of all texts at once."""
 
     def labels(self, ids: Sequence[int]) -> list[str]:
         """The text of each token id by itself."""
 
 
 class Scannable(ScansTexts, Protocol):
-    """A model that can be scanned, and told from others."""
+    """A model whose heads can be scanned over a corpus, and that can be told from other models."""
 
     about: dict[str, Any]
 
@@ -50,7 +50,7 @@ class Scannable(ScansTexts, Protocol):
 
 
 def scannable(source: Source) -> Scannable:
-    """The source as one that can be scanned; InputError for a word table, a recording and matrices."""
+    """The source as a model that can be scanned; InputError for one that runs no model: word tables, recordings."""
     if hasattr(source, "each_encoded"):
         return cast(Scannable, source)
     raise InputError(f"{excerpt(str(source.about['model']))} can't be scanned: it runs no model",

@@ -25,9 +25,9 @@ class TokenizedText(NamedTuple):
 
 
 class ShardTexts:
-    """Makes the texts that the model reads of documents: pieces of long ones where they are cut, with their tokens.
+    """Makes the texts that the model reads of documents, with their tokens: pieces, where long ones are cut.
 
-    Those that can't be read are noted in `poison`.
+    Those that can't be read (empty, too long ...) are noted in `poison`.
     """
 
     def __init__(self, source: ScansTexts, options: ScanOptions, poison: PoisonRecords) -> None:
@@ -35,7 +35,7 @@ class ShardTexts:
         self.limit = options.longest if source.positions is None else min(source.positions, options.longest)
 
     def groups(self, documents: Sequence[Document | RejectedRecord]) -> Iterator[list[TokenizedText]]:
-        """The texts of these documents in their order, in lists of so many characters that memory is no matter."""
+        """The texts of these documents with their tokens, in order, in lists of some 262,144 characters each."""
         pieces: list[Document] = []
         characters = 0
         for document in documents:

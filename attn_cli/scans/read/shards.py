@@ -10,7 +10,7 @@ CHARACTERS = 2**15  # of a shard at most, unless a single document has more
 
 
 class Shard(NamedTuple):
-    """Up to 256 documents in a row, of about 32,768 characters at most, which are scanned together.
+    """Documents in a row that are scanned together: up to 256, or until they have 32,768 characters.
 
     number  counts the shards from 0
     """
@@ -20,9 +20,9 @@ class Shard(NamedTuple):
 
 
 def shards_of(documents: Iterator[Document | RejectedRecord], first: int = 0) -> Iterator[Shard]:
-    """The documents as shards, parts of a corpus that are scanned one by one, numbered from `first`.
+    """The documents in shards, groups of up to 256 that are scanned one by one, numbered from `first`.
 
-    Where they begin depends on the documents alone, so sums don't depend on who computes what and when.
+    Where shards begin depends on the documents alone, so sums don't depend on who computes what and when.
     """
     held: list[Document | RejectedRecord] = []
     characters = 0

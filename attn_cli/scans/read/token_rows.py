@@ -10,13 +10,13 @@ from attn_cli.summaries.reducers.kinds.targets import is_punctuation
 
 
 class TokenRows:
-    """The tokens of B texts in R = B * n rows, n those of the longest; what follows a shorter text is padding.
+    """The tokens of B texts of a batch in R = B * n rows, n those of the longest; shorter texts end in padding.
 
-    texts    what the model reads
+    texts    the texts themselves
     lengths  how many tokens each text has `[B]`
-    ids      the tokens' numbers `[R]`, 0 in padding
-    special  which are special tokens `[R]`
-    real     which are no padding `[R]`
+    ids      the tokens' ids `[R]`, 0 in padding
+    special  which are special tokens, booleans `[R]`
+    real     which are no padding, booleans `[R]`
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class TokenRows:
         self.special[self.real] = np.concatenate([text.special for text in encoded])
 
     def of_text(self, text: int) -> "TokenRows":
-        """The rows of one text alone."""
+        """The rows of text number `text` alone, without padding."""
         return TokenRows([self.texts[text]], [self.encoded[text]], self._vocabulary)
 
     @cached_property
@@ -46,7 +46,7 @@ class TokenRows:
 
     @cached_property
     def tokens(self) -> tuple[tuple[Token, ...], ...]:
-        """The tokens of each text, by their numbers alone; padding after a shorter one is special."""
+        """The tokens of each text, with their ids but without their text; padding after a shorter one is special."""
         ids, alone = self.by_text(self.ids).tolist(), self.by_text(self.special | ~self.real).tolist()
         return tuple(
             tuple(
@@ -57,14 +57,17 @@ class TokenRows:
 
     @cached_property
     def names(self) -> np.ndarray:
-        """A number for each row `[R]`, the same for the same token of the same text; special ones have one each."""
+        """A number for each row `[R]`, the same for the same token in the same text.
+
+        Special tokens and padding have a number of their own each.
+        """
         alone = self.special | ~self.real
         most = int(self.ids.max()) + 1
         return np.where(alone, -1 - np.arange(len(alone)), self.begin // self.length * most + self.ids)
 
     @cached_property
     def delimiters(self) -> np.ndarray:
-        """The rows of special tokens but the first, or of punctuation alone: booleans `[R]`."""
+        """True at rows of punctuation alone, and of special tokens but a text's first token: booleans `[R]`."""
         marks = np.zeros(len(self.real), bool)
         marks[self.real] = np.concatenate([
             [start >= 0 and is_punctuation(text[start:end])
@@ -75,10 +78,13 @@ class TokenRows:
 
     @cached_property
     def vocabulary(self) -> tuple[np.ndarray, np.ndarray]:
-        """Different tokens, ascending `[U]`, all of these among them, and which each row is `[R]`, 0 in padding."""
+        """The ids of the different tokens, ascending `[U]`, and for each row the index of its own among them `[R]`.
+
+        0 in padding. The ids are those of this batch, or a given list that has all of them.
+        """
         ids = np.unique(self.ids[self.real]) if self._vocabulary is None else self._vocabulary
         return ids, np.where(self.real, np.searchsorted(ids, self.ids), 0)
 
     def by_text(self, of_rows: np.ndarray) -> np.ndarray:
-        """Numbers of rows `[..., R]` as `[..., B, n]`."""
+        """An array of numbers of rows `[..., R]` in the shape `[..., B, n]`: by text and position."""
         return of_rows.reshape(*of_rows.shape[:-1], self.count, self.length)

@@ -21,9 +21,10 @@ _FEWEST = 512  # tokens of a batch
 
 
 def within(memory: int, source: ScansTexts, options: ScanOptions) -> ScanOptions:
-    """The options with batches, and a longest text, that fit in `memory` bytes beside sums and the texts of a shard.
+    """The options with sizes of batches and of the longest text that fit in `memory` bytes beside the model.
 
-    LimitError where not even a batch of 512 tokens fits, or none of the pieces that documents are cut into.
+    Room for the sums of all heads and for some documents' texts is taken off first. LimitError where not even a batch
+    of 512 tokens fits, or none of the pieces that documents are cut into.
     """
     layers, chunk = source.planned_layers(options.selection), options.chunk or 0
     heads, widest = sum(layer.heads for layer in layers), max((layer.heads for layer in layers), default=0)
@@ -40,5 +41,5 @@ def within(memory: int, source: ScansTexts, options: ScanOptions) -> ScanOptions
 
 
 def longest_text(options: ScanOptions) -> int | None:
-    """The tokens of the longest text, where memory may leave documents out that the model could read; else None."""
+    """The most tokens of a text for which there is memory; None if documents are cut, or all fit."""
     return None if options.longest == sys.maxsize or options.chunk is not None else options.longest

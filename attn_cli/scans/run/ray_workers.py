@@ -37,7 +37,7 @@ OpenSource = Callable[[], Source]
 
 
 class Worker:
-    """One Ray actor: it opens the model, and computes one shard after the other."""
+    """A worker process of Ray: it opens the model, and scans one shard (up to 256 documents) after the other."""
 
     def __init__(self, opens: OpenSource, options: ScanOptions, memory: int) -> None:
         self.source = scannable(opens())
@@ -45,7 +45,7 @@ class Worker:
         self._replaces = _takes_the_place_of_another()
 
     def about(self) -> ScannedModel:
-        """The name, type, revision, dtype and device of the model that is scanned with."""
+        """The model that is scanned: name, type, revision, dtype, device, a hash of its parameters, longest text."""
         return ScannedModel(self.source.about, self.source.fingerprint(), longest_text(self.options))
 
     def labels(self, ids: Sequence[int]) -> list[str]:
@@ -53,11 +53,14 @@ class Worker:
         return self.source.labels(ids)
 
     def scan(self, shard: Shard) -> tuple[int, SumArrays, str | None]:
-        """The shard's number, as results come in any order, its sums as arrays, and a name if it replaces a worker."""
+        """The number of the shard (documents scanned together), its sums as arrays, and the name of a restarted worker.
+
+        The number, as results come in any order; the name is None for a worker that never died.
+        """
         return shard.number, arrays_of(scan_shard(self.source, shard, self.options)), self._replaces
 
     def process(self) -> int:
-        """The number of the worker's process."""
+        """The process id of the worker."""
         return os.getpid()
 
 
@@ -70,7 +73,7 @@ def _takes_the_place_of_another() -> str | None:
 
 
 class RayWorkers:
-    """Workers that share the shards; `compute` is as `attn_cli.scans.run.run.Compute`.
+    """Ray's workers, which share the shards (groups of documents) of a scan among them.
 
     replaced  names of the workers that computed shards in place of one that had died
     """
@@ -81,7 +84,7 @@ class RayWorkers:
         self._first = self.actors[0]
 
     def model(self) -> ScannedModel:
-        """The name, type, revision, dtype and device of the model that is scanned with."""
+        """The model that is scanned: name, type, revision, dtype, device, a hash of its parameters, longest text."""
         with _explained(self._ray):
             return self._ray.get(self._first.about.remote())
 
@@ -90,11 +93,11 @@ class RayWorkers:
         return list(self._ray.get(self._first.labels.remote(list(ids))))
 
     def processes(self) -> list[int]:
-        """The process numbers of all workers, once each has opened its model."""
+        """The process ids of all workers, once each has opened its model."""
         return list(self._ray.get([actor.process.remote() for actor in self.actors]))
 
     def compute(self, shards: Iterator[Shard]) -> Iterator[tuple[Shard, SumArrays]]:
-        """The shards with their sums, in the order in which workers finish."""
+        """The shards (groups of documents) with their sums as arrays, in the order in which workers finish."""
         from ray.util import ActorPool
 
         pool = ActorPool(list(self.actors))

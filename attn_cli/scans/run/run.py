@@ -26,12 +26,12 @@ _SECONDS_APART = 60.0
 
 
 class ScanProgress(NamedTuple):
-    """The documents and tokens of a scan that are done.
+    """How far a scan has come.
 
-    records        the number of records in finished shards, which an interruption does not lose
-    tokens         the number of tokens in these shards
-    fresh_records  those of the records that were read in this run
-    fresh_tokens   those of the tokens that were read in this run
+    records        how many records are in finished shards, which an interruption does not lose
+    tokens         how many tokens these have
+    fresh_records  how many of the records were read in this run
+    fresh_tokens   how many of the tokens were read in this run
     seconds        since this run began
     """
 
@@ -49,13 +49,15 @@ Compute = Callable[[Iterator[Shard]], Iterator[tuple[Shard, SumArrays]]]
 
 @dataclass
 class Scan:
-    """A scan of a corpus by a model into a folder, shard by shard; a shard is up to 256 documents in a row.
+    """A scan of heads over a corpus into a folder, shard by shard; a shard is up to 256 documents in a row.
 
     The folder keeps finished shards, so that a scan can be interrupted.
 
-    manifest  what the scan is of: model, options and inputs, by which the folder knows it again
-    labels    gives the texts of tokens by their numbers in the vocabulary
-    strict    whether a record that can't be scanned ends the scan
+    folder    where results and finished shards are kept
+    corpus    the documents
+    manifest  what the scan is of, model, options and inputs: by it the folder refuses another scan
+    labels    gives the texts of tokens by their ids
+    strict    whether a record that can't be scanned ends the scan with InputError
     report    called with the progress at the beginning, and whenever a shard is finished
     """
 
@@ -69,11 +71,13 @@ class Scan:
     _begun: float = field(default_factory=time.monotonic)
 
     def run(self, compute: Compute, *, force: bool = False) -> dict[str, Any]:
-        """Compute what is missing with `compute`, in any order, and write the tables; returns counts of all.
+        """Compute the shards that are missing and write the tables; returns counts of documents, tokens and so on.
 
-        force  throw away another scan in the folder; InputError for one without it
+        compute  computes the sums of shards, in any order
+        force    throw away another scan in the folder; InputError for one without it
 
-        InputError, too, where documents differ from those that were read before.
+        InputError, too, where documents differ from those that were read before, and where another process scans into
+        the folder.
         """
         with self.folder.claimed(), _few_collections():
             before = self.folder.begin(self.manifest, force=force)
@@ -220,12 +224,12 @@ def _few_collections() -> Iterator[None]:
 
 
 def chained(content: str, more: str) -> str:
-    """A hash of two hashes: `content` of the documents of all shards so far, `more` of those of the next."""
+    """A hash of two hashes: `content` of all documents so far, `more` of the next ones."""
     return hashlib.blake2b((content + more).encode(), digest_size=16).hexdigest()
 
 
 def in_this_process(source: ScansTexts, options: ScanOptions) -> Compute:
-    """Computes the sums of one shard, some documents in a row, after the other in this process."""
+    """A function that computes the sums of each shard (group of documents), one after the other, in this process."""
 
     def compute(shards: Iterator[Shard]) -> Iterator[tuple[Shard, SumArrays]]:
         before = StrongestWeights()

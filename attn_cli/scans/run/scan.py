@@ -20,16 +20,16 @@ from attn_cli.sources.corpora import Corpus, open_corpus
 
 @dataclass(frozen=True)
 class Running:
-    """Options for running a scan; none changes a number, but for the last digits of smaller batches.
+    """How a scan is run; no option changes a number, but for the last digits of smaller batches.
 
-    With little memory documents may be left out, and named, that are longer than what fits.
+    With little memory documents that are longer than what fits may be left out; they are named.
 
     memory  bytes that a scan may take beside the loaded model
-    ray     the address of a Ray cluster, or "auto"; None for this process alone
+    ray     the address of a Ray cluster, or "auto" for one that runs here or is started; None for this process alone
     cores   of a worker of Ray; None for one worker per GPU or machine
-    strict  end the scan at a record that can't be scanned
+    strict  end the scan, with InputError, at a record that can't be scanned
     force   throw away what another scan left in the folder
-    report  called at the beginning, and after every shard
+    report  called with the progress at the beginning, and after every shard (up to 256 documents)
     """
 
     memory: int = DEFAULT_MEMORY
@@ -58,13 +58,13 @@ def scan(
     selection  layers and heads; None for all
     chunk      cut documents into pieces of so many tokens; None: those too long for the model are left out, and named
     stride     tokens from the start of a piece to that of the next; None for `chunk`
-    seed       of the keys that are drawn to hold repeats against
+    seed       of the draw of keys that the targets of induction and duplicate heads are held against
     running    the fields of `Running`: memory, ray, cores, strict, force, report
 
     Called again with the same arguments it goes on where it was. Returns counts: documents, records, tokens, rejected
     (records that could not be scanned), reasons (how many of them by reason), and with ray replaced_workers (those that
-    died while this ran; others have done their part again).
-    Errors: InputError for a folder with another scan, LimitError for more heads than fit in `memory`.
+    died while this ran; others have done their part again). Errors: InputError for a folder with another scan,
+    LimitError for more heads than fit in `memory`.
 
         scan("gpt2", "reviews.jsonl", "reviews-scan")
         pandas.read_parquet("reviews-scan/heads.parquet")
@@ -78,7 +78,7 @@ def scan(
 def run_scan(opens: OpenSource, corpus: Corpus, output: str, options: ScanOptions, running: Running) -> dict[str, Any]:
     """Scan a corpus into the folder `output` by a model that `opens` opens, here or in every worker of Ray.
 
-    Returns the counts that `scan` returns, and raises its errors.
+    Returns counts of documents, records, tokens and rejected records, and raises errors, as `scan` does.
     """
 
     def run(model: ScannedModel, labels: Callable[[list[int]], list[str]], compute: Compute) -> dict[str, Any]:

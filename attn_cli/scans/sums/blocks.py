@@ -9,11 +9,11 @@ MOST = 256  # blocks: up to so many documents each is a block of its own
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """Sums over neighbouring documents of the corpus: a block is 2**step document numbers.
+    """Sums of numbers over blocks of neighbouring documents, to compare two scans document by document.
 
-    step    no larger than it must be, so that blocks are numbered below 256
-    number  the number of each block that has a document, ascending `[b]`: the document's number // 2**step
-    count   how many documents have the number, a piece of a document each `[b, ...]`
+    step    a block is 2**step document numbers, as few as make no more than 256 blocks
+    number  of each of the b blocks with a document, ascending `[b]`: the document's number // 2**step
+    count   how many of the block's documents, or pieces of cut ones, have the number that is summed `[b, ...]`
     total   the sum over these `[b, ...]`
     """
 
@@ -24,18 +24,21 @@ class Blocks:
 
     @classmethod
     def none(cls, *shape: int) -> "Blocks":
-        """The blocks of no documents, whose numbers have this shape each."""
+        """Blocks without documents, for numbers that are an array of this shape per document."""
         return cls(0, np.zeros(0, np.int64), np.zeros((0, *shape), np.uint32), np.zeros((0, *shape)))
 
     @classmethod
     def of(cls, documents: np.ndarray, values: np.ndarray) -> "Blocks":
-        """The blocks of documents with numbers `values` `[..., B]`, in any order; NaN is left out."""
+        """The blocks of documents with the numbers `values` `[..., B]`, in any order; NaN is left out.
+
+        documents  their numbers in the corpus `[B]`
+        """
         values = np.moveaxis(values, -1, 0)
         known = ~np.isnan(values)
         return cls(0, documents, known.astype(np.uint32), np.where(known, values, 0.0)).coarser(0)
 
     def coarser(self, step: int) -> "Blocks":
-        """The same sums in blocks of at least 2**step documents, and no more than 256 blocks."""
+        """The same sums in blocks of at least 2**step documents, and at most 256 blocks."""
         last = int(self.number.max(initial=0)) >> max(0, step - self.step)
         step = max(step, self.step)
         while last >= MOST:
@@ -60,11 +63,11 @@ class Blocks:
 
 
 def paired(one: Blocks, other: Blocks) -> tuple[np.ndarray, np.ndarray]:
-    """The standard errors of differences of means over the same documents, and their degrees of freedom.
+    """The standard errors of the differences of two scans' means over the same documents, and degrees of freedom.
 
-    Both in the shape of a block's sums. What is not common to a block's two sums is what differs: where each document
-    is a block, this is the paired t-test. Of larger blocks the variance is that of a ratio (Cochran 1977, 6.4), which
-    needs no two neighbours to be drawn apart. NaN and 0 where there are fewer than two blocks.
+    Both in the shape of a block's sums. Where each document is a block, this is the paired t-test. Of larger blocks the
+    variance is that of a ratio (Cochran 1977, 6.4), which needs no two neighbours to be drawn apart. NaN and 0 where
+    there are fewer than two blocks.
     """
     step = max(one.step, other.step)
     one, other = one.coarser(step), other.coarser(step)

@@ -25,7 +25,7 @@ from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatist
 
 
 class NotFiniteError(Exception):
-    """Raised for texts of which the model makes numbers that are not finite; `texts` are their places in the batch."""
+    """Raised for texts from which the model computes NaN or Inf; `texts` are their indices in the batch."""
 
     def __init__(self, texts: Sequence[int]) -> None:
         super().__init__(texts)
@@ -50,10 +50,12 @@ LeastWeights = Callable[[ModuleKey], np.ndarray | float]
 
 
 class BatchCollector(PackedVisit):
-    """Collects the sums over the texts of one batch, by attention module.
+    """Collects the sums over the texts of one batch, for each attention module of the model, as its layers run.
 
-    seed   of the draws of keys that repeats are held against
-    least  finds the weight that an example must exceed in a module, by the module's key: `[h, kinds]`, or 0
+    rows   the tokens of the texts, with padding
+    texts  which documents they are
+    seed   of the draw of keys that the targets of induction and duplicate heads are held against
+    least  a function from a module to the smallest weight of a new example for each kind of head `[h, kinds]`, or 0
 
     Raises NotFiniteError at a layer whose weights are not finite.
     """
@@ -65,9 +67,9 @@ class BatchCollector(PackedVisit):
         self.modules: dict[ModuleKey, list[ModuleSums]] = {}
 
     def of_texts(self, packed: PackedCall) -> None:
-        """Add the numbers of all texts of a layer to the sums, from one pass over the packed texts.
+        """Add the numbers of all texts in one layer to the sums, from one pass over its packed q, k and v.
 
-        One by one where the layer's texts aren't the tokens of the documents.
+        Text by text where the layer's texts aren't the tokens of the documents.
         """
         rows, mask = self.rows, packed.rule.mask
         if not isinstance(mask, Intervals) or [x.stop - x.start for x in packed.texts] != rows.lengths.tolist():
@@ -124,7 +126,10 @@ class BatchCollector(PackedVisit):
         self.modules.setdefault(_module_place(place).key, []).append(sums)
 
     def sums(self, most_tokens: int) -> list[ModuleSums]:
-        """The sums of every module, over the texts in their order."""
+        """The sums of each attention module over all texts, in the order of the modules' first calls.
+
+        most_tokens  how many different tokens are counted
+        """
         together = []
         for parts in self.modules.values():
             whole = parts[0]

@@ -12,7 +12,7 @@ _OF_ROWS = {"masked", "maximum", "logsumexp", "weight_sum", "entropy_nats", "dis
 
 
 class PaddedRows:
-    """Moves statistics between R padded rows of texts and the T packed ones, which come first among n rows.
+    """Moves statistics between R rows of texts with padding and the T without, which come first among n packed rows.
 
     real  which of the R rows are no padding, booleans `[R]`
     """
@@ -22,9 +22,9 @@ class PaddedRows:
         self._ahead = self.places - np.arange(len(self.places))  # [T], the same in all rows of a text
 
     def seen(self, seen: Intervals) -> Intervals:
-        """The keys that each of the R rows sees, counted among these rows; given those of n packed rows.
+        """The keys that each of the R padded rows sees, counted among these rows; padding sees none.
 
-        Padding sees none.
+        seen  the same for the n packed rows, counted among those
         """
         bounds = np.zeros((2, self.count), np.int32)
         for bound, of_packed in zip(bounds, (seen.first, seen.last), strict=True):
@@ -32,7 +32,10 @@ class PaddedRows:
         return Intervals(*bounds)
 
     def packed(self, wanted: Wanted) -> Wanted:
-        """A request for statistics of all R rows as one for n packed rows; it may not ask for pooled blocks."""
+        """The request `wanted` for statistics of all R padded rows, as one for the n packed rows.
+
+        It may not ask for pooled blocks.
+        """
         vectors = np.zeros((len(wanted.vectors), self.n), np.float32)
         for vector, of_rows in zip(vectors, wanted.vectors, strict=True):
             vector[: len(self.places)] = of_rows[self.places]
@@ -44,7 +47,7 @@ class PaddedRows:
         return packed
 
     def stats(self, stats: RowStats, wanted: Wanted) -> RowStats:
-        """Statistics of T packed rows as the answer to what was `wanted` of R, 0 in padding."""
+        """The statistics of the T packed rows as an answer to the request `wanted` for R padded rows, 0 in padding."""
         of_rows: dict[str, Any] = {
             field.name: self._padded(getattr(stats, field.name))
             for field in fields(stats)

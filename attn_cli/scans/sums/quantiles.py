@@ -11,13 +11,12 @@ _SIZE = 500  # the digests' compression: quantiles are within a percent of their
 
 
 class Quantiles:
-    """The distribution of each of some numbers, as a t-digest (a sketch of quantiles).
+    """The distributions of `count` numbers over documents, each as a t-digest (a sketch from which quantiles are read).
 
     The same numbers in the same order give the same digests to the last bit.
 
-    digests  as the library writes them: one that was written and read again goes on in another way than one that was
-             not, so they are kept written, and it doesn't matter when they go to a file
-    pending  numbers `[count, B]` that are not in the digests yet: those of a shard go in together
+    digests  serialized, because one that was written and read again goes on in another way than one that was not
+    pending  numbers `[count, B]` that are not in the digests yet: those of a shard (group of documents) go in together
     """
 
     def __init__(self, digests: list[bytes], pending: Sequence[np.ndarray] = ()) -> None:
@@ -30,11 +29,11 @@ class Quantiles:
 
     @classmethod
     def of(cls, values: np.ndarray) -> "Quantiles":
-        """The quantiles of `values` `[count, B]`, one distribution for each of `count` rows; NaN doesn't count."""
+        """The distributions of `values` `[count, B]`, one for each row over B documents; NaN doesn't count."""
         return cls([], [values])
 
     def settled(self) -> "Quantiles":
-        """The same quantiles, with `pending` numbers put into the t-digests."""
+        """The same distributions, with all `pending` numbers put into the t-digests."""
         if not self.pending:
             return self
         values = np.concatenate(self.pending, axis=1)
@@ -53,13 +52,16 @@ class Quantiles:
         return Quantiles([_merged(mine, theirs) for mine, theirs in pairs])
 
     def checked(self) -> "Quantiles":
-        """The digests, each opened once; the library's error for one that it didn't write."""
+        """The same distributions, each t-digest opened once; the library's error for one that it didn't write."""
         for digest in self.digests:
             _read(digest)
         return self
 
     def at(self, ranks: tuple[float, ...]) -> np.ndarray:
-        """The quantiles at ranks between 0 and 1 `[count, ranks]`, NaN of nothing; 0 and 1 are exact."""
+        """The quantiles of each distribution at `ranks`, 0 to 1, `[count, ranks]`; NaN of an empty one.
+
+        Those at 0 and 1 are exact.
+        """
         digests = [_read(digest) for digest in self.settled().digests]
         return np.array([[np.nan if digest.is_empty() else digest.get_quantile(rank) for rank in ranks]
                          for digest in digests]).reshape(-1, len(ranks))  # fmt: skip
@@ -72,7 +74,7 @@ class Quantiles:
 
     @classmethod
     def from_arrays(cls, content: np.ndarray, sizes: np.ndarray) -> "Quantiles":
-        """The quantiles of which `arrays` gave these: the bytes of all digests, and the size of each."""
+        """The distributions from which `arrays` made these: the bytes of all t-digests, and the size of each."""
         whole, ends = content.tobytes(), np.cumsum(sizes)
         return cls([whole[end - size : end] for size, end in zip(sizes, ends, strict=True)])
 

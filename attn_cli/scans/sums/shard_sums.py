@@ -22,20 +22,20 @@ _ALIKE = 1.25  # times the tokens of its shortest text: the most in a batch
 
 
 class StrongestWeights:
-    """The weights that an example, a query and key of large weight, must exceed to be among the strongest."""
+    """The largest weights of examples so far, 5 for each head and kind: a new example must be among them."""
 
     def __init__(self) -> None:
         self._of_modules: dict[ModuleKey, np.ndarray] = {}
 
     def add(self, sums: ScanSums) -> None:
-        """Take in the examples of a shard."""
+        """Take in the weights of the examples of one shard (group of documents)."""
         for key, module in sums.modules.items():
             weights = module.examples.weight  # [h, kinds, 5]
             both = np.concatenate([self._of_modules.get(key, np.zeros_like(weights)), weights], axis=-1)
             self._of_modules[key] = np.sort(both, axis=-1)[..., -MOST:]
 
     def least_after(self, module: ModuleKey) -> np.ndarray | float:
-        """The least weight `[h, kinds]` with which an example of a later document is among the strongest.
+        """The least weight `[h, kinds]` with which an example of a later document is among the 5 largest; 0 at first.
 
         Of equal weights the earlier document's wins.
         """
@@ -46,7 +46,9 @@ class StrongestWeights:
 def scan_shard(
     source: ScansTexts, shard: Shard, options: ScanOptions, before: StrongestWeights | None = None
 ) -> ScanSums:
-    """The sums of one shard (some documents in a row): statistics, weights by kind, distance, token and part, examples.
+    """The sums over the documents of one shard, for every head.
+
+    They are its statistics, weights by kind, distance, position, token and part, and the strongest examples.
 
     before  the largest weights of examples before this shard: examples that are no stronger are left out
     """
@@ -65,21 +67,22 @@ def scan_shard(
 
 
 def batches_of(lengths: Sequence[int], *, limit: int = 8, tokens: int = BATCH_TOKENS) -> list[list[int]]:
-    """Texts of so many tokens as batches of similar lengths, by their indices; with `limit` 1 each by itself.
+    """Texts in batches of similar lengths, as lists of their indices; with `limit` 1 each by itself.
 
-    In a batch the longest has at most 1.25 times the tokens of the shortest, and 4.
+    In a batch the longest has at most 1.25 times the tokens of the shortest, and 4 more.
 
-    tokens  of a batch with its padding, unless a single text has more
+    lengths  how many tokens each text has
+    tokens   of a batch with its padding, at most, unless a single text has more
     """
     most = 1 if limit == 1 else max(len(lengths), 1)
     return batches_by_length(lengths, most, tokens=tokens, together=1, alike=_ALIKE)
 
 
 class BatchScan(NamedTuple):
-    """Scans the batches of a shard, some documents in a row, into its `sums`, with the model of `source`.
+    """Scans batches of texts with the model of `source` and adds their numbers to `sums`.
 
-    before      the strongest weights of earlier documents
-    vocabulary  the different tokens of the shard, ascending; None for those of each batch
+    before      the largest weights of earlier documents' examples
+    vocabulary  ids of the different tokens of the documents, ascending; None for those of each batch
     """
 
     source: ScansTexts
@@ -91,7 +94,7 @@ class BatchScan(NamedTuple):
     def add(self, texts: list[TokenizedText]) -> list[TokenizedText]:
         """Run a batch and add its numbers to the sums; returns the texts that were added.
 
-        Texts whose numbers are not finite are noted among the records that could not be scanned.
+        Texts whose numbers are not finite are left out, and noted among the records that could not be scanned.
         """
         while texts:
             encoded = [text.encoded for text in texts]
@@ -126,7 +129,7 @@ def _parts(document: Document) -> tuple[tuple[str, int, int], ...]:
 
 
 class ExcerptMaker:
-    """Makes the excerpts of examples from the texts of a shard."""
+    """Makes the texts in which examples, queries and keys with large weights, are shown."""
 
     def __init__(self, texts: Sequence[TokenizedText], source: ScansTexts) -> None:
         self.texts = {(text.document.number, text.document.piece): text for text in texts}
@@ -135,7 +138,7 @@ class ExcerptMaker:
         self._made: dict[tuple[int, ...], Excerpt] = {}
 
     def filled(self, examples: Examples) -> Examples:
-        """The examples with the text around them; those that have it keep it."""
+        """The same examples, each with the text around its query and key; those that have it keep it."""
         excerpts = examples.excerpt.copy()
         without = np.array([excerpt is None for excerpt in excerpts.flat]).reshape(excerpts.shape)
         some = (examples.weight > 0) & without

@@ -31,7 +31,7 @@ _BLOCKS = ("number", "count", "total")
 
 
 def arrays_of(sums: ScanSums) -> SumArrays:
-    """The sums of a scan as arrays by name, and a JSON document about them."""
+    """The sums of a scan as arrays by name; `about` is a JSON document with all else, as bytes."""
     about = {
         "documents": sums.documents, "tokens": sums.tokens, "records": sums.records,
         "poison": [sums.poison.reasons, [list(record) for record in sums.poison.named]],
@@ -66,7 +66,7 @@ def _bytes(content: Any) -> np.ndarray:
 
 
 def sums_of(arrays: Mapping[str, np.ndarray]) -> ScanSums:
-    """The sums of which `arrays_of` made these arrays; ValueError, KeyError or TypeError for any others."""
+    """The sums that were written as these arrays by `arrays_of`; ValueError, KeyError or TypeError for others."""
     about = orjson.loads(arrays["about"].tobytes())
     modules = [_module_of(head, arrays, f"{number}.") for number, head in enumerate(about["modules"])]
     reasons, named = about["poison"]

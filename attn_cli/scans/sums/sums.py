@@ -15,9 +15,9 @@ from attn_cli.scans.sums.quantiles import Quantiles
 
 @dataclass
 class Moments:
-    """Counts, means and sums of squared differences from the mean, of arrays of one shape (Chan et al. 1979).
+    """Count, mean and sum of squared differences from it, of many arrays of one shape (Chan et al. 1979).
 
-    count    how many numbers there were, NaN not counted
+    count    how many numbers there were at each place, NaN not counted
     mean     their mean, 0 without any
     squares  the sum of their squared differences from the mean
     """
@@ -28,7 +28,7 @@ class Moments:
 
     @classmethod
     def of(cls, values: np.ndarray) -> "Moments":
-        """The moments `[...]` of `values` `[..., B]` over the last axis; NaN doesn't count."""
+        """Count, mean and squares `[...]` of `values` `[..., B]` over the last axis; NaN doesn't count."""
         known = ~np.isnan(values)
         count = known.sum(axis=-1)
         mean = np.where(known, values, 0).sum(axis=-1) / np.maximum(count, 1)
@@ -46,13 +46,14 @@ class Moments:
 
 @dataclass
 class TokenCounts:
-    """Counts of how often heads attend to each token and from it: exact for as many tokens as are kept.
+    """Counts of how often h heads attend to each token and from it: exact for as many tokens as are kept.
 
-    ids       the U tokens' numbers in the vocabulary, ascending `[U]`
+    ids       the U tokens' ids in the vocabulary, ascending `[U]`
     to        the number of rows whose largest weight is on the token `[h, U]`
-    of_query  the number of the token's own rows whose largest weight is on no expected sink `[h, U]`
+    of_query  the number of the token's own rows whose largest weight is not on an expected sink (the first key, or
+              special tokens) `[h, U]`
     rows      the number of rows of the token `[U]`
-    lost      the same two counts, `to` and `of_query`, of all tokens that are not kept `[h, 2]`
+    lost      the two counts `to` and `of_query` of all tokens that are not kept `[h, 2]`
     """
 
     ids: np.ndarray
@@ -68,9 +69,9 @@ class TokenCounts:
         return cls(np.zeros(0, np.int64), empty, empty, np.zeros(0, np.int64), np.zeros((heads, 2), np.int64))
 
     def plus(self, other: "TokenCounts", most: int) -> "TokenCounts":
-        """The counts of both together; of more than `most` different tokens those are kept that came first.
+        """The counts of both together; of more than `most` different tokens the first ones of the corpus are kept.
 
-        Of tokens that came with the same shard those of smaller ids come first.
+        Of tokens that come together those of smaller ids are first.
         """
         if np.array_equal(self.ids, other.ids):
             return self._plus_same(other)
@@ -106,7 +107,13 @@ def _counted(one: np.ndarray, more: np.ndarray) -> np.ndarray:
 
 @dataclass
 class ModuleHeads:
-    """An attention module and its chosen heads; stream, layer, name, call, heads and groups are as in `Place`."""
+    """An attention module of the model and its chosen heads.
+
+    stream, layer  the stack (self, encoder, cross ...) and the block's number in it
+    name           the module's path in the model
+    call           0, or 1, 2, ... when the same module runs again in one pass
+    heads          the chosen heads' numbers, and `groups`, the key/value head of each
+    """
 
     stream: str
     layer: int
@@ -117,13 +124,13 @@ class ModuleHeads:
 
     @property
     def key(self) -> tuple[str, int, str, int]:
-        """The stream, layer, module path and call, by which sums of one module are found."""
+        """Stream, layer, module path and number of the run: what tells one attention module's sums from others'."""
         return self.stream, self.layer, self.name, self.call
 
 
 @dataclass
 class Ranges:
-    """Sums of weights over ranges of distances or of positions, added up over all rows.
+    """Sums of weights by ranges of distance, or of key position, over all rows.
 
     weight  of each head `[h, ranges]`
     even    what uniform attention gives `[ranges]`
@@ -169,14 +176,17 @@ class PartSums:
 
 @dataclass
 class ModuleSums:
-    """The sums over documents for the heads of one attention module.
+    """The sums over documents for the h heads of one attention module.
 
-    documents  how many were added
-    values     count, mean and spread over documents of every number in `NAMES` `[V, h]`
+    documents  how many were added, a piece of a cut one counting as one
+    values     count, mean and spread over documents of each number in `NAMES` `[V, h]`: statistics and kinds
     baselines  the same of what uniform attention gives, in the order of `BASELINE_NAMES` `[C]`
-    distances, positions  see `attn_cli.scans.numbers.ranges`
-    quantiles  t-digests (sketches) of every head and statistic over documents
-    blocks     sums of every statistic `[S, h]`, documents in a row together
+    distances, positions  weights by ranges of distance, query - key, and of key position
+    quantiles  t-digests (sketches of distributions) of every head and statistic over documents
+    tokens     how often heads attend to each token and from it
+    examples   queries and keys with the largest weights, with texts
+    parts      weights on named parts of documents, such as fields
+    blocks     sums of every statistic `[S, h]` over blocks of neighbouring documents
     """
 
     place: ModuleHeads
@@ -205,7 +215,7 @@ class ModuleSums:
     def plus(self, other: "ModuleSums", most_tokens: int) -> "ModuleSums":
         """The sums over the documents of both, of which those of `other` come after.
 
-        most_tokens  how many different tokens are kept in `tokens`
+        most_tokens  for how many different tokens counts are kept
         """
         return ModuleSums(
             self.place, self.documents + other.documents, self.values | other.values, self.baselines | other.baselines,
@@ -220,17 +230,17 @@ def _no_moments(*shape: int) -> Moments:
 
 
 class OtherHeadsError(Exception):
-    """Raised for sums of a module whose heads are others in other sums of it."""
+    """Raised where sums of one attention module are of different heads, so that they can't be added."""
 
 
 @dataclass
 class ScanSums:
-    """The sums over a corpus, or over some shards of it (parts of documents in a row).
+    """The sums over a corpus, or over a part of it.
 
     documents, tokens  that were read by the model; of a document that was cut every piece counts
     records            documents that were read in any part
     poison             records that could not be scanned
-    modules            in the order of the forward pass
+    modules            for each attention module the sums for its heads, in the order of the forward pass
     """
 
     documents: int = 0
@@ -240,7 +250,7 @@ class ScanSums:
     modules: dict[tuple[str, int, str, int], ModuleSums] = field(default_factory=dict)
 
     def add(self, other: "ScanSums", most_tokens: int) -> None:
-        """Add the sums of the next shards of the corpus, of which at most `most_tokens` different tokens are kept."""
+        """Add the sums of the next documents of the corpus; at most `most_tokens` different tokens are counted."""
         self.documents, self.tokens = self.documents + other.documents, self.tokens + other.tokens
         self.records += other.records
         self.poison.add(other.poison)

@@ -38,11 +38,11 @@ PROBED = 100_000  # records of standard input, which may have no end: one in twe
 
 @dataclass(frozen=True)
 class Corpus:
-    """Documents of several files, read as one sequence; it can be read many times, and sent to other processes.
+    """The documents of several files as one sequence; it can be read many times, and sent to other processes.
 
     files   in the order in which they are read; one may be standard input, which is read once
-    fields  the fields whose text is read, of records that have fields; none for "text", else "messages", else the only
-            column of a table
+    fields  names of the fields whose text is read, of records that have fields; with none "text", else "messages", else
+            the only column of a table
     sample  which documents are read; None for all
     """
 
@@ -51,7 +51,7 @@ class Corpus:
     sample: Sample | None = None
 
     def documents(self, start: int = 0, stop: int | None = None) -> Iterator[Document | RejectedRecord]:
-        """The documents with numbers from `start` to below `stop`, in order, and the rejected records among them.
+        """The documents with numbers from `start` up to and without `stop`, in order, and rejected records among them.
 
         Records before `start` and outside of the sample are passed over without being parsed; where a file says how
         many it has (.parquet), without being read. Errors: InputError for a file that can't be read, or is a table
@@ -85,13 +85,13 @@ class Corpus:
         return None if any(file.is_stdin for file in self.files) else sum(map(self._count, self.files))
 
     def count_below(self, stop: int) -> int:
-        """How many of the records with numbers below `stop` are in the sample; all of them without one."""
+        """How many of the records with numbers below `stop`, from 0, are in the sample; all of them without one."""
         return stop if self.sample is None else self.sample.count_below(stop)
 
     def fingerprint(self) -> dict[str, Any]:
-        """The fields in which a later reading of the same documents is equal: files with a hash each, fields, sample.
+        """What tells later whether a corpus is the same: its files with a hash each, fields, sample.
 
-        Of standard input nothing is known before it is read.
+        Standard input has no hash, as nothing is known of it before it is read.
         """
         files = [
             {"name": file.name, "kind": file.kind, "hash": None if file.is_stdin else content_hash(file.path)}
@@ -113,9 +113,9 @@ def open_corpus(
     sample: str | None = None,
     seed: int = 0,
 ) -> Corpus:
-    """The corpus of files, folders, globs, datasets saved on disk and "-" for standard input.
+    """The corpus (documents as one sequence) of files, folders, globs, saved datasets and "-" for standard input.
 
-    fields  as in Corpus
+    fields  names of the fields whose text is read; with none "text", else "messages", else the only column of a table
     kind    how the records of all files are separated: lines, jsonl, csv, tsv, parquet or arrow; None goes by suffixes,
             and takes standard input and unknown suffixes for lines
     sample  "5%" or "10000": a part, drawn with `seed`

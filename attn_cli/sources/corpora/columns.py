@@ -20,7 +20,7 @@ _DAMAGE = (*READ_ERRORS, ValueError, MemoryError)  # the last where a packed col
 
 
 class ColumnRows:
-    """The rows of a table that comes in batches of columns, of which those with the text are read."""
+    """The rows of a table that comes in batches of columns; only the columns with the text are read."""
 
     def __init__(self, schema: Any, label: str, fields: Sequence[str]) -> None:
         self.label = label
@@ -33,7 +33,7 @@ class ColumnRows:
         self.columns = list(dict.fromkeys(self.columns))
 
     def parse(self, record: tuple[Any, int]) -> FieldText:
-        """The text of a row."""
+        """The text of a row, given as (batch, index in it); BadRecordError where it holds none or is too long."""
         batch, row = record
         try:
             values = {name: batch.column(at)[row].as_py() for at, name in enumerate(self.columns)}
@@ -51,7 +51,7 @@ class ColumnRows:
 
 
 class ParquetRows(ColumnRows):
-    """The rows of a Parquet file; skipped row groups are not read."""
+    """The rows of a Parquet file; row groups that are skipped are not read."""
 
     def __init__(self, stream: BinaryIO, label: str, fields: Sequence[str]) -> None:
         parquet = _pyarrow("parquet")

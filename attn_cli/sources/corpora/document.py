@@ -28,10 +28,10 @@ class TextField(NamedTuple):
 class Document(NamedTuple):
     """One text of a corpus.
 
-    number  its place among all records of all inputs, from 0, whether they were read or not
+    number  its record's number among all records of all inputs, from 0, whether they were read or not
     origin  the file and record it was read from
     text    what the model is to read
-    fields  the parts of the text by field or role, in order; none where the text is all of one field
+    fields  which parts of the text are of which field or message role, in order; none where all is of one field
     piece   which piece of the record it is, from 0, where a long one was cut
     start   its first character in the text of the record
     """
@@ -45,9 +45,9 @@ class Document(NamedTuple):
 
 
 class RejectedRecord(NamedTuple):
-    """A record without a usable text, and why.
+    """A record of a corpus without a usable text, and why.
 
-    number, origin  as a document's
+    number, origin  its number among all records of all inputs, from 0; its file and record
     reason          in words that are the same for every record of the kind: "not UTF-8", "no such field"
     detail          what is wrong with this one
     """
@@ -59,7 +59,11 @@ class RejectedRecord(NamedTuple):
 
 
 class BadRecordError(Exception):
-    """Raised by readers for a record without a usable text: `reason` and `detail` as in RejectedRecord."""
+    """Raised for a record without a usable text.
+
+    reason  in words that are the same for every record of the kind: "not UTF-8", "no such field"
+    detail  what is wrong with this one
+    """
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(reason, detail)

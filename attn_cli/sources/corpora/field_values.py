@@ -14,9 +14,9 @@ _MESSAGE_KEYS = (("role", "content"), ("from", "value"))
 
 
 class FieldText(NamedTuple):
-    """The text of a record's fields, and which characters of it are of which field or message.
+    """The text of a record's fields, and which characters of it are of which field or message role.
 
-    These are none where the text is all of one field.
+    fields  empty where the text is all of one field
     """
 
     text: str
@@ -24,7 +24,7 @@ class FieldText(NamedTuple):
 
 
 def text_of_record(record: Mapping[str, Any], fields: Sequence[str]) -> FieldText:
-    """The text of the `fields` of a record; without fields, that of the first usual one that it has.
+    """The text of the `fields` of a record; with none given, that of "text", else of "messages".
 
     Messages and several fields stand below each other with a blank line between. A field is a name, or names with
     points between for a field within a field. BadRecordError for one that is not there or holds no text.
@@ -39,7 +39,10 @@ def text_of_record(record: Mapping[str, Any], fields: Sequence[str]) -> FieldTex
 
 
 def joined(parts: Sequence[tuple[str, str]]) -> FieldText:
-    """Texts joined by blank lines, with the name and the characters of each."""
+    """Texts joined by blank lines, and for each which characters it has and its name.
+
+    parts  (name, text) of each
+    """
     places, at = [], 0
     for name, text in parts:
         places.append(TextField(at, at + len(text), name))

@@ -28,8 +28,8 @@ MOST_FILES = 1_000_000  # of a glob
 class CorpusFile:
     """One file of a corpus.
 
-    name  as messages and origins call it; "-" is standard input
-    kind  how its records are separated: one of KINDS
+    name  as messages call it; "-" is standard input
+    kind  how its records are separated: lines, jsonl, csv, tsv, parquet or arrow
     """
 
     name: str
@@ -37,7 +37,7 @@ class CorpusFile:
 
     @property
     def packing(self) -> str:
-        """The packing that its name states: "", ".gz" or ".zst"."""
+        """How the file is compressed, by its name: "", ".gz" or ".zst"."""
         return _packing(self.name)
 
     @property

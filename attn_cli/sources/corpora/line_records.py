@@ -25,7 +25,7 @@ class Lines:
         self._begins, self._damaged = True, False
 
     def skip(self, most: int) -> int:
-        """Pass over at most `most` lines without parsing them; returns how many."""
+        """Pass over at most `most` lines without parsing them; returns how many there were."""
         for number in range(most):
             if self._line() is None:
                 return number
@@ -36,7 +36,7 @@ class Lines:
         return iter(self._line, None)
 
     def parse(self, record: bytes) -> FieldText:
-        """The line; BadRecordError for one that is not UTF-8."""
+        """The text of a line; BadRecordError for one that is not UTF-8."""
         return FieldText(decoded(record))
 
     def _line(self) -> bytes | BadRecordError | None:
@@ -72,7 +72,7 @@ class Lines:
 
 
 class JsonLines(Lines):
-    """Lines of JSON, each an object with the text in a field, or a text itself."""
+    """Lines of JSON, each an object with the text in a field, or a string that is the text."""
 
     def parse(self, record: bytes) -> FieldText:
         """The text of a line; BadRecordError for one that is not JSON, or has no such field."""
@@ -91,7 +91,10 @@ class JsonLines(Lines):
 
 
 def refuse_other_fields(stream: BinaryIO, label: str, fields: Sequence[str]) -> None:
-    """InputError where none of the first lines of JSON has the field, and all that are objects have others."""
+    """Raise InputError if none of the first lines of JSON has the wanted fields, and all that are objects have others.
+
+    label  the file's name in the error
+    """
     reader = JsonLines(stream, label, fields)
     first: dict[str, Any] = {}
     for _, line in zip(range(_FIRST), reader, strict=False):
@@ -114,7 +117,7 @@ def _object(line: bytes) -> dict[str, Any]:
 
 
 class SeparatedRows:
-    """The rows of a .csv or .tsv file with a line of names; cells in quotes may hold line ends."""
+    """The rows of a .csv or .tsv file whose first line names the columns; cells in quotes may hold line ends."""
 
     def __init__(self, stream: BinaryIO, label: str, fields: Sequence[str], separator: str) -> None:
         csv.field_size_limit(LONGEST_RECORD)
@@ -134,7 +137,7 @@ class SeparatedRows:
     def skip(self, most: int) -> int:
         """Pass over at most `most` rows without reading their text; returns how many there were.
 
-        They must be separated all the same, for a cell may hold line ends.
+        Rows must be told apart all the same, for a cell may hold line ends.
         """
         for number in range(most):
             if self._row() is None:
@@ -146,7 +149,7 @@ class SeparatedRows:
         return iter(self._row, None)
 
     def parse(self, record: list[str]) -> FieldText:
-        """The text of a row; BadRecordError for one that has no cell in a column that is read, or that is not UTF-8."""
+        """The text of a row; BadRecordError for one without a cell in a column that is read, or that is not UTF-8."""
         if len(record) <= max(self.places):
             raise BadRecordError("no such field", f"cells in the row: {len(record)}, in the table: {len(self.names)}")
         cells = {name: record[place] for name, place in zip(self.fields, self.places, strict=True)}
@@ -171,7 +174,7 @@ class SeparatedRows:
 
 
 def column_of(names: Sequence[str], fields: Sequence[str], label: str) -> str:
-    """The name of a table's text column: the first of `fields`, else "text", "messages" or the only column.
+    """The name of a table's text column: the first of `fields`, or with none "text", "messages" or the only column.
 
     InputError, in which `label` names the table, if there is no such column.
     """

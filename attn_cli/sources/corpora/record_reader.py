@@ -9,13 +9,13 @@ LONGEST_RECORD = 2**24  # bytes of a line; a longer one is refused as a document
 
 
 class RecordReader(Protocol):
-    """The records of one open file, in order."""
+    """The records (lines, rows ...) of one open file, in order."""
 
     def skip(self, most: int) -> int:
-        """Pass over the next records, at most so many, without parsing them; return how many there were."""
+        """Pass over the next records, at most `most`, without parsing them; returns how many there were."""
 
     def __iter__(self) -> Iterator[Any]:
         """The records that remain, unparsed; one that could not be separated is a BadRecordError."""
 
     def parse(self, record: Any) -> FieldText:
-        """The text of a record; BadRecordError for one that holds none."""
+        """The text of a record as iterating gave it; BadRecordError for one that holds none."""

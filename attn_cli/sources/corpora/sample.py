@@ -16,7 +16,7 @@ _FLAGS = 2**12
 
 @dataclass(frozen=True)
 class Sample:
-    """The documents that are read: those whose number, hashed with the seed to 64 bits, is at most `threshold`.
+    """A random part of a corpus: the documents whose number, hashed with the seed to 64 bits, is at most `threshold`.
 
     A document is in the sample or not by its number alone, so that no two readers have to agree.
     """
@@ -25,19 +25,19 @@ class Sample:
     threshold: int
 
     def chosen(self, start: int) -> Iterator[bool]:
-        """For the documents from number `start` on whether each is in the sample, without an end."""
+        """For each document from number `start` on whether it is in the sample; endless."""
         for first in count(start, _FLAGS):
             numbers = np.arange(first, first + _FLAGS, dtype=np.uint64)
             yield from (hashes(numbers, self.seed) <= np.uint64(self.threshold)).tolist()
 
     def count_below(self, stop: int) -> int:
-        """How many of the documents with numbers below `stop` are in the sample."""
+        """How many of the documents with numbers below `stop`, from 0, are in the sample."""
         pieces = (np.arange(first, min(first + _PIECE, stop), dtype=np.uint64) for first in range(0, stop, _PIECE))
         return sum(int((hashes(piece, self.seed) <= np.uint64(self.threshold)).sum()) for piece in pieces)
 
 
 def hashes(numbers: npt.NDArray[np.uint64], seed: int) -> npt.NDArray[np.uint64]:
-    """64 well mixed bits for each number: SplitMix64 (Steele et al. 2014), begun at a place that the seed says."""
+    """A random-looking 64-bit number for each number: SplitMix64 (Steele et al. 2014), whose start the seed says."""
     step = np.uint64(0x9E3779B97F4A7C15)
     with np.errstate(over="ignore"):
         mixed = _finished(np.array([seed % 2**64], np.uint64) + step) + (numbers + np.uint64(1)) * step
@@ -45,9 +45,11 @@ def hashes(numbers: npt.NDArray[np.uint64], seed: int) -> npt.NDArray[np.uint64]
 
 
 def drawn(spec: str, seed: int, total_of: Callable[[], int | None]) -> Sample:
-    """The sample that `--sample` means: "5%", or a number of documents, exactly so many of the `total_of()` there are.
+    """The sample that `--sample` means: "5%", or a number of documents, which it has exactly.
 
-    InputError for anything else, and for a number where documents can't be counted first, as on standard input.
+    total_of  counts all documents; None where they can't be counted
+
+    InputError for any other `spec`, and for a number where documents can't be counted, as on standard input.
     """
     share = _share(spec)
     if share is not None:

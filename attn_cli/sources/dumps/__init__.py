@@ -39,7 +39,9 @@ class _Entry(NamedTuple):
 
 
 def open_dump(spec: str, tokens: int | None = None) -> Dump:
-    """The dump at a path; headers are read, and no numbers but those of tokens and positions.
+    """What another engine saved of a pass, as arrays by name, from a file or folder; numbers are read later.
+
+    Headers are read at once, and the numbers of tokens and positions.
 
     tokens  how many the text has, where that is known: it tells which of several texts of a run is meant
 

@@ -12,7 +12,7 @@ from attn_cli.sources.files.json_document import read_json_document
 
 
 def interp_engine_tokens(file: Path) -> tuple[int, ...] | None:
-    """The ids of the text that a capture is of; None for a file that is none of interp-engine's."""
+    """The token ids of the text of a file that interp-engine saved; None for any other file."""
     meta_file = file.with_name(f"{file.stem}.meta.json")
     if file.suffix != ".npz" or not meta_file.is_file():
         return None

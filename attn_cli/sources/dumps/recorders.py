@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 
 class Recorder(NamedTuple):
-    """A script for one engine.
+    """A script to paste into another engine, such as vLLM, which saves what it computes of a text.
 
-    tried  the version that it ran with; "" for one that was never run
+    tried  the version of the engine that the script ran with; "" for one that was never run
     """
 
     script: str
@@ -142,7 +142,10 @@ RECORDERS = {
 
 
 def recorder_text(name: str) -> str:
-    """The script of an engine, with a line before it that says what to set and whether it was tried."""
+    """The script for the engine `name`, which saves what it computes of a text.
+
+    A line before it says what to set and whether it was tried.
+    """
     recorder = RECORDERS[name]
     state = f"tried with {recorder.tried}" if recorder.tried else "never run yet"
     return f"# for {name}, {state}; ids is the list of the text's tokens\n{recorder.script.strip()}\n"

@@ -47,8 +47,9 @@ class _Array(NamedTuple):
 
 
 def vllm_hook_run(path: Path, label: str, tokens: int | None) -> Dump | None:
-    """The newest run in a folder of vLLM-Hook, or the run or process whose folder this is; None for other folders.
+    """What vLLM-Hook saved in its newest run in a folder, or in the run or process whose folder this is; else None.
 
+    label   the folder's name in errors
     tokens  how many the text has: of several texts of a run that one is taken
 
     Raises InputError for a run without numbers, and where it isn't clear which text is meant.

@@ -18,7 +18,7 @@ _CHUNK = 2**20
 
 
 def require_shape(shape: tuple[int, ...], name: str, label: str) -> None:
-    """Refuse fewer than 2 axes, more than 8, and axes of size 0."""
+    """Raise InputError for a shape of fewer than 2 axes, of more than 8, or with an axis of size 0."""
     subject = f"{label}: {name} has shape {shape}" if len(shape) <= MOST_AXES else f"{label}: {name}"
     if len(shape) == 0:
         raise InputError(f"{subject}; expected at least 2 axes [n, d]", f"one number as a matrix: {name}.reshape(1, 1)")
@@ -36,7 +36,7 @@ def require_shape(shape: tuple[int, ...], name: str, label: str) -> None:
 
 
 def require_dtype(dtype: np.dtype[Any], label: str) -> None:
-    """Refuse what isn't a real number: objects, complex, text, dates, structures, unnamed bytes."""
+    """Raise InputError for a dtype of no real numbers: objects, complex, text, dates, structures, unnamed bytes."""
     if dtype.hasobject:
         raise pickle_error(label)
     if dtype.kind in "fiub" and dtype.subdtype is None:
@@ -48,7 +48,7 @@ def require_dtype(dtype: np.dtype[Any], label: str) -> None:
 
 
 def require_memory(size: int, label: str) -> None:
-    """Refuse with a LimitError what needs more bytes than are free."""
+    """Raise LimitError where `size` bytes are more than are free; `label` names the file."""
     free = free_memory()
     if free is not None and size > free:
         raise LimitError(
@@ -58,7 +58,7 @@ def require_memory(size: int, label: str) -> None:
 
 
 def as_floats(array: Matrix, name: str, label: str) -> Matrix:
-    """The array in a native float dtype: float16, 32 and 64 stay, the rest becomes float64.
+    """The array in a float dtype of this machine's byte order: float16, 32 and 64 stay, the rest becomes float64.
 
     Whole numbers are exact below 2**53. A mask may stay bool, where True means "may attend".
     """
@@ -74,10 +74,10 @@ def as_floats(array: Matrix, name: str, label: str) -> Matrix:
 
 
 def require_finite(array: Matrix, name: str, label: str, root: str | None = None) -> None:
-    """Refuse NaN and Inf, saying how many there are and where the first is; a mask may hold -inf.
+    """Raise InputError for NaN and Inf, saying how many there are and where the first is; a mask may hold -inf.
 
-    `root` is the JSON path of the array (places then read `$[1][3]`), None for other files (`[1, 3]`).
-    Reads a piece at a time, so that a mapped file is never in memory as a whole.
+    `root` is the JSON path of the array (places then read `$[1][3]`), None for other files (`[1, 3]`). Reads a piece at
+    a time, so that a mapped file is never in memory as a whole.
     """
     flat = array.reshape(-1, order="A")  # "A": a view, not a copy, also where columns are stored one by one
     nans = infs = 0

@@ -17,10 +17,10 @@ _DEEP = "expected lists of lists of numbers"
 
 
 def read_json(raw: Raw, name: str) -> tuple[Matrix, str]:
-    """The numbers as float64 (bool for a mask of true and false), and their JSON path.
+    """The numbers of nested JSON lists as float64 (bool for a mask of true and false), and their JSON path.
 
-    The path is `$`, or `$.q` where the file is an object of named lists.
-    Errors: InputError with the path of the first cell that is no number, or of the first list of another length.
+    The path is `$`, or `$.q` where the file is an object of named lists. Errors: InputError with the path of the first
+    cell that is no number, or of the first list of another length.
     """
     value, root = parse_json(decode_text(raw.data, raw.label), raw.label), "$"
     if isinstance(value, dict):

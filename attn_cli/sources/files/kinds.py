@@ -8,7 +8,7 @@ from attn_cli.sources.files.raw import Raw
 
 
 class FileKind(Enum):
-    """The kinds that can be read; the value is what a message calls them."""
+    """The kinds of matrix files that can be read; the value is what a message calls them."""
 
     NPY = ".npy"
     NPZ = ".npz"
@@ -73,7 +73,7 @@ def kind_of(raw: Raw) -> FileKind:
 
 
 def pickle_error(label: str) -> InputError:
-    """The error for pickles, which can run code; its hint names safe formats, no way to load the pickle."""
+    """The InputError for pickles, which can run code; its hint names safe formats, no way to load the pickle."""
     return InputError(
         f"{label} contains Python objects (pickle); re-save with a numeric dtype",
         'for example np.save("q.npy", q.astype(np.float32))',
@@ -81,7 +81,7 @@ def pickle_error(label: str) -> InputError:
 
 
 def sniff(start: bytes) -> FileKind | None:
-    """The kind of a file that begins with these bytes; None for one that can't be read."""
+    """The kind of a file that begins with these bytes; None for a kind that can't be read here."""
     if start.startswith(_NPY_MAGIC) or _NPY_MAGIC.startswith(start):
         return FileKind.NPY
     if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
@@ -95,7 +95,7 @@ def sniff(start: bytes) -> FileKind | None:
 
 
 def is_text(start: bytes) -> bool:
-    """True for UTF-8 without control characters; the last letter may be cut in two where the sample ends."""
+    """True for UTF-8 without control characters; `start`, the beginning of a file, may end within a letter."""
     try:
         letters = codecs.getincrementaldecoder("utf-8")().decode(start, final=False)
     except UnicodeDecodeError:
@@ -104,7 +104,10 @@ def is_text(start: bytes) -> bool:
 
 
 def refuse_pickle(start: bytes, label: str) -> None:
-    """Raise InputError for a pickle; after `sniff`, as a .safetensors file may begin with the same two bytes."""
+    """Raise InputError if a file begins as a pickle does.
+
+    A .safetensors file may begin with the same two bytes, so `sniff` is asked first.
+    """
     if start[:1] == b"\x80" and start[1:2] in (b"\2", b"\3", b"\4", b"\5"):
         raise pickle_error(label)
 

@@ -15,7 +15,7 @@ _ALIASES = {
 
 
 def choose_member(names: Sequence[str], member: str | None, role: str, label: str) -> str:
-    """The name of the array to read: `member` if given, else the name that fits `role`, else the only name.
+    """The name of the array to read from a file: `member` if given, else the name that fits `role`, else the only name.
 
     Errors: InputError that lists the names.
 

@@ -30,9 +30,10 @@ _ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError
 
 
 class NpyHeader(NamedTuple):
-    """The header of a .npy file: shape, dtype, whether columns come first (`fortran`), and where the numbers begin.
+    """The header of a .npy file.
 
-    offset  that place, in bytes
+    fortran  whether columns come first
+    offset   the byte at which the numbers begin
     """
 
     shape: tuple[int, ...]
@@ -47,10 +48,10 @@ class NpyHeader(NamedTuple):
 
 
 def read_npy(data: Bytes, name: str, label: str) -> Matrix:
-    """The matrix in the bytes of a .npy file, as a view of them.
+    """The matrix in the bytes of a .npy file, as a view of them: two axes or more, real numbers.
 
-    Errors: InputError before anything is allocated, where the header is broken or promises more than is there.
-    Source: numpy.lib.format, versions 1.0 to 3.0.
+    Errors: InputError before anything is allocated, where the header is broken or promises more than is there. Source:
+    numpy.lib.format, versions 1.0 to 3.0.
     """
     header = _header(data, label)
     require_dtype(header.dtype, label)
@@ -71,7 +72,7 @@ def read_any_npy(data: Bytes, label: str) -> np.ndarray:
 
 
 def read_npz(raw: Raw, name: str) -> tuple[Matrix, str]:
-    """The array that `raw.member`, or else `name`, picks from a .npz file, and its label.
+    """One array of an .npz file and its label for messages: `raw.member`, else the one whose name fits `name`.
 
     Only that array is unpacked, in memory and if it fits there; names in the archive are never used as paths.
     """
@@ -87,7 +88,7 @@ def read_npz(raw: Raw, name: str) -> tuple[Matrix, str]:
 
 
 def npy_header(data: Bytes, label: str) -> NpyHeader:
-    """The header of a .npy file. Errors: InputError for a broken one, one that promises too much, and a pickle."""
+    """The header of a .npy file; InputError for a broken one, one that promises too much, and a pickle."""
     header = _header(data, label)
     if header.dtype.hasobject:
         raise pickle_error(label)
@@ -97,7 +98,10 @@ def npy_header(data: Bytes, label: str) -> NpyHeader:
 
 
 def npz_header(archive: zipfile.ZipFile, entry: str, label: str) -> NpyHeader:
-    """The header of a .npy file in an archive, of which nothing more is unpacked. Errors: as `npy_header`."""
+    """The header of a .npy file in a zip archive, of which nothing more is unpacked.
+
+    InputError for a broken one, one that promises too much, and a pickle.
+    """
     size = archive.getinfo(entry).file_size
     with archive.open(entry) as member:
         header = _header(np.frombuffer(member.read(min(size, _LONGEST_HEADER)), np.uint8), label)
@@ -110,7 +114,7 @@ def npz_header(archive: zipfile.ZipFile, entry: str, label: str) -> NpyHeader:
 
 @contextmanager
 def npz_archive(raw: Raw) -> Iterator[zipfile.ZipFile]:
-    """Context manager: the zip file in `raw`. Errors: InputError for all that zipfile finds wrong in the block."""
+    """Context manager: the bytes opened as a zip file; what zipfile finds wrong in it inside becomes an InputError."""
     try:
         with zipfile.ZipFile(raw.path or io.BytesIO(raw.data.tobytes())) as archive:
             yield archive
@@ -121,10 +125,10 @@ def npz_archive(raw: Raw) -> Iterator[zipfile.ZipFile]:
 
 
 def unpacked(archive: zipfile.ZipFile, entry: str, label: str) -> Bytes:
-    """The bytes of a .npy file in an archive, as many as its own header promises.
+    """The bytes of a .npy file in a zip archive, as many as its own header promises.
 
-    Errors: InputError where the header promises more than the archive says is there, LimitError where the memory is
-    too small; both before anything is unpacked but the header.
+    Errors: InputError where the header promises more than the archive says is there, LimitError where the memory is too
+    small; both before anything is unpacked but the header.
     """
     size = archive.getinfo(entry).file_size
     with archive.open(entry) as member:

@@ -59,7 +59,7 @@ def kind_of_path(path: Path, error_type: type[AttnError]) -> PathKind:
 
 
 def nonempty_file(name: str) -> Path:
-    """The path of a file that holds something; InputError for a folder, a pipe, a device, nothing and no bytes."""
+    """The path of a file that holds something; InputError for a folder, a pipe, a device, an empty file, or none."""
     path, label = expanded(name), excerpt(name)
     kind = kind_of_path(path, InputError)
     if kind is not PathKind.FILE:

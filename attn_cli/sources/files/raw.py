@@ -26,9 +26,11 @@ _CONTAINERS = (".npz", ".safetensors", ".json")
 
 @dataclass(frozen=True)
 class Raw:
-    """The bytes of one input before parsing.
+    """The bytes of one file before parsing.
 
-    `label` names it in messages; `member` is the array that the user chose or None; `path` is None for pipes and stdin.
+    label   its name in messages
+    member  the array in it that the user chose, or None
+    path    None for pipes and standard input
     """
 
     label: str
@@ -43,7 +45,7 @@ class Raw:
 
 
 def open_raw(spec: str, stdin: BinaryIO | None) -> Raw:
-    """The bytes that `spec` names; large files are mapped, not read.
+    """The bytes that `spec` names, a path, path:member or "-" for `stdin`; large files are mapped, not read.
 
     Errors: InputError for what is missing, a folder, a device, unreadable, empty, closed or a terminal.
     """
@@ -57,7 +59,7 @@ def open_raw(spec: str, stdin: BinaryIO | None) -> Raw:
 
 
 def is_file(spec: str) -> bool:
-    """True if `spec` names a plain file, or an array in one, which can be read more than once."""
+    """True if `spec`, a path or path:member, names a plain file, which can be read more than once."""
     path = Path(_split(spec)[0])
     return leads_somewhere(str(path)) and path.is_file()
 

@@ -23,7 +23,11 @@ _DTYPES = {
 
 
 class SafetensorsHeader(NamedTuple):
-    """A header: each tensor by its name, the metadata, and the offset at which the numbers begin."""
+    """The header of a .safetensors file.
+
+    tensors  for each name the header's entry: dtype, shape, offsets
+    offset   the byte at which the numbers begin
+    """
 
     tensors: dict[str, Any]
     metadata: dict[str, str]
@@ -31,9 +35,10 @@ class SafetensorsHeader(NamedTuple):
 
 
 def read_safetensors(raw: Raw, name: str) -> tuple[Matrix, str]:
-    """The array that `raw.member`, or else `name`, picks, and its label; bfloat16 and float8 come as float32.
+    """One array of a .safetensors file and its label for messages: `raw.member`, else the one whose name fits `name`.
 
-    Errors: InputError where the safetensors library finds a fault in the file.
+    bfloat16 and float8 are widened to float32. Errors: InputError where the safetensors library finds a fault in the
+    file.
     """
     header = safetensors_header(raw)
     member = choose_member(list(header.tensors), raw.member, name, raw.label)
@@ -52,7 +57,7 @@ def read_safetensors(raw: Raw, name: str) -> tuple[Matrix, str]:
 
 
 def any_tensor(raw: Raw, header: SafetensorsHeader, name: str) -> np.ndarray:
-    """A tensor of any shape, bfloat16 and float8 widened to float32, others as they are stored."""
+    """The tensor `name` of a .safetensors file, of any shape; bfloat16 and float8 widened to float32."""
     entry = header.tensors[name]
     array = view_as(tensor_bytes(raw, header, name), np.dtype(_DTYPES[entry["dtype"]]), tuple(map(int, entry["shape"])))
     if entry["dtype"] not in _WIDEN:
@@ -78,16 +83,21 @@ def tensor_precision(dtype: str) -> str:
 
 
 def stored_precision(raw: Raw, name: str) -> str | None:
-    """The precision of an array that `read_safetensors` widens, such as "bfloat16"; None for one that it doesn't."""
+    """The precision in which a .safetensors file stores an array that is widened on reading, such as "bfloat16".
+
+    name  its role, by which it is chosen among several
+
+    None for one that is not widened.
+    """
     tensors = safetensors_header(raw).tensors
     return _WIDENED.get(tensors[choose_member(list(tensors), raw.member, name, raw.label)]["dtype"])
 
 
 def safetensors_header(raw: Raw) -> SafetensorsHeader:
-    """The header of the file.
+    """The header of a .safetensors file; InputError where the safetensors library finds a fault in it.
 
-    The safetensors library checks the whole header first (sizes, overlaps, gaps), so offsets are valid here. Its NumPy
-    reader isn't used, because it copies and has no bfloat16. Errors: as `read_safetensors`.
+    The library checks the whole header first (sizes, overlaps, gaps), so offsets are valid here. Its NumPy reader isn't
+    used, because it copies and has no bfloat16.
     """
     offset = 8 + int.from_bytes(raw.data[:8].tobytes(), "little")
     if raw.data.size < offset:
@@ -107,7 +117,7 @@ def safetensors_header(raw: Raw) -> SafetensorsHeader:
 
 
 def tensor_bytes(raw: Raw, header: SafetensorsHeader, member: str) -> Bytes:
-    """The bytes of a tensor, whatever its dtype and shape, as a view."""
+    """The bytes of the tensor `member` of a .safetensors file, whatever its dtype and shape, as a view."""
     begin, end = map(int, header.tensors[member]["data_offsets"])
     return raw.data[header.offset + begin : header.offset + end]
 

@@ -31,17 +31,18 @@ __all__ = ["Matrices", "MatrixOptions", "open_matrices"]
 
 @dataclass(frozen=True, eq=False)
 class Matrices:
-    """One attention problem per batch entry, checked: shapes fit, numbers are finite.
+    """The user's q, k and v, checked: shapes fit, numbers are finite; one attention problem for each batch entry.
 
     q `[*lead, h, n, d]`, k `[*lead, g, m, d]`, v `[*lead, g, m, e]`; projection W_O `[h * e, width]` or None.
 
-    rules      masks, biases and scale, before they are cut to one batch entry
-    lead       the batch axes of the user's matrices
+    rules      masks, biases and scale of all batch entries and heads
+    lead       the sizes of the batch axes
     head_axis  whether the user's q had a heads axis, so that results get one too
-    embedded   what q, k and v were made from; None for the user's own
-    projected  whether projections, given or drawn, made q, k and v, so that they are not x itself
+    embedded   the embeddings that q, k and v were made from; None for the user's own q, k and v
+    projected  whether projections, given or drawn at random, made q, k and v, so that they are not x itself
     rotation   the rotary positions of q and k; None without them, and for latents, whose shared key part is rotated
-    latent     the latents that k and v come from, `absorbed` whether q, k, v are those of the absorbed form
+    latent     the latents that k and v come from; None without
+    absorbed   whether q, k, v are those of latent attention's absorbed form
     labels     the user's words for the keys; empty without any
     notes      for the user: how matrices were read, drawn and masked
     about      model, type, revision, dtype, device, for headers and machine output
@@ -70,37 +71,40 @@ class Matrices:
 
     @property
     def prompt(self) -> Prompt:
-        """The text and its words; empty for matrices."""
+        """The text, and its words as tokens, that embeddings were looked up for; empty for matrices."""
         words = None if self.embedded is None else self.embedded.words
         return Prompt("", ()) if words is None else words.prompt
 
     @property
     def joined(self) -> bool:
-        """True if the output has its heads concatenated."""
+        """True if the output is of all heads joined, `[n, h * e]`: for embeddings, and where there is a W_O."""
         return self.from_embeddings or self.projection is not None
 
     @property
     def value_up(self) -> np.ndarray | None:
-        """U_V `[h, r, e]`, by which the output of absorbed latents is multiplied; None in all other cases."""
+        """U_V `[h, r, e]`, by which the output of absorbed latent attention is multiplied; None in all other cases."""
         return self.latent.up_v if self.latent is not None and self.absorbed else None
 
     @property
     def labelled(self) -> Prompt:
-        """The text with a label for every query: its word, or its number."""
+        """The text with a label for each of the n queries: its word, the user's label if there are n, or its number."""
         n = self.q.shape[-2]
         labels = self.prompt.tokens or (self.labels if len(self.labels) == n else ())
         return Prompt(self.prompt.text, labels or _numbered(n))
 
     @property
     def key_labels(self) -> tuple[Token, ...]:
-        """A label for every key: the user's, its word, or its number."""
+        """A label for each of the m keys: the user's, its word in the text, or its number."""
         m = self.k.shape[-2]
         context = None if self.embedded is None else self.embedded.context_words
         labels = self.labels or (self.prompt if context is None else context.prompt).tokens
         return labels if len(labels) == m else _numbered(m)
 
     def each(self, selection: Selection, visit: Callable[[Call], None]) -> None:
-        """Call `visit` with one call per batch entry, whose number is `Place.text`."""
+        """Call `visit` with the attention of each batch entry, whose number is `place.text`.
+
+        InputError for some heads alone where a W_O mixes all of them.
+        """
         selection.check_layers([0])
         if self.projection is not None and len(selection.pick_heads(self.q.shape[-3])) < self.q.shape[-3]:
             raise InputError(
@@ -110,7 +114,7 @@ class Matrices:
             visit(call)
 
     def calls(self, selection: Selection) -> Iterator[AttentionCall]:
-        """The attention calls, in the order of the batch axes."""
+        """The attention of the chosen heads, one for each batch entry, in the order of the batch axes."""
         h, g = self.q.shape[-3], self.k.shape[-3]
         heads = selection.pick_heads(h)
         groups = tuple(head * g // h for head in heads)
@@ -154,10 +158,10 @@ _SMALLER = "divide q or k by a number, or give a smaller --scale; float32 may be
 
 
 def open_matrices(options: MatrixOptions) -> Matrices:
-    """Read and check the matrices of one attention problem.
+    """Read and check the matrices of one attention problem, as the options name them.
 
-    Either q (k defaults to q, v to k), or x, a file or the words of a text, with any of the projections. Raises
-    InputError that names both shapes where two don't fit.
+    They are q (k defaults to q, v to k), or embeddings x, a file or the words of a text, with any of the projections.
+    Raises InputError that names both shapes where two don't fit.
     """
     options.check()
     projected = project(options, embed(options)) if options.has_embeddings else own_matrices(options)

@@ -14,10 +14,12 @@ from attn_cli.sources.matrices.reading import read_matrix
 
 
 class Words(NamedTuple):
-    """A text's vectors x `[n, width]`, and the table's q, k, v `[n, width]` for it, which are x if it has none.
+    """The vectors x `[n, width]` of a text's words in a table, and the table's q, k, v `[n, width]` for them.
 
     prompt  the text and its words
-    name    the table's; `heads` into how many it cuts vectors
+    name    the table's
+    heads   into how many heads the table cuts vectors
+    q, k, v  are x where the table has none
     """
 
     prompt: Prompt
@@ -31,12 +33,12 @@ class Words(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Embedded:
-    """The embeddings from which q, k and v are computed.
+    """The embeddings that q, k and v are computed from; `lead` are batch axes.
 
     x        `[*lead, n, width]`: for queries, and for keys and values unless there is a context
     context  `[*lead, m, width]`: for keys and values; None where that is x
     heads    how many heads q is cut into: the option --heads, else the table's number, else 1
-    words, context_words   the texts behind x and context; None for matrices
+    words, context_words   the words behind x and context, with their vectors; None for matrices
     """
 
     x: np.ndarray
@@ -52,13 +54,13 @@ class Embedded:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes for the user: the words that the table lacks."""
+        """Notes for the user: which words the table lacks."""
         texts = (self.context_words, self.words)
         return tuple(note for words in texts if words is not None for note in words.prompt.warnings)
 
 
 def embed(options: MatrixOptions) -> Embedded:
-    """The embeddings that the options name, with sinusoidal positions added where they ask for them.
+    """The embeddings that the options name, from files or words, with sinusoidal positions added if the options say so.
 
     Raises InputError where the batch axes of x and context differ.
     """
@@ -88,9 +90,9 @@ def _with_sinusoids(x: np.ndarray) -> np.ndarray:
 
 
 def words_of(text: str, model: str, dtype: type | None = None) -> Words:
-    """`text` looked up in the table `model`; a word that the table lacks is left out, with a warning in the prompt.
+    """The vectors of the words of `text` in the table `model`; a word that it lacks is left out, with a warning.
 
-    `dtype` is the precision of the vectors, the table's own if None.
+    dtype  the precision of the vectors; None for the table's own
     """
     if not is_table(model):
         raise InputError(

@@ -12,7 +12,11 @@ from attn_cli.sources.matrices import Matrices
 
 
 class ExpectedArray(NamedTuple):
-    """The user's numbers `[batch, h, n, e]` or `[batch, n, width]`, the precision they were computed in, and notes."""
+    """An output or weights of the user's, to be checked: numbers `[batch, h, n, e or m]`, or `[batch, n, width]`.
+
+    precision  that they were computed in
+    notes      for the user: how the file was read
+    """
 
     values: np.ndarray
     precision: Precision

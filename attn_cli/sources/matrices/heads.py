@@ -15,11 +15,12 @@ from attn_cli.sources.matrices.shapes import batch_axes, cut_into_heads
 
 @dataclass(frozen=True, eq=False)
 class InHeads:
-    """q `[*lead, h, n, d]`, k `[*lead, g, m, d]`, v `[*lead, g, m, e]`, as attention works on them.
+    """The q `[*lead, h, n, d]`, k `[*lead, g, m, d]` and v `[*lead, g, m, e]` of matrices given by options.
 
+    lead       the sizes of the batch axes
     head_size  d, by whose square root scores are divided; for absorbed latents the d of the plain form
     rotation   the rotary positions of q and k; None without them, and for latents, whose shared key part is rotated
-    latent     the latents that k and v come from, None for keys and values of their own
+    latent     the latents that k and v come from; None for keys and values of their own
     """
 
     q: np.ndarray
@@ -32,7 +33,10 @@ class InHeads:
 
 
 def in_heads(options: MatrixOptions, projected: Projected) -> InHeads:
-    """The heads of projected q, k and v. Raises InputError where they don't fit, naming both shapes."""
+    """q, k and v cut into heads and rotated, as the options say. InputError where they don't fit, naming both shapes.
+
+    projected  q, k and v with heads side by side, or the latents of keys and values
+    """
     if isinstance(projected.kv, Latent):
         return _of_latents(options, projected, projected.kv)
     return _of_matrices(options, projected, projected.kv)

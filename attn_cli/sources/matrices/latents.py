@@ -12,10 +12,11 @@ from attn_cli.sources.matrices.shapes import product
 
 
 def latent_of(options: MatrixOptions, context: np.ndarray, q_width: int, heads: int) -> Latent:
-    """The latents of `context [..., m, width]`: down-projection W_DKV, up-projections W_UK and W_UV, shared key W_KR.
+    """The latents of `context [..., m, width]` and the up-projections that make keys and values of them.
 
-    W_DKV `[width, r]`, W_UK `[r, h * d]`, W_UV `[r, h * e]`, W_KR `[width, p]` (none without rotary positions).
-    Raises InputError for a missing projection, for shapes that don't fit, and where queries of `q_width` don't.
+    Read or drawn are W_DKV `[width, r]`, W_UK `[r, h * d]`, W_UV `[r, h * e]` and W_KR `[width, p]`, which makes the
+    key part of all heads (none without rotary positions). Raises InputError for a missing projection, for shapes that
+    don't fit, and where queries are not h * (d + p) = `q_width` wide.
     """
     width = context.shape[-1]
     matrices = _matrices(options, width, heads)

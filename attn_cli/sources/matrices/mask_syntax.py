@@ -22,11 +22,11 @@ from attn_cli.sources.matrices.shapes import ScoreShape, check_cells, of_entry
 
 @dataclass(frozen=True, eq=False)
 class MaskParts:
-    """Masks of a whole problem, before they are cut to one batch entry and some heads.
+    """The masks of `--mask` for all batch entries and heads.
 
-    masks    for all batch entries alike
-    lengths  how many keys are real: one number, or one per batch entry; None for all
-    cells    booleans `[..., n, m]`, True where attending is allowed, with batch and head axes of their own or without
+    masks    the same for all
+    lengths  how many keys are no padding: one number, or one per batch entry; None for all
+    cells    booleans `[..., n, m]`, True where attending is allowed, perhaps with batch and head axes
     biases   numbers `[..., n, m]` to be added to the scores, which additive mask files hold
     notes    how names and files were read, one line each
     """
@@ -48,9 +48,9 @@ class MaskParts:
         )
 
     def mask(self, m: int, at: tuple[int, ...], number: int, heads: tuple[int, ...]) -> Mask:
-        """The mask for these heads (indices) and m keys of one batch entry: of all masks here at once.
+        """The mask of one batch entry on m keys, for these heads (indices): all masks combined, but for biases.
 
-        at      its index in each batch axis
+        at      the entry's index in each batch axis
         number  its number, from 0, in the order of the batch axes
         """
         masks = [*self.masks]
@@ -61,13 +61,13 @@ class MaskParts:
 
 @dataclass(frozen=True)
 class MaskRequest:
-    """One `--mask` as it was typed, and what it has to fit.
+    """One value of `--mask` as it was typed, and what it has to fit.
 
     text      the whole value: "window:3"
     argument  the part after the first colon: "3"; "" without a colon
     example   a valid value, for error messages
     shape     of the scores that it masks
-    offset    how far query 0 stands behind key 0
+    offset    the index of the key that query 0 stands at
     """
 
     text: str
@@ -87,10 +87,10 @@ class MaskRequest:
 
 @dataclass(frozen=True)
 class MaskEntry:
-    """A name that `--mask` takes.
+    """A kind of mask that `--mask` takes by name.
 
     syntax   the name, and after a colon its argument: "window:W"
-    make     makes the masks of a request
+    make     makes the masks of a value of `--mask`
     example  a valid value with an argument, "window:3"; "" for a name without argument
     help     its form in --help; None for `syntax`, "" to leave it out
     """
@@ -106,14 +106,17 @@ class MaskEntry:
         return self.syntax.partition(":")[0]
 
     def takes(self, text: str) -> bool:
-        """True if `text` is this name, with an argument if it takes one; a file called `text` takes precedence then."""
+        """True if `text` is this name, with an argument if it takes one, and no file of that name is there.
+
+        A name without argument is taken whatever files there are.
+        """
         if not self.example:
             return text == self.name
         return text.partition(":")[0] == self.name and not leads_somewhere(text)
 
 
 def masks_of(options: MatrixOptions, shape: ScoreShape) -> MaskParts:
-    """All masks that the user named, together. Raises InputError for one that is no mask, or that doesn't fit."""
+    """All masks that the options name, together; InputError for one that is no mask, or doesn't fit the scores."""
     texts = [*options.masks]
     if options.causal and not any(text.startswith("causal") for text in texts):
         texts.insert(0, "causal-bottom-right")
@@ -129,7 +132,7 @@ def masks_of(options: MatrixOptions, shape: ScoreShape) -> MaskParts:
 
 
 def offset_of(options: MatrixOptions, n: int, m: int) -> int:
-    """The distance from key 0 to query 0: as given, m - n where the last query meets the last key, else 0."""
+    """The index of the key that query 0 stands at: as a mask gives it, or m - n for queries at the end, else 0."""
     given = next((text for text in options.masks if re.fullmatch(r"causal:-?\d+", text)), None)
     if given is not None:
         return int(given.partition(":")[2])

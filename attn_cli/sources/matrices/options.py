@@ -17,28 +17,31 @@ _ADD_SEED = "add --random-projections SEED"
 
 @dataclass(frozen=True)
 class MatrixOptions:
-    """The options of `open_matrices`. A file is a spec as `read_array` takes it; None means "not given".
+    """The options of attention on the user's matrices; None means "not given".
+
+    A file is given as `read_array` takes it: a path, path.npz:member, or "-".
 
     q, k, v                files: queries, keys (q if missing), values (k if missing)
     x, context             files: embeddings to be projected; context is for keys and values, which are else made of x
     text, context_text     words instead of x and context, looked up in the table `model`
     labels                 words for the keys, with commas; for the queries too if there are as many
     wq, wk, wv, wo         files: projections; the identity if missing
-    wdkv, wuk, wuv, wkr    files: latent keys and values; see `kernel.definition.latent`
+    wdkv, wuk, wuv, wkr    files: projections to latents, from these to keys and values, and to the shared key part
     latent_norm            a file: the weights of the RMS norm of latents, none if missing
     seed                   draws the projections that are not given
     heads, kv_heads        cut the last axis into heads; a number of key heads that divides heads
     head_dim, latent       sizes for drawn projections: of a head, of a latent
     absorb                 compute latent attention with the up-projections absorbed
     positions, rope_base   "sinusoidal" (added to x), "rotary", "rotary-interleaved" (turn q and k), None
-    masks                  names and files, all at once; see `mask_syntax.MASKS`
-    scale                  a number, "off", None for 1 / sqrt(d)
+    masks                  names such as "causal" or "window:3", and files, all at once
+    scale                  a number, "off" (1), None for 1 / sqrt(d)
     softcap, bias, alibi   changes to scores: a cap, a file to add, ALiBi's slopes (or "paper")
-    sink                   a file, or one number per head, with commas
+    sink                   a learned score per head in the softmax's sum: a file, or numbers with commas
     fixed                  "uniform" or a file: weights that don't depend on scores
     softmax                False: the scores are the weights
     precise                compute in float64 whatever the precision of the files
     causal                 whether to add a causal mask even if `masks` names none
+    allow_nonfinite        whether files may hold NaN and Inf
     """
 
     labels: str | None = None
@@ -85,7 +88,7 @@ class MatrixOptions:
         return self.x is not None or self.text is not None
 
     def check(self) -> None:
-        """InputError for options that exclude each other: the first entry of `REFUSALS` that applies."""
+        """Raise InputError for options that exclude each other, the first such pair of `REFUSALS`."""
         for refusal in REFUSALS:
             if refusal.applies(self):
                 values = vars(self) | {"changes": " and ".join(self._changes())}
@@ -107,14 +110,16 @@ class MatrixOptions:
         return [*names, *([] if self.softmax else ["--no-softmax"])]
 
     def sets(self, *names: str) -> bool:
-        """True if any of the options of these names was given."""
+        """True if any of the options of these names (`names`) was given."""
         return any(getattr(self, name) is not None for name in names)
 
 
 class Refusal(NamedTuple):
-    """Options that exclude each other: a function that is True where they do, and the error's message and hint.
+    """Options that exclude each other, and the error that says so.
 
-    `{name}` stands for the option of that name, `{changes}` for those given that change scores.
+    applies  True for options in which they do
+    message, hint  the error's; `{name}` stands for the value of the option of that name, `{changes}` for the names of
+                   those given that change scores
     """
 
     applies: Callable[[MatrixOptions], bool]

@@ -18,7 +18,7 @@ from attn_cli.sources.matrices.shapes import product
 
 
 class KeysAndValues(NamedTuple):
-    """k `[..., m, g * d]` and v `[..., m, g * e]`."""
+    """Keys k `[..., m, g * d]` and values v `[..., m, g * e]`, heads side by side."""
 
     k: np.ndarray
     v: np.ndarray
@@ -26,14 +26,15 @@ class KeysAndValues(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Projected:
-    """q `[..., n, h * d]` with its keys and values; heads side by side, or in an axis of the user's own files.
+    """q, k and v before they are cut into heads, from the user's files or from embeddings.
 
-    kv         keys and values, or the latents that they come from
+    q          `[..., n, h * d]`, heads side by side; or with a heads axis where the user's files have one
+    kv         keys and values likewise, or the latents that they come from
     heads      how many heads q is cut into; None to take a third axis from the end as heads
     head_axis  whether results have a heads axis
     wo         W_O `[h * e, width]` or None
-    embedded   what q, k and v were made from; None for the user's own
-    is_product whether projections, given or drawn, made q, k and v; otherwise they are x itself
+    embedded   the embeddings that q, k and v were made from; None for the user's own q, k and v
+    is_product whether projections, given or drawn at random, made q, k and v; otherwise they are x itself
     notes      for the user: how matrices were read and drawn
     """
 
@@ -48,7 +49,7 @@ class Projected:
 
 
 class ProjectionMatrices(NamedTuple):
-    """The four projections `wq`, `wk`, `wv` and `wo`, None for the identity; `drawn` names the random ones."""
+    """The projections W_Q, W_K, W_V and W_O, each None for the identity; `drawn` has the names of the random ones."""
 
     wq: np.ndarray | None
     wk: np.ndarray | None
@@ -58,7 +59,7 @@ class ProjectionMatrices(NamedTuple):
 
 
 def own_matrices(options: MatrixOptions) -> Projected:
-    """The user's own q, k (q if missing) and v (k if missing)."""
+    """The user's own q, k (q if missing) and v (k if missing), read from the files that the options name."""
     q, k, v, wo = (read_matrix(options, name) for name in ("q", "k", "v", "wo"))
     assert q is not None  # callers check that it is given
     k = q if k is None else k
@@ -67,7 +68,7 @@ def own_matrices(options: MatrixOptions) -> Projected:
 
 
 def project(options: MatrixOptions, embedded: Embedded) -> Projected:
-    """q, k and v of embeddings x: their products with W_Q, W_K and W_V, drawn at random where none is given.
+    """q, k and v of embeddings: their products with W_Q, W_K and W_V, which are read, drawn at random, or the identity.
 
     For words of a vector table that has q, k and v of its own, and whose vectors no option changed, these are taken. In
     latent attention keys and values stay a latent vector of each token.
@@ -104,7 +105,10 @@ def _changed(options: MatrixOptions) -> bool:
 
 
 def projections_of(options: MatrixOptions, width: int, context_width: int, heads: int) -> ProjectionMatrices:
-    """W_Q `[width, h * d]`, W_K and W_V `[context width, g * d]`, W_O `[h * d, width]`: read, else drawn, else None."""
+    """W_Q `[width, h * d]`, W_K and W_V `[context_width, g * d]`, W_O `[h * d, width]`.
+
+    Each is read from the file that its option names, else drawn at random if there is a seed, else None.
+    """
     matrices = {name: read_matrix(options, name) for name in PROJECTIONS}
     names: tuple[str, ...] = ()
     if options.seed is not None:

@@ -9,9 +9,9 @@ from attn_cli.sources.matrices.options import MatrixOptions
 def drawn_shapes(
     options: MatrixOptions, width: int, context_width: int, heads: int, rank: int = 0
 ) -> dict[str, tuple[int, int]]:
-    """The shapes of the projections that can be drawn, by their options' names.
+    """The shapes of the projections that can be drawn at random, by their options' names: "wq" and so on.
 
-    Projections of latents of `rank` numbers take the place of W_K and W_V.
+    For latent attention, projections to and from latents of `rank` numbers take the place of W_K and W_V.
     """
     d, groups = _head_size(options, width, heads), options.kv_heads or heads
     if not options.is_latent:
@@ -30,9 +30,9 @@ def drawn_shapes(
 
 
 def drawn_matrix(seed: int, name: str, shape: tuple[int, int]) -> np.ndarray:
-    """Normal numbers of variance 1 / rows, so that products keep the variance of x.
+    """A random projection of this shape: normal numbers of variance 1 / rows, so that products keep the variance of x.
 
-    Every name has its own stream: giving W_K by hand doesn't change the W_Q that a seed draws.
+    Every name has its own random stream: giving W_K by hand doesn't change the W_Q that a seed draws.
     """
     stream = np.random.default_rng([seed, *name.encode()])
     return np.asarray(stream.normal(size=shape) / np.sqrt(shape[0]))

@@ -18,13 +18,15 @@ from attn_cli.sources.numbers import numbers_in, require_held
 
 @dataclass(frozen=True, eq=False)
 class RuleParts:
-    """Scale, mask, bias and the like of a whole problem, before they are cut to one batch entry and some heads.
+    """Scale, masks, biases, softcap and sink for all batch entries and heads.
 
     m        the number of keys
-    masks    the masks of `--mask`
-    biases   numbers `[..., n, m]` to be added to scores, each with batch and head axes of its own or without
-    slopes   ALiBi's, one per head `[h]`, with `offset` as in a causal mask; None for none
-    sink     one score per head `[h]`; None for none
+    masks    those of `--mask`
+    biases   numbers `[..., n, m]` to be added to scores, each perhaps with batch and head axes
+    slopes   ALiBi's, one per head `[h]`; None for none
+    offset   the index of the key that query 0 stands at, for ALiBi
+    sink     one learned score per head in the softmax's sum `[h]`; None for none
+    softmax  False: the scores are the weights
     """
 
     scale: float
@@ -38,7 +40,7 @@ class RuleParts:
     sink: np.ndarray | None = None
 
     def rule(self, at: tuple[int, ...], number: int, heads: tuple[int, ...]) -> Rule:
-        """The rule of one batch entry for these heads, given by indices.
+        """How scores become weights in one batch entry, for these heads (indices): scale, softcap, bias, mask, sink.
 
         at      the entry's index in each batch axis
         number  its number, from 0, in the order of the batch axes
@@ -52,7 +54,7 @@ class RuleParts:
 
 
 def rule_of(options: MatrixOptions, shape: ScoreShape) -> RuleParts:
-    """Read the rule of the options; InputError where a mask or bias doesn't fit the shape of the scores."""
+    """Scale, masks, biases, softcap and sink as the options say; InputError where one doesn't fit the scores' shape."""
     masks = masks_of(options, shape)
     if options.fixed is not None:
         return _fixed(options.fixed, masks, shape, options.allow_nonfinite)

@@ -11,7 +11,11 @@ from attn_cli.kernel.definition.heads import split_heads
 
 @dataclass(frozen=True)
 class ScoreShape:
-    """The shape of scores `[*lead, h, n, m]`, which masks and biases must fit, their dtype, and the head size d."""
+    """The shape of scores `[*lead, h, n, m]`, which masks and biases must fit; `lead` are batch axes.
+
+    d      the size of a head
+    dtype  of the scores
+    """
 
     lead: tuple[int, ...]
     h: int
@@ -22,7 +26,10 @@ class ScoreShape:
 
 
 def product(x: np.ndarray, w: np.ndarray | None, name: str, source: str = "x") -> np.ndarray:
-    """`x [..., n, width]` times `w [width, out]`; x itself without a w. InputError where they don't fit."""
+    """`x [..., n, width]` times `w [width, out]`; x itself without a w. InputError where they don't fit.
+
+    name, source  what w and x are called in the error
+    """
     if w is None:
         return x
     if w.ndim != 2:
@@ -41,9 +48,10 @@ def product(x: np.ndarray, w: np.ndarray | None, name: str, source: str = "x") -
 def cut_into_heads(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, heads: int | None, kv_heads: int | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """q, k, v with a heads axis, third from the end: cut from the last one by `heads`, or given, or of one head.
+    """q, k, v with a heads axis, third from the end: the last axis cut into `heads`; None: the axis that is there.
 
-    Raises InputError where heads don't divide the axis, or where there are not `kv_heads` key heads.
+    Matrices of two axes are then one head. Raises InputError where heads don't divide the axis, or where there are not
+    `kv_heads` key heads.
     """
     if heads is None:
         with_axis = [x if x.ndim > 2 else x[None] for x in (q, k, v)]
@@ -74,7 +82,10 @@ def _check_kv_heads(groups: int, kv_heads: int | None, origin: str, shape: tuple
 
 
 def batch_axes(q: np.ndarray, k: np.ndarray, v: np.ndarray, shapes: dict[str, tuple[int, ...]]) -> tuple[int, ...]:
-    """The batch axes of q, k and v. InputError where shapes don't fit; it names those of the files (`shapes`)."""
+    """The sizes of the batch axes of q, k and v: all but the last three. InputError where their shapes don't fit.
+
+    shapes  those of the user's files, by name, for the error
+    """
 
     def both(*names: str) -> str:
         return "(" + ", ".join(f"{name} {shapes[name]}" for name in names) + ")"
@@ -106,7 +117,7 @@ def batch_axes(q: np.ndarray, k: np.ndarray, v: np.ndarray, shapes: dict[str, tu
 
 
 def check_output_projection(projection: np.ndarray, heads: int, e: int) -> None:
-    """InputError for a W_O whose rows are not as many as the numbers of the joined heads."""
+    """Raise InputError for a W_O that is not `[h * e, width]`, for as many numbers as the joined heads have."""
     if projection.ndim != 2:
         raise InputError(f"wo has shape {projection.shape}; a projection has two axes", "wo is [heads * e, width]")
     if projection.shape[0] != heads * e:
@@ -118,7 +129,7 @@ def check_output_projection(projection: np.ndarray, heads: int, e: int) -> None:
 
 
 def check_cells(cells: np.ndarray, name: str, shape: ScoreShape) -> None:
-    """Refuse a mask or bias that is not `[..., n, m]`, or whose other axes are neither the scores' nor 1 long."""
+    """Raise InputError for a mask or bias that is not `[..., n, m]`, with other axes as the scores' or 1 long."""
     n, m = shape.n, shape.m
     if cells.shape[-2:] != (n, m):
         slip = ": is it transposed?" if cells.shape[-2:] == (m, n) else ""

@@ -21,9 +21,10 @@ _EXPECTED = "a table has `words` and `vectors` [words, d]"
 
 
 def npz_table(raw: Raw) -> VectorTable:
-    """The table in the arrays `words` (text, or UTF-8 bytes joined by line ends) and `vectors`.
+    """The table of word vectors in an .npz file: the arrays `words` and `vectors`.
 
-    A compressed archive is unpacked in memory; in one that np.savez wrote, the vectors are mapped.
+    Words are text, or UTF-8 bytes joined by line ends. A compressed archive is unpacked in memory; in one that np.savez
+    wrote, the vectors are mapped.
     """
     with npz_archive(raw) as archive:
         _require({name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")}, raw.label)
@@ -37,10 +38,10 @@ def npz_table(raw: Raw) -> VectorTable:
 
 
 def safetensors_table(raw: Raw) -> VectorTable:
-    """The table with the tensor `vectors`; words come from the metadata, a tensor, or a text file.
+    """The table of word vectors in a .safetensors file: the tensor `vectors`, and its words.
 
-    In the metadata `words` is a JSON list, as a tensor UTF-8 bytes; the text file of `vectors.safetensors` is
-    `vectors.txt`, with a word on every line. The vectors are mapped.
+    In the metadata `words` is a JSON list, as a tensor UTF-8 bytes; else they are lines of a text file beside,
+    `vectors.txt` for `vectors.safetensors`. The vectors are mapped.
     """
     header = safetensors_header(raw)
     members, metadata = set(header.tensors), header.metadata
@@ -66,7 +67,7 @@ def safetensors_table(raw: Raw) -> VectorTable:
 
 
 def json_table(raw: Raw) -> VectorTable:
-    """The table in a JSON object: words with their lists of numbers, or the two lists `words` and `vectors`."""
+    """The table of word vectors in a JSON object: words with their lists of numbers, or lists `words` and `vectors`."""
     value = parse_json(decode_text(raw.data, raw.label), raw.label)
     if not isinstance(value, dict) or not value:
         raise InputError(f"{raw.label} is not an object of words", 'expected {"word": [0.1, 0.2], ...}')

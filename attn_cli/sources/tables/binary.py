@@ -17,9 +17,10 @@ _COUNTS = re.compile(rb"(\d{1,12}) (\d{1,12})\n")
 
 
 class BinaryFormat:
-    """Records of a word, a blank, d little-endian float32 numbers and perhaps a line end; line 1 states their number.
+    """A file of word vectors as word2vec writes it: words with d float32 numbers each, after a line with two counts.
 
-    Errors: InputError that names the word by its number, from 1. `most_bytes` is what the file may hold, unpacked.
+    Each is the word, a blank, d little-endian numbers and perhaps a line end. `label` is the file's name in messages,
+    `most_bytes` what it may hold, unpacked. Errors: InputError that names the word by its number, from 1.
     """
 
     def __init__(self, file: BinaryIO, label: str, most_bytes: int) -> None:
@@ -34,7 +35,10 @@ class BinaryFormat:
             raise InputError(f"{label}: the first line promises {self.d:,} numbers a word", _HINT)
 
     def records(self, row: int, start: int) -> Iterator[WordRecord]:
-        """The records from number `row` on, as many as the first line states."""
+        """The words with their vectors as bytes, from number `row` on, as many as the first line states.
+
+        start  the offset of the first in bytes; 0 for the beginning
+        """
         place, buffer, at = start or self.begin, b"", 0  # the buffer holds the file from byte `place` on
         while row < self.count:
             blank = buffer.find(b" ", at)
@@ -50,7 +54,7 @@ class BinaryFormat:
             row, at = row + 1, stop
 
     def parse(self, record: WordRecord) -> tuple[str, Sequence[float]]:
-        """The word and its d numbers."""
+        """The word and its d numbers, from a record's bytes; InputError for NaN or Inf."""
         word = record.first.decode("utf-8", "backslashreplace")
         numbers = np.frombuffer(record.raw[-4 * self.d :], "<f4")
         if not np.isfinite(numbers).all():

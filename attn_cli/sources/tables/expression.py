@@ -49,7 +49,7 @@ def split_terms(text: str) -> list[Term]:
 
 
 def with_signs_apart(text: str) -> str:
-    """The expression that was meant where signs stand inside of words.
+    """The expression with blanks around signs that stand inside words, as they were probably meant.
 
     >>> with_signs_apart("king-man+woman")
     'king - man + woman'

@@ -24,10 +24,10 @@ _WORD2VEC = re.compile(rb"\d+ \d+\n[^\n ]")
 
 
 def open_table_file(name: str) -> WordTable:
-    """The table in a file, whose format is recognised: text, word2vec's binary, gzip of them, npz, safetensors or JSON.
+    """The table of word vectors in a file: text, word2vec's binary, gzip of these, npz, safetensors or JSON.
 
-    Only words that are looked up are read, as far as the format allows. Raises LoadError for a file that isn't there,
-    InputError for one that isn't a table.
+    The format is recognised. Only words that are looked up are read, as far as the format allows. Raises LoadError for
+    a file that isn't there, InputError for one that isn't a table.
     """
     path = expanded(name)
     kind = kind_of_path(path, LoadError)

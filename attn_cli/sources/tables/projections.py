@@ -10,10 +10,10 @@ from attn_cli.text import excerpt
 
 
 class TableProjections(NamedTuple):
-    """Projections for a table of vectors, and the `file` they came from.
+    """Projections for a table of vectors of d numbers, cut into h heads, and the `file` they came from.
 
     wq, wk  W_Q and W_K `[d, h * e]`
-    wv      W_V `[d, h * f]`; None for the identity
+    wv      W_V `[d, h * f]`, f numbers per head; None for the identity
     """
 
     wq: np.ndarray

@@ -14,12 +14,12 @@ from attn_cli.sources.tables.table import BLOCK, Vectors
 
 
 class WordRecord(NamedTuple):
-    """One word with its vector, before parsing.
+    """One word with its vector, as bytes of a file.
 
-    first  the word, or its first part up to a blank, as bytes of the file
-    row    the number of the record, from 0
+    first  the word, or its first part up to a blank
+    row    the number of the record in the file, from 0
     start  the offset of its first byte in the file; stop, one past its last
-    raw    the bytes of the record
+    raw    all its bytes
     """
 
     first: bytes
@@ -30,22 +30,28 @@ class WordRecord(NamedTuple):
 
 
 class RecordFormat(Protocol):
-    """Cuts one file, `label` in messages, into records and parses them; every vector has d numbers."""
+    """How a file of word vectors is cut into records, a word with d numbers each, and parsed.
+
+    `label` is the file's name in messages.
+    """
 
     d: int
     label: str
 
     def records(self, row: int, start: int) -> Iterator[WordRecord]:
-        """The records from number `row` on; `start` is that record's first byte. 0, 0 for all records."""
+        """The records (a word with its vector) from number `row` on; `start` is the first one's offset in bytes.
+
+        0 and 0 give all records.
+        """
 
     def parse(self, record: WordRecord) -> tuple[str, Sequence[float]]:
         """The word and its numbers; InputError for what isn't a vector of d finite numbers."""
 
 
 class RecordTable:
-    """A table in a file of records that reads on until it has found the words looked up, and keeps only their vectors.
+    """A table of word vectors in a file that is read on until the words looked up are found; only theirs are kept.
 
-    Of every other record it keeps 16 bytes (hash and offset), so that no part of the file is searched twice. A search
+    Of every other word it keeps 16 bytes (hash and offset), so that no part of the file is searched twice. A search
     ends when all words are found as written; a word that has another case in the file takes one pass to the end.
     """
 
@@ -63,7 +69,7 @@ class RecordTable:
 
     @property
     def extent(self) -> str:
-        """The number of words read so far: all words of the file once a word was not found."""
+        """The number of words read so far, in words: all words of the file once a word was not found."""
         return f"{len(self._hashes):,} words"
 
     @property
@@ -72,7 +78,7 @@ class RecordTable:
         return self.format.d
 
     def look_up(self, words: Iterable[str]) -> None:
-        """Find the rows of these words in the file, for `index`: among records read already, then by reading on."""
+        """Find the rows of these words in the file: among words read already, then by reading on."""
         with parse_errors(self.format.label):
             self._find({word for word in words if word not in self._rows and word not in self._missing})
 
@@ -92,21 +98,24 @@ class RecordTable:
                 self._missing.add(word)
 
     def index(self, word: str) -> int | None:
-        """The row of a word, as written or else in any case; None if the table lacks it."""
+        """The row of a word as it is written, or else in any case; None if the table lacks it."""
         if word not in self._rows and word not in self._missing:
             self.look_up([word])
         return self._rows.get(word)
 
     def word(self, row: int) -> str:
-        """The word of a row that `index` returned."""
+        """The word in the row `row`, one that was looked up before."""
         return self._vectors[row][0]
 
     def rows(self, rows: Sequence[int], part: str = "vectors") -> Vectors:
-        """The vectors `[len(rows), d]` of rows that `index` returned, whatever `part`: q, k and v are these too."""
+        """The vectors `[len(rows), d]` of rows that were looked up before.
+
+        part  "vectors", "q", "k" or "v": all the same, as a file holds no others
+        """
         return np.array([self._vectors[row][1] for row in rows], dtype=np.float32).reshape(len(rows), self.format.d)
 
     def blocks(self) -> Iterator[tuple[int, Sequence[str], Vectors]]:
-        """The whole file from its first record, some words at a time: the first one's row, the words, their vectors."""
+        """The whole file some words at a time: the row of the first, the words, their vectors `[words, d]`."""
         with parse_errors(self.format.label):
             yield from self._blocks()
 

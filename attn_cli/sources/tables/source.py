@@ -32,7 +32,9 @@ _SHORTER = "give a part of it; --lines takes every line as a text of its own"
 
 
 class TableSource:
-    """One attention layer over a table: q = k = v = x unless the table has its own, scale 1 / sqrt(d), no mask.
+    """One attention layer over a table of word vectors x: q = k = v = x, scale 1 / sqrt(d), no mask.
+
+    A table may have q, k and v of its own.
 
     model        its name in messages, where the table is a file of the user's
     projections  a file with W_Q and W_K (and W_V): then q = x W_Q, k = x W_K, v = x W_V
@@ -108,7 +110,10 @@ class TableSource:
         return (f"read in the case that {self.table.name} has: {', '.join(changes)}",) if changes else ()
 
     def repeated(self, seed: int) -> list[Prompt]:
-        """Three prompts of random words of the table written twice; InputError for a table of too few words."""
+        """Three prompts of random words of the table, each run of words written twice; InputError for too few words.
+
+        seed  of the random words
+        """
         first, words, _ = next(self.table.blocks(), (0, (), None))
         lengths = repeat_lengths(
             min(longest_repeat(), len(words) // 2), f"the table {self.table.name} has too few words"
@@ -135,7 +140,7 @@ class TableSource:
         return Prompt(text, tuple(tokens), self._recased(tokens)), [term.sign for term in terms]
 
     def vectors(self, prompt: Prompt) -> np.ndarray:
-        """The words' own vectors `[n, d]` in float64, before any projection."""
+        """The words' own vectors in the table `[n, d]` in float64, before any projection."""
         return self.table.rows([token.id for token in prompt.tokens if token.id is not None]).astype(np.float64)
 
     def first_projections(self, seed: int | None) -> tuple[np.ndarray, np.ndarray]:
@@ -151,12 +156,12 @@ class TableSource:
         return drawn_matrix(seed, "wq", (d, d)), drawn_matrix(seed, "wk", (d, d))
 
     def planned_layers(self, selection: Selection) -> list[PlannedLayer]:
-        """The only layer, with its chosen heads; InputError for another."""
+        """The only layer, number 0, with how many of its heads are chosen; InputError for another."""
         selection.check_layers([0])
         return [PlannedLayer(0, len(selection.pick_heads(self.table.heads)))]
 
     def survey(self, prompt: Prompt, visit: Callable[[Call], None]) -> list[Block]:
-        """Call `visit` with the call of the only layer; the list of blocks without an attention call is empty."""
+        """Call `visit` with the attention of the only layer; returns [], for there are no blocks without attention."""
         self.each([prompt], Selection(), visit)
         return []
 
@@ -169,7 +174,10 @@ class TableSource:
         rotations: bool = False,
         projections: bool = False,
     ) -> None:
-        """Call `visit` once per prompt, with the call of layer 0; a table turns nothing, and has no W_O."""
+        """Call `visit` once per prompt, with the attention of layer 0.
+
+        A table has no rotary positions and no W_O, so `rotations` and `projections` change nothing.
+        """
         selection.check_layers([0])
         for text, prompt in enumerate(prompts):
             visit(self.call(prompt, selection, text))
@@ -194,7 +202,10 @@ class TableSource:
         arrive(BlockVectors(0, "self", 0, before, join_heads(np.concatenate(outputs, axis=1))))
 
     def call(self, prompt: Prompt, selection: Selection, text: int = 0) -> AttentionCall:
-        """The attention call of a prompt in the chosen heads of the only layer; `text` is its number in a batch."""
+        """The attention of a prompt's words in the chosen heads of the only layer.
+
+        text  the prompt's number in a batch
+        """
         table = self.table
         heads = selection.pick_heads(table.heads)
         rows = [token.id for token in prompt.tokens if token.id is not None]

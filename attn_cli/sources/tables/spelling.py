@@ -6,10 +6,10 @@ from typing import Protocol
 
 
 class WordIndex(Protocol):
-    """A table of words that can be asked for the row of each."""
+    """A table of words that gives the row of each."""
 
     def look_up(self, words: Sequence[str]) -> None:
-        """Find these words for `index`, all in one call."""
+        """Find the rows of these words, all in one call, before `index` is asked for each."""
 
     def index(self, word: str) -> int | None:
         """The row of a word; None for one that isn't there."""

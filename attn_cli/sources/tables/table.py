@@ -15,7 +15,7 @@ BLOCK = 4096  # words per block when the whole table is read
 
 
 class WordTable(Protocol):
-    """The interface of a table of word vectors, in memory or in a file.
+    """A table of word vectors, in memory or in a file.
 
     name    its name in messages
     heads   into how many heads its vectors are cut
@@ -40,27 +40,31 @@ class WordTable(Protocol):
     def dtype(self) -> np.dtype[Any]: ...  # noqa: D102
 
     def look_up(self, words: Iterable[str]) -> None:
-        """Find these words for `index`; all in one call, because a file is read from the front."""
+        """Find the rows of these words in one call, since a file is read from the front; `index` then gives each."""
 
     def index(self, word: str) -> int | None:
         """The row of a word: as it is written or, failing that, in any case; None for a word that isn't there."""
 
     def word(self, row: int) -> str:
-        """The word of a row that `index` returned, in the table's spelling."""
+        """The word of a row that was looked up, in the table's spelling."""
 
     def rows(self, rows: Sequence[int], part: str = "vectors") -> Vectors:
-        """The vectors `[len(rows), d]` of rows, or their q, k or v if `part` is "q", "k" or "v"."""
+        """The vectors `[len(rows), d]` of rows, or `part` "q", "k" or "v": the table's own queries, keys or values."""
 
     def blocks(self) -> Iterator[tuple[int, Sequence[str], Vectors]]:
-        """The whole table, some thousand words at a time: the first one's row, the words, their vectors."""
+        """The whole table, some thousand words at a time: the row of the first, the words, and their vectors.
+
+        The vectors are `[words, d]`.
+        """
 
 
 @dataclass(frozen=True, eq=False)
 class VectorTable:
-    """A table in memory; some tables have queries, keys and values of their own.
+    """A table of word vectors in memory; some tables have queries, keys and values of their own.
 
-    vectors [words, d]; q and k [words, d_q]; v [words, e]; each of q, k, v may be None, and is then the vectors
-    themselves. `heads` divides d. `about` is one line that names origin and licence.
+    vectors  `[words, d]`; `heads`, into which they are cut, divides d
+    q, k     `[words, d_q]`; v `[words, e]`; each may be None, and is then the vectors themselves
+    about    one line that names origin and licence
 
     >>> table = VectorTable("pair", ("My", "name"), np.eye(2), heads=1, about="")
     >>> table.index("name"), table.index("MY"), table.index("is")
@@ -113,7 +117,10 @@ class VectorTable:
         return self._checked(vectors, rows)
 
     def blocks(self) -> Iterator[tuple[int, Sequence[str], Vectors]]:
-        """The whole table, some thousand words at a time: the first one's row, the words, their vectors."""
+        """The whole table, some thousand words at a time: the row of the first, the words, and their vectors.
+
+        The vectors are `[words, d]`.
+        """
         for start in range(0, len(self.words), BLOCK):
             rows = range(start, min(start + BLOCK, len(self.words)))
             yield start, self.words[rows.start : rows.stop], self._checked(self.vectors[rows.start : rows.stop], rows)

@@ -15,9 +15,10 @@ _WHOLE_NUMBER = re.compile(rb"\d{1,12}")
 
 
 class TextFormat:
-    """The lines of `file`; a first line of two whole numbers (how many words, how many numbers each) is no record.
+    """A text file of word vectors: a line for each word, the word and its numbers.
 
-    Errors: InputError that names the line, from 1, of what can't be read.
+    A first line of two whole numbers (how many words, how many numbers each) is no word's. Errors: InputError that
+    names the line, from 1, of what can't be read.
     """
 
     def __init__(self, file: BinaryIO, label: str) -> None:
@@ -37,7 +38,10 @@ class TextFormat:
         self.parse(next(self.records(0, 0)))  # refuses a text that is no table before any look-up
 
     def records(self, row: int, start: int) -> Iterator[WordRecord]:
-        """The words of a table with their vectors, a line each; blank lines may stand at the end."""
+        """The lines of words with their vectors, from number `row` on; blank lines may stand at the end.
+
+        start  the offset of the first in bytes; 0 for the beginning
+        """
         start = start or self.begin
         self.file.seek(start)
         while line := self._line(self._number(row)):
@@ -55,7 +59,7 @@ class TextFormat:
             )
 
     def parse(self, record: WordRecord) -> tuple[str, Sequence[float]]:
-        """The word, which may hold blanks, and the d numbers behind it."""
+        """A line's word, which may hold blanks, and the d numbers behind it."""
         cells = record.raw.rsplit(None, self.d)
         if len(cells) == self.d + 1 and b"_" not in record.raw[len(cells[0]) :]:  # float() takes 1_0 for 10
             try:

@@ -12,7 +12,7 @@ from attn_cli.kernel.lessons.mistakes.problem import Mistake, Problem
 
 
 def axis_mistakes(problem: Problem) -> Iterator[Mistake]:
-    """A softmax over queries or heads in place of keys; a mask after the softmax, or as scores of 0.
+    """Wrong implementations with the softmax over queries or heads, or the mask after it or as scores of 0.
 
     None without a softmax.
     """

@@ -15,9 +15,10 @@ _FAINT = -40.0  # a masked score below it shows in rows alone in which all keys 
 
 
 class Fitted(NamedTuple):
-    """A mistake with an unknown number in it, such as another scale.
+    """A wrong implementation with an unknown number in it, such as another scale.
 
-    at    makes the mistake with a number
+    name  in a word or two
+    at    makes the wrong implementation with a given number
     grid  the numbers to try, ascending `[numbers]`
     """
 
@@ -27,10 +28,10 @@ class Fitted(NamedTuple):
 
 
 def fitted_mistakes(problem: Problem) -> Iterator[Fitted]:
-    """The mistakes with a number in them that this problem allows, each with the numbers to try.
+    """The wrong implementations with an unknown number in them that this attention allows, with the numbers to try.
 
     These are another scale, 2**-5 to 2**5 times the right one, and masked scores that leak: set to a finite number or
-    lowered by one, -44 to 8. Nothing leaks without a mask, or with a learned sink.
+    lowered by one, -44 to 8. Nothing leaks without a mask, or with a learned sink; none without a softmax.
     """
     rule = problem.rule
     if not rule.softmax:

@@ -11,9 +11,9 @@ JOINED_BY_RESHAPE = "heads were joined by a reshape alone: [h, n, e] to [n, h * 
 
 
 def head_mistakes(problem: Problem) -> Iterator[Mistake]:
-    """The mistakes with heads that these numbers of them allow: key heads shared wrongly, heads cut by a reshape.
+    """Wrong implementations of this attention's heads: key heads shared wrongly, heads cut or joined by a reshape.
 
-    None for a single head.
+    Those that its numbers of heads allow; none for a single head.
     """
     q, k, v, rule = problem.q, problem.k, problem.v, problem.rule
     h, g = len(q), len(k)

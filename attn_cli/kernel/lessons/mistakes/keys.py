@@ -9,7 +9,7 @@ from attn_cli.kernel.lessons.mistakes.problem import AttendedTo, Mistake, Proble
 
 
 def key_mistakes(problem: Problem) -> Iterator[Mistake]:
-    """The mistakes with keys: the matrix reshaped, keys one place away from their values, keys taken for values."""
+    """Wrong implementations: k reshaped, not transposed; k or v shifted by one place; k and v in each other's place."""
     q, k, v, rule = problem.q, problem.k, problem.v, problem.rule
     m, d = k.shape[-2:]
     if min(m, d) > 1:

@@ -10,8 +10,9 @@ HALF, SINGLE = 65504.0, 88.72  # the largest float16; the largest x whose expone
 
 
 def why_nan(q: np.ndarray, k: np.ndarray, rule: Rule, rows: np.ndarray) -> str:
-    """The likely reason that exactly these rows hold NaN or Inf; "" if the numbers show none.
+    """The likely reason why exactly these rows of a kernel's output hold NaN or Inf; "" if the numbers show none.
 
+    q, k  `[h, n, d]` and `[g, m, d]`
     rows  booleans `[h, n]`, or `[1, n]` where heads were joined and one bad head spoils the row
     """
 

@@ -10,7 +10,12 @@ _EPSILONS = (1e-5, 1e-6, 1e-8, 1e-12, 1e-3, 1e-2)  # of usual configurations, an
 
 
 class WrongVectors(NamedTuple):
-    """A mistake in what is made of vectors: its name, words, and what makes the wrong ones of the right input."""
+    """A wrong implementation of a step that maps vectors, such as a norm.
+
+    name   in a word or two, with hyphens
+    words  as a sentence
+    make   a function from the right input `[..., width]` to the wrong output
+    """
 
     name: str
     words: str
@@ -19,7 +24,7 @@ class WrongVectors(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Norm:
-    """A norm: gain * (x, less its mean if `centred`) / sqrt(mean of squares + epsilon) + bias.
+    """A norm: gain * (x, less its mean if `centred`) / sqrt(mean of squares + epsilon) + bias; RMSNorm or LayerNorm.
 
     stored  the gain as it is saved, which may be less by 1; None where it isn't known
     """
@@ -40,7 +45,7 @@ class Norm:
 
 
 def norm_mistakes(norm: Norm, where: str) -> Iterator[WrongVectors]:
-    """The usual mistakes with a norm: missing, of the other kind, its gain, bias or epsilon wrong or left out.
+    """The usual wrong implementations of a norm: missing, of the other kind, its gain, bias or epsilon wrong.
 
     where  which norm it is, in words, such as "the norm before attention"
     """

@@ -14,10 +14,11 @@ from attn_cli.kernel.definition.rule import Rule
 
 
 class OtherAngles(NamedTuple):
-    """Rotary positions as a mistake would make them.
+    """Rotary positions as a wrong implementation would compute them.
 
-    name         in a word or two, with hyphens; `words` as a sentence
-    frequencies  the angle of every pair at position 1 `[pairs]`
+    name         in a word or two, with hyphens
+    words        as a sentence
+    frequencies  the angle of every pair of columns at position 1 `[pairs]`
     factor       on cos and sin
     """
 
@@ -29,14 +30,15 @@ class OtherAngles(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """One attention in float64, of which mistakes are made: q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`.
+    """One right attention in float64, from which wrong implementations are made, to be told by their wrong output.
 
+    q, k, v       `[h, n, d]`, `[g, m, d]`, `[g, m, e]`, after rotary positions
     rule          scale, mask and the like, as they should be
     width         the width of the model that the heads are cut from
     rotation      the rotary positions of q and k; None: not rotated, or as `turning` says
-    turning       the pairs and angles by which a model turned q and k; None where that is not a model's
-    other_angles  what a model's settings say that its angles could be mistaken for
-    other_window  the window of the model's other layers; None where none has one
+    turning       the pairs of columns and angles by which a model turned q and k; None where they are no model's
+    other_angles  rotary angles that the model's settings could be mistaken for
+    other_window  the sliding window of the model's other layers; None where none has one
     """
 
     q: np.ndarray
@@ -51,7 +53,7 @@ class Problem:
 
     @cached_property
     def right(self) -> Attention:
-        """Scores `[h, n, m]`, weights `[h, n, m]` and output `[h, n, e]` as they must be."""
+        """The scores `[h, n, m]`, weights `[h, n, m]` and output `[h, n, e]` that a right implementation computes."""
         return attend(self.q, self.k, self.v, self.rule)
 
     @cached_property
@@ -60,11 +62,19 @@ class Problem:
         return np.asarray(expand_groups(self.v, len(self.q)))
 
     def attended(self, name: str, words: str, rule: Rule) -> "Mistake":
-        """A mistake whose weights and output are those of the problem's q, k and v under another rule."""
+        """A wrong implementation that attends with the right q, k and v by another rule: scale, mask, softcap ...
+
+        name   in a word or two, with hyphens; words as a sentence
+        """
         return attended(name, words, self.q, self.k, self.v, rule)
 
     def mixed(self, name: str, words: str, weights: Callable[[], np.ndarray]) -> "Mistake":
-        """A mistake whose output mixes the problem's values by other weights `[h, n, m]`."""
+        """A wrong implementation whose output mixes the right values by other weights `[h, n, m]`.
+
+        name     in a word or two, with hyphens
+        words    as a sentence
+        weights  computes them, when asked for
+        """
 
         def make() -> Made:
             made = weights()
@@ -74,16 +84,16 @@ class Problem:
 
 
 class Made(NamedTuple):
-    """The result of a mistake: weights `[h, n, m]` and the output `[h, n, e]`."""
+    """What a wrong implementation computes: weights `[h, n, m]` and the output `[h, n, e]`."""
 
     weights: np.ndarray
     output: np.ndarray
 
 
 class AttendedTo(NamedTuple):
-    """The q, k, v and rule whose attention a mistake computes in place of the right ones.
+    """The q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]` and rule whose attention a wrong implementation computes.
 
-    after  then changes the output `[h, n, e]`; None for no change
+    after  a function that then changes the output `[h, n, e]`; None for no change
     """
 
     q: np.ndarray
@@ -95,13 +105,13 @@ class AttendedTo(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Mistake:
-    """A mistake of an implementation, and the weights and output that it leads to, computed when asked for.
+    """A mistake in an implementation of attention, and the weights and output that it leads to.
 
     name      in a word or two, with hyphens; "a+b" for two at once
     words     as a sentence that goes on after "likely cause:"
-    make      computes its weights and output
-    operands  the q, k, v and rule whose attention it is, for those who compute that without a matrix of weights; None
-              where there are none
+    make      computes its weights and output, when they are asked for
+    operands  the q, k, v and rule whose attention the output is, for callers that keep no matrix of weights; None where
+              it is no plain attention
     """
 
     name: str
@@ -121,7 +131,7 @@ class Mistake:
 
     @property
     def output(self) -> np.ndarray:
-        """The output `[h, n, e]` of a kernel that makes the mistake."""
+        """The output `[h, n, e]` of a kernel with this mistake."""
         return self.made.output
 
 
@@ -134,12 +144,18 @@ def attended(
     rule: Rule,
     after: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Mistake:
-    """The mistake that leads to the attention of q, k and v by a rule; `after` changes the output."""
+    """The mistake, of an implementation, of attending with these q, k, v and rule; name and words as of `Mistake`.
+
+    after  a function that then changes the output `[h, n, e]`; None for no change
+    """
     return attending(name, words, lambda: AttendedTo(q, k, v, rule, after))
 
 
 def attending(name: str, words: str, operands: Callable[[], AttendedTo]) -> Mistake:
-    """The mistake that leads to the attention of these operands, which are made when asked for."""
+    """The mistake, of an implementation, of attending with these q, k, v and rule, which are made when asked for.
+
+    name, words  in a word or two with hyphens, and as a sentence
+    """
 
     def make() -> Made:
         q, k, v, rule, after = operands()

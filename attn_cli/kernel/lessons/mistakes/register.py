@@ -38,6 +38,9 @@ REGISTER: tuple[Callable[[Problem], Iterator[Mistake]], ...] = (
 
 
 def mistakes(problem: Problem) -> Iterator[Mistake]:
-    """The mistakes of implementations that can be told by their numbers in this problem, the more usual ones first."""
+    """The usual mistakes of implementations of this attention, the more usual families first.
+
+    Scale, mask and softcap; softmax and mask; heads; keys; rotary positions; tiles.
+    """
     for family in REGISTER:
         yield from family(problem)

@@ -27,7 +27,7 @@ class _Change(NamedTuple):
 
 
 def rule_mistakes(problem: Problem) -> Iterator[Mistake]:
-    """The mistakes with scale, mask and softcap that this rule allows, one or two at once.
+    """Wrong implementations of this rule: its scale, mask or softcap wrong, one or two at once.
 
     After these a softcap that nobody asked for, and bias, sink or softmax left out.
     """

@@ -15,10 +15,11 @@ _KEPT = {"": (True, True), " of the output": (True, False), " of the softmax": (
 
 
 def sum_mistakes(problem: Problem) -> Iterator[Mistake]:
-    """The sums of output and of softmax, or one of them, kept in too low a precision while tiles of keys are added.
+    """Wrong implementations that keep sums of output or softmax in bfloat16 or float16 while tiles of keys are added.
 
-    With the maximum of all keys, and with one that follows tile by tile. Not every digit of such a sum can be foretold,
-    for its order is not known; most of its error can.
+    Both sums or one; with the maximum of all keys, and with one that follows tile by tile. Not every digit of such a
+    sum can be foretold, for its order is not known; most of its error can. None without a softmax, or with a learned
+    sink.
     """
     m = problem.k.shape[-2]
     if not problem.rule.softmax or problem.rule.sink is not None:

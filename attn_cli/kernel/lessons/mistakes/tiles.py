@@ -13,9 +13,9 @@ TILES = (16, 32, 64, 128, 256)  # keys of a tile in usual kernels
 
 
 def tile_mistakes(problem: Problem) -> Iterator[Mistake]:
-    """The mistakes of a kernel that takes keys tile by tile: not rescaled, the last keys left out, padding taken in.
+    """Wrong flash kernels: sums not rescaled as the maximum rises, last keys left out, padding taken in.
 
-    For the usual sizes of tiles below the number of keys; none with a learned sink.
+    For the usual sizes of tiles below the number of keys; none without a softmax, or with a learned sink.
     """
     rule, m = problem.rule, problem.k.shape[-2]
     if not rule.softmax or rule.sink is not None:

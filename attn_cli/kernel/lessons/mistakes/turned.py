@@ -36,7 +36,7 @@ class _Turn(NamedTuple):
 
 
 def turned_mistakes(problem: Problem, turning: Turning) -> Iterator[WrongPair]:
-    """The mistakes with rotary positions for these pairs of columns and angles; none where nothing is turned.
+    """Wrong implementations of rotary positions with these pairs of columns and angles; none where nothing is turned.
 
     Each is a name, words, and a function that makes the wrong q and k.
     """
@@ -78,7 +78,10 @@ def turned_mistakes(problem: Problem, turning: Turning) -> Iterator[WrongPair]:
 def wrong_tables(
     cos: np.ndarray, sin: np.ndarray, other_angles: Sequence[OtherAngles]
 ) -> Iterator[tuple[str, str, np.ndarray, np.ndarray]]:
-    """Every mistake in cos and sin `[m, pairs]` of rotary positions: name, sentence, wrong cos and wrong sin."""
+    """Every usual mistake in the cos and sin `[m, pairs]` of rotary positions: name, sentence, wrong cos, wrong sin.
+
+    other_angles  the frequencies that this model's could be mistaken for
+    """
     size = float(np.sqrt(cos[0] ** 2 + sin[0] ** 2).mean())
     is_sized = abs(size - 1) > 1e-4
     for name, words, frequencies, factor in other_angles:
