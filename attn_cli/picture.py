@@ -40,7 +40,7 @@ class Box(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ReadPicture:
-    """A picture as it is drawn below a map.
+    """A picture that a model read, as it is drawn below a heat map of weights.
 
     pixels         `[h, w, 3]` bytes of red, green and blue; fewer than the file has, where that is large
     height, width  of the file's picture, in its pixels

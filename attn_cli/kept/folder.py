@@ -86,7 +86,7 @@ class KeptFolder:
         self._let_go(name)
 
     def remove(self, name: str) -> None:
-        """Delete one kept file; one that is gone already is no error."""
+        """Delete the file of this name; one that is gone already is no error."""
         with suppress(OSError):
             (self.path / name).unlink()
 

@@ -97,12 +97,12 @@ class Intervention:
 class Outcome:
     """The effect of one intervention against the baseline run; None for numbers that the model or the rows don't have.
 
-    bits      log2 p(target) with the intervention, less log2 p(target) without: negative where it made the target less
-              likely. With several target tokens log2 p is added up
-    kl_bits   sum over the vocabulary of p log2(p / p with the intervention), in the last row that chooses a target
-              token; never below 0
-    loss_bits mean -log2 p of the text's own tokens with the intervention, less that without; only where it was asked
-    for, and all rows are rows of the experiment
+    bits       log2 p(target) with the intervention, less log2 p(target) without: negative where it made the target less
+               likely. With several target tokens log2 p is added up
+    kl_bits    sum over the vocabulary of p log2(p / p with the intervention), in the last row that chooses a target
+               token; never below 0
+    loss_bits  mean -log2 p of the text's own tokens with the intervention, less that without; only where it was asked
+               for, and all rows are rows of the experiment
     cosine_distance  of a model without a language-model head: 1 - cosine of the text's vectors with and without, the
                      mean of the outputs of its tokens (hidden ones left out) or the first output
     token_bits  the bits of each target token, which sum to `bits`

@@ -6,7 +6,11 @@ from typing import NamedTuple
 
 
 class KeyHead(NamedTuple):
-    """One key head of a model: the number of its block, its own number among the block's key heads, and its stream."""
+    """One key/value head of a model.
+
+    layer, head  the number of its block, and its own among the block's key heads, from 0
+    stream       "self", or "encoder", "decoder", "cross" ...: the stack that the block is in
+    """
 
     layer: int
     head: int

@@ -97,7 +97,7 @@ class Predicting(Source, Protocol):
     def answered(self, prompt: Prompt, answer: str) -> Prompt:
         """The prompt with `answer` after it, as if the model had written it.
 
-        Raises InputError for an answer without tokens and for a model with a decoder, LimitError for one too long.
+        Raises InputError for an answer without tokens and for an encoder-decoder, LimitError for one too long.
         """
 
     def experiment_bytes(self, tokens: int) -> int:

@@ -49,12 +49,12 @@ class Station(NamedTuple):
 
     @property
     def order(self) -> tuple[int, int]:
-        """The key that sorts stations in the order of the forward pass: the layer, then the kind's index in `KINDS`."""
+        """What sorts places in the forward pass: the layer, then the index of the kind, such as "q", in `KINDS`."""
         return self.layer, _RANK[self.kind]
 
     @property
     def words(self) -> str:
-        """The name of the station's kind as screens say it, such as "q after rotary"."""
+        """What screens call this place in the pass, such as "q after rotary"."""
         return KINDS[self.kind]
 
     @property

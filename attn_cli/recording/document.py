@@ -100,7 +100,7 @@ FIELDS = (
 
 
 class BadDocument(Exception):
-    """The file is not a valid recording; the message names the fault."""
+    """Raised for a file that is no valid recording; the message names the fault."""
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ class RecordedHead(Displayed):
 
     @property
     def weights(self) -> np.ndarray:
-        """All its weights `[n, m]`, 0 where masked; the memory of n times m float32."""
+        """All weights of the head `[n, m]`, 0 where masked; they take the memory of n times m float32."""
         return self.layer.weights(self.index, slice(None), slice(None))
 
     def row(self, query: int) -> np.ndarray:

@@ -144,15 +144,15 @@ class RecordedLayer(Call):
             yield Band(start, stop, 0, self.m, weights, raw, np.empty((self.h, stop - start, 0), self.like.dtype))
 
     def scores(self, head: int, rows: Places, keys: Places) -> np.ndarray:
-        """The scores `[b, c]` of some rows and keys, -inf where masked.
+        """The scores `[b, c]` of b rows and c keys of one head, -inf where masked.
 
-        Raises LoadError if the model showed weights alone.
+        Raises LoadError if the model showed weights alone, LimitError where nothing of the kind was kept.
         """
         self._require_scores()
         return self._cells(head, rows, keys)
 
     def weights(self, head: int, rows: Places, keys: Places) -> np.ndarray:
-        """The weights `[b, c]` of some rows and keys, 0 where masked.
+        """The weights `[b, c]` of b rows and c keys of one head, 0 where masked.
 
         Raises LimitError where memory was short when the layer was recorded, so that nothing of the kind was kept.
         """
@@ -162,7 +162,7 @@ class RecordedLayer(Call):
         return weights_of(cells[None], self.rule, self.log_sums[head : head + 1, rows])[0]
 
     def allowed(self, rows: Places, keys: Places) -> np.ndarray:
-        """Which queries may attend to which keys, booleans `[b, c]`; in any head where heads have their own masks."""
+        """Which of b queries may attend to which of c keys, booleans `[b, c]`; in any head where these differ."""
         i, j = numbers_of(rows, self.n, self.like), numbers_of(keys, self.m, self.like)
         if self.seen is not None and self.shows_scores:
             allowed = ~np.isneginf(self.seen[:, i[:, None], j[None, :]])
@@ -173,7 +173,9 @@ class RecordedLayer(Call):
     def pooled(
         self, head: int, rows: Places, keys: Places, block: tuple[int, int], *, scores: bool = False
     ) -> np.ndarray:
-        """The largest weight of every block, `[ceil(b / block[0]), ceil(c / block[1])]`; NaN where none is allowed.
+        """The largest weight of one head in every block of some rows and keys; NaN in a block where all is masked.
+
+        `[ceil(b / block[0]), ceil(c / block[1])]` for b rows, c keys and blocks of block[0] x block[1].
 
         scores  the scores farthest from 0 in place of weights; LoadError if the model showed weights alone
         """

@@ -27,7 +27,7 @@ _DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d{1,4})?")
 
 
 def may_have_accelerator(drivers: Sequence[str] = _DRIVERS) -> bool:
-    """False on a Linux without the driver of a graphics card, where torch has nothing to tell but of the CPU."""
+    """False on Linux without a driver of a graphics card, else True; where False, torch need not be asked for GPUs."""
     return not sys.platform.startswith("linux") or any(Path(driver).exists() for driver in drivers)
 
 
@@ -46,7 +46,11 @@ def device_row(
 
 
 def cpu_row(name: str = "", threads: int | None = None) -> DeviceRow:
-    """The CPU, with its cores; `name` is appended to the name that its maker gave it."""
+    """The CPU, with the cores that this process may use, as a row of the list that `attn env` prints.
+
+    name     is appended to the name that its maker gave it
+    threads  with how many torch computes; None where torch was not asked
+    """
     return device_row("cpu", f"{_cpu_name()}{name}", cores=available_cores(), threads=threads)
 
 

@@ -13,18 +13,17 @@ from attn_cli.kernel.definition.rule import Rule
 
 @dataclass(frozen=True)
 class Band:
-    """The weights of adjacent queries start:stop on keys first:last; every other key is masked for them all.
+    """The weights of b adjacent queries start:stop on c keys first:last; all other keys are masked for all of them.
 
-    weights     `[h, b, c]` with b = stop - start, c = last - first
+    weights     `[h, b, c]` of h query heads
     raw_scores  `[h, b, c]`, with the lowest finite number where masked, so that a weight of 0 times its score is 0;
-                None if the plan keeps no scores
-    output      `[h, b, e]`
-    heads       which of the call's heads these are: all of them, unless the plan walks some heads at a time
-    shares      `[h, b, c]`: each key's weight times the norm of its value (after W_O), over the row's sum of these;
-                None where nobody asked for it
-    joint       `[1, b, c]`: the same of all heads together
-    hidden      `[h, b]`: what each row gives to keys that the user left out, whose weights are 0 here; None where none
-                is
+                None where scores weren't asked for
+    output      `[h, b, e]`, the weights times the values
+    heads       which of the call's heads these are: all of them, unless some heads are computed at a time
+    shares      `[h, b, c]`: each key's weight times the norm of its value (or, if asked for, of its value after W_O),
+                over the row's sum of these; None where nobody asked for it
+    joint       `[1, b, c]`: the shares of keys in the outputs of all heads added up; None likewise
+    hidden      `[h, b]`: the weight of each row on keys that the user left out, whose weights are 0 here; None without
 
     Don't keep any of the arrays: the next band is computed in the same memory.
     """
@@ -54,24 +53,24 @@ class Band:
 
     @property
     def scores(self) -> Array | None:
-        """A copy of the scores before the softmax `[h, b, c]`, -inf where masked; None if the plan keeps no scores."""
+        """A copy of the scores that the softmax gets `[h, b, c]`, -inf where masked; None if they weren't asked for."""
         return None if self.raw_scores is None else with_infinities(self.raw_scores)
 
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """Everything that one band is computed from, all of it cut to the band's rows, keys and heads.
+    """All that one band is computed from: b adjacent rows of h query heads on c keys, with g key heads.
 
     start, stop       the query rows
     span              the keys
-    heads             the query heads
-    q                 `[h, b, d]`, already times the rule's scale
+    heads             which of the call's query heads
+    q                 `[h, b, d]`, already times the scale of the scores
     k_across          `[g, d, c]`, the keys as columns
     v                 `[g, c, e]`
     rule              of the whole call: softcap, and whether there is a softmax
-    bias              broadcastable to `[h, b, c]`, or None
-    sink              `[h]`, or None
-    masked            the masked cells among the keys of the span
+    bias              to be added to scores, broadcastable to `[h, b, c]`, or None
+    sink              one learned score per head in the softmax's sum `[h]`, or None
+    masked            the masked cells among these rows and keys
     subtract_maximum  False if no exponential of a score can overflow, or underflow to a sum of 0
     """
 

@@ -49,11 +49,12 @@ def softmax_into(
     every_row_sees_a_key: bool,
     subtract_maximum: bool = True,
 ) -> Array:
-    """Weights `[h, b, c]` of scores `[h, b, c]` that hold the lowest finite number where masked, written into `out`.
+    """Weights `[h, b, c]` of scores `[h, b, c]`, which hold the lowest finite number where masked.
 
-    out                   may be `scores` itself, which is then lost, or None for new memory
+    sink                  one learned score per head in the sum of every row `[h]`, or None
+    out                   where weights are written: may be `scores` itself, which is then lost, or None for new memory
     every_row_sees_a_key  False: rows in which all is masked are looked for, and get weights 0
-    subtract_maximum      False only if no score exceeds `SAFE_SCORE` in size where it isn't masked; matters to NumPy
+    subtract_maximum      False only if no score exceeds 60 in size where it isn't masked; matters to NumPy
 
     Equal to `softmax` (tests/kernel/bands/test_bands.py). torch has one fused pass, NumPy gets in-place steps.
     """

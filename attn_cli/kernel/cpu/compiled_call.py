@@ -146,7 +146,7 @@ class CompiledCall:
         return (slice(start, min(start + at_once, g)) for start in range(0, g, at_once))
 
     def walk(self, key_heads: slice) -> bool:
-        """Compute the statistics of these key heads' query heads; False if some q, k or v is NaN or infinite."""
+        """Compute the statistics of these key heads' query heads into `stats`; False where q, k or v isn't finite."""
         share = self.q.shape[0] // self.k.shape[0]
         heads = slice(key_heads.start * share, key_heads.stop * share)
         k, v = self.k[key_heads], self.v[key_heads]

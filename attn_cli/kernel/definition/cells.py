@@ -26,7 +26,8 @@ def cells(q: Array, k: Array, rule: Rule, rows: Places, keys: Places, log_sums: 
     """Scores and weights of b rows and c keys of q `[h, n, d]`, k `[g, m, d]`, as in the whole matrix.
 
     rows, keys  slices without a step, or ascending numbers
-    log_sums    for each row the log of the sum of exp(score) over all its keys `[h, n]`; -inf where all is masked
+    log_sums    for each row the log of the sum of exp(score) over all its keys and a learned sink `[h, n]`; -inf where
+                all is masked
 
     Equals the same cells of `dense.attend` for any rule (scale, softcap, bias, mask, sink).
 
@@ -66,8 +67,8 @@ def scores_between(q: Array, k: Array, rule: Rule, i: Array, j: Array) -> Array:
 def weights_of(scores: Array, rule: Rule, log_sums: Array) -> Array:
     """The weights `[h, b, c]` of scores `[h, b, c]`, which are -inf where masked: exp(score - log_sum).
 
-    log_sums  for each row the log of the sum of exp(score) over all its keys `[h, b]`. A rule without a softmax takes
-              scores as weights
+    log_sums  for each row the log of the sum of exp(score) over all its keys and a learned sink `[h, b]`. A rule
+              without a softmax takes scores as weights
     """
     if not rule.softmax:
         return unnormalised(scores)
@@ -79,7 +80,8 @@ def log_weights(scores: Array, log_sums: Array) -> Array:
 
     -inf where masked, in a row that may attend to nothing, too.
 
-    log_sums  for each row the log of the sum of exp(score) over all its keys `[..., b]`, -inf where all are masked
+    log_sums  for each row the log of the sum of exp(score) over all its keys and a learned sink `[..., b]`, -inf where
+              there is nothing in it
 
     >>> import numpy as np
     >>> log_weights(np.array([[0.0, -np.inf], [-np.inf, -np.inf]]), np.array([0.0, -np.inf])).tolist()

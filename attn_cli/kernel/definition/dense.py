@@ -27,9 +27,10 @@ class Attention(NamedTuple):
 
 
 def scores(q: Array, k: Array, rule: Rule) -> Array:
-    """Scaled, capped, biased and masked scores `[h, n, m]` of q `[h, n, d]` and k `[g, m, d]`; -inf where masked.
+    """The scores `[h, n, m]` of q `[h, n, d]` and k `[g, m, d]` as the softmax gets them; -inf where masked.
 
-    g divides h: key head j serves query heads j * h/g .. (j + 1) * h/g - 1 (grouped queries, Ainslie et al. 2023).
+    The rule says by what q kᵀ is scaled, capped, biased and masked. g divides h: key head j serves query heads j * h/g
+    .. (j + 1) * h/g - 1 (grouped queries, Ainslie et al. 2023).
     """
     xp = namespace(q)
     k = expand_groups(k, q.shape[0])  # [h, m, d]
@@ -43,9 +44,10 @@ def scores(q: Array, k: Array, rule: Rule) -> Array:
 
 
 def attend(q: Array, k: Array, v: Array, rule: Rule) -> Attention:
-    """softmax(q kᵀ * scale + bias + mask) v, with every step kept (Vaswani et al. 2017, eq. 1).
+    """softmax(q kᵀ * scale + bias + mask) v: scores, weights and output (Vaswani et al. 2017, eq. 1).
 
-    q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`; float16 and bfloat16 are computed in float32.
+    q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`; the rule says scale, softcap, bias, mask and learned sink. float16 and
+    bfloat16 are computed in float32.
 
     >>> import numpy as np
     >>> x = np.array([[[1.0, 0.0], [0.0, 1.0]]])

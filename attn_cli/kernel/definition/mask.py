@@ -98,7 +98,7 @@ class Intervals(Mask):
         return (j >= first) & (j < last)
 
     def interval(self, i: np.ndarray, m: int) -> Ends:
-        """The first key that each query may attend to, and the one after the last."""
+        """For queries i the first key that each may attend to, and the one after the last."""
         return Ends(self.first[i], self.last[i])
 
     def __str__(self) -> str:

@@ -77,7 +77,7 @@ class Window(Mask):
         return near & (j < i + (self.offset + self.size)) if self.both_sides else near
 
     def interval(self, i: np.ndarray, m: int) -> Ends:
-        """The first key of each query's window, and the one after its last: m, unless it has both sides."""
+        """For queries i the first key of the window and the end of the last; that is m without `both_sides`."""
         last = i + self.offset + self.size if self.both_sides else np.full_like(i, m)
         return Ends(i + self.offset - self.size + 1, last)
 
@@ -136,7 +136,7 @@ class Dilated(Mask):
 
 @dataclass(frozen=True)
 class Prefix(Mask):
-    """The first `length` keys are open to every query, the others causally (prefix LM, Raffel et al. 2020).
+    """A prefix LM's mask (Raffel et al. 2020): query i sees the first `length` keys, and keys 0 .. i + offset.
 
     >>> from attn_cli.kernel.definition.mask import dense
     >>> dense(Prefix(2), 3, 4, like=np.empty(0)).astype(int).tolist()

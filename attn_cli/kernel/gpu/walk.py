@@ -21,7 +21,7 @@ _WIDEST = 256  # numbers of a query, key or value; wider ones don't fit beside e
 def suits(q: Array, k: Array, v: Array, rule: Rule) -> bool:
     """True if the Triton kernels can compute this attention on a GPU: CUDA tensors, a rule with a softmax.
 
-    Tensors are of one type of at most 32 bits, d and e at most 256; a bias is numbers or ALiBi.
+    Triton must be installed, tensors of one type of at most 32 bits, d and e at most 256; a bias is numbers or ALiBi.
     """
     return is_torch(q) and q.device.type == "cuda" and can_walk(q, k, v, rule) and is_built()
 

@@ -36,8 +36,8 @@ class Slope(NamedTuple):
 class Descent(NamedTuple):
     """A whole gradient descent of W_Q and W_K, by which queries learn to attend to given keys.
 
-    losses   after 0, 1, 2, ... steps: mean over examples and heads of -log of the weight on those keys, in nats `[steps
-             + 1]`
+    losses   `[steps + 1]`, after 0, 1, 2, ... steps: mean over examples and heads of -log of the weight on those keys,
+             in nats
     weights  after each of these, of every example, those of its query `[h, n]`
     wq, wk   the projections at its end `[d, h * e]`
     rate     the learning rate

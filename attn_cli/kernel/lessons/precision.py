@@ -30,7 +30,7 @@ class Precision:
         return 2.0**self.lowest
 
     def rounded(self, x: np.ndarray) -> np.ndarray:
-        """The float64 numbers rounded to this precision, half to even; its largest number is not a limit.
+        """The float64 numbers x rounded to this precision's digits, half to even; large ones don't become infinity.
 
         >>> PRECISIONS["bfloat16"].rounded(np.array([1.0, 1.001, 1.005, -np.inf])).tolist()
         [1.0, 1.0, 1.0078125, -inf]

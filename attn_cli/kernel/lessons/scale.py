@@ -56,9 +56,10 @@ def saturation(scores: Sequence[float], factors: Sequence[float]) -> list[Satura
 
 
 def spread(d: int, *, keys: int, samples: int, seed: int) -> Spread:
-    """`samples` random queries of d normal numbers, each against `keys` keys of its own, with and without 1 / sqrt(d).
+    """Dot products of `samples` random queries with `keys` random keys each, with and without 1 / sqrt(d).
 
-    The expectation is exact: variance d before the scale and 1 after it (Vaswani et al. 2017, footnote 4).
+    A query and a key are d normal numbers. Variance is expected to be exactly d before the scale and 1 after it
+    (Vaswani et al. 2017, footnote 4).
     """
     stream = np.random.default_rng([seed, d])
     height = max(1, _AT_ONCE // (d * (keys + 1)))

@@ -170,7 +170,7 @@ class RankedKeys(NamedTuple):
 
 @dataclass(frozen=True, repr=False, eq=False, kw_only=True)
 class RowNumbers:
-    """Numbers of single rows, of h heads and R rows; None where something wasn't asked for.
+    """Numbers of R rows of h heads; None for what wasn't asked for.
 
     The arrays are NumPy's, or tensors of the GPU that computed them.
 
@@ -179,8 +179,8 @@ class RowNumbers:
     weight_sum   sum of the weights `[h, R]`: 1, less what a learned sink and hidden keys take
     entropy_nats sum of -weight log weight `[h, R]`
     distance     sum of weight |i - j| `[h, R]`, where query i stands at key i + m - n
-    key_sums     sums of the weights over each of the key sets `[h, R, sets]`
-    vector_sums  weights @ vector, of each of the vectors `[h, R, vectors]`
+    key_sums     sums of the weights over each set of keys that was asked for `[h, R, sets]`
+    vector_sums  weights @ vector, for each vector of m numbers that was asked for `[h, R, vectors]`
     """
 
     maximum: Array | None = None

@@ -175,7 +175,7 @@ class ScanFolder:
             self.remove_work()
 
     def remove_work(self) -> None:
-        """Remove the sums of single shards, when the scan's tables are written."""
+        """Remove the sums over parts of the corpus, which are of no use once the scan's tables are written."""
         if self.work.is_dir():
             for file in (*self.work.glob("*.npz"), *self.work.glob(".attn-*.part"), self.work / _JOURNAL):
                 file.unlink(missing_ok=True)

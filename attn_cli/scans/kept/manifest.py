@@ -83,7 +83,8 @@ def _counts(values: Mapping[str, Any]) -> set[str]:
 def check_same(now: Mapping[str, Any], before: Mapping[str, Any], folder: str) -> None:
     """Raise InputError, which names the first difference, if the scan in `folder` is of something else.
 
-    now, before  what the two scans are of: model, options, documents; names of versions and devices may differ
+    now, before  what the two scans are of: model, options, documents. The model's name, the device and attn's version
+                 may differ
     """
     for name in dict.fromkeys((*now, *before)):
         one, other = before.get(name), now.get(name)

@@ -71,7 +71,7 @@ class ScanResults:
         return self._scan.read_table(name, "was the folder copied whole?")
 
     def to_pandas(self, name: str = "statistics") -> Any:
-        """The table as a `pandas.DataFrame`; ImportError without pandas."""
+        """The table of this name, such as "statistics", as a `pandas.DataFrame`; ImportError without pandas."""
         return self.table(name).to_pandas()
 
     @cached_property

@@ -176,7 +176,8 @@ def _places(module: ModuleSums) -> Iterator[tuple[int, Row]]:
 def judged_kinds(module: ModuleSums) -> JudgedKinds:
     """The kind of each head (previous token, induction ...) by its mean weight over documents on a kind's targets.
 
-    As for a single text.
+    A kind's targets are the keys that define it, such as the key before the query. The thresholds are those for a
+    single text.
     """
     values = np.where(module.values.count > 0, module.values.mean, np.nan)  # [V, h]
     baselines = np.where(module.baselines.count > 0, module.baselines.mean, np.nan)

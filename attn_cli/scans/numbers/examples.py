@@ -65,7 +65,7 @@ class Examples:
 
     @classmethod
     def none(cls, heads: int) -> "Examples":
-        """An empty set of examples, for so many heads."""
+        """No examples (queries and keys with large weights), for so many heads."""
         shape = (heads, len(EXAMPLE_KINDS), MOST)
         document, piece, query, key = (np.full(shape, -1) for _ in range(4))
         return cls(np.zeros(shape, np.float32), document, piece, query, key, np.full(shape, None, object))
@@ -77,7 +77,7 @@ class Examples:
         return Examples(**both).strongest()
 
     def strongest(self) -> "Examples":
-        """The 5 strongest examples of each head and kind: by weight, of equal ones by document, piece and query."""
+        """The 5 examples of largest weight for each head and kind; equal ones by document, piece and query."""
         keys = (self.query, self.piece, self.document, -self.weight)
         order = np.lexsort(keys, axis=-1)[..., :MOST]
         return Examples(**{name: np.take_along_axis(x, order, axis=-1) for name, x in vars(self).items()})
@@ -92,9 +92,9 @@ class Examples:
 
 
 class Numbered(NamedTuple):
-    """For each of B texts of a batch the number of its document, and of its piece in that, `[B]` each.
+    """For each of B texts of a batch the number of its document in the corpus, and of its piece in that, `[B]` each.
 
-    Both count from 0.
+    Both count from 0; a document that wasn't cut is its piece 0.
     """
 
     document: np.ndarray
@@ -106,8 +106,10 @@ def examples_of(
 ) -> Examples:
     """The strongest examples in a batch of texts, up to 5 for each head and kind: of a text the strongest row alone.
 
+    A row is an example of each kind that has the row's key among its targets.
+
     top    the largest weight of each row `[h, R]`
-    keys   the keys of these weights `[h, R]`, -1 for none; an example of a kind where it is one of its targets
+    keys   the keys of these weights `[h, R]`, -1 for none
     least  the smallest weight that is still wanted `[h, kinds]`
     """
     weight = np.where((keys >= 0) & targets.rows.real, np.rint(top * _STEPS) / _STEPS, 0).astype(np.float32)

@@ -36,7 +36,7 @@ class TextSum:
 
     @property
     def is_single(self) -> bool:
-        """True if all but `least` is in float32."""
+        """True if x, factors and given are in float32."""
         return all(each is None or each.dtype == np.float32 for each in (self.x, self.factors, self.given))
 
 

@@ -24,7 +24,7 @@ class Quantiles:
 
     @classmethod
     def none(cls, count: int) -> "Quantiles":
-        """`count` empty t-digests."""
+        """The distributions of `count` numbers over no documents: empty t-digests."""
         return cls([_digest()(_SIZE).serialize()] * count)
 
     @classmethod

@@ -171,7 +171,7 @@ def _blocks_of(head: Mapping[str, Any], read: _Arrays) -> Blocks:
 
 
 def count_of(value: Any, below: int = 2**62) -> int:
-    """`value`; ValueError where it is no count, or too large for one."""
+    """`value`, if it is a whole number from 0 up to and without `below`; else ValueError."""
     _expect(type(value) is int and 0 <= value < below, "a count is out of range")
     return value
 

@@ -160,7 +160,7 @@ class PartSums:
 
     @classmethod
     def none(cls, heads: int) -> "PartSums":
-        """Sums of no part, for `heads` heads."""
+        """Sums over no named parts, for so many heads."""
         return cls((), np.zeros((heads, 0)), np.zeros(0), 0.0)
 
     def __or__(self, other: "PartSums") -> "PartSums":

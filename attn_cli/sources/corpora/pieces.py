@@ -16,7 +16,7 @@ _AFTER = 16  # tokens that must follow a piece in its window, as the last ones m
 
 
 def pieces_of(document: Document, tokenize: Tokenize, size: int, stride: int | None = None) -> Iterator[Document]:
-    """The pieces of a document, in order; a short document is its only piece.
+    """The pieces that a long document is cut into, in order; a short document is its only piece.
 
     tokenize  the tokens of a text, with those that the tokenizer adds, each with its place in the text
     size      tokens of a piece at most, with those that the tokenizer adds
@@ -26,7 +26,8 @@ def pieces_of(document: Document, tokenize: Tokenize, size: int, stride: int | N
     it had in the text. Only a window of the text is tokenized for each, however long the document is. A text whose
     tokens have no places can't be cut, and is its only piece.
 
-    Raises InputError for a size that has no room beside what the tokenizer adds, and for a stride of 0 or above it.
+    Raises InputError for a size that has no room beside what the tokenizer adds, and for a stride below 1 or above
+    `size`.
     """
     text, start, number = document.text, 0, 0
     window = size * _CHARACTERS

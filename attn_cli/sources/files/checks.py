@@ -108,5 +108,5 @@ def require_finite(array: Matrix, name: str, label: str, root: str | None = None
 def view_as(
     data: npt.NDArray[np.uint8], dtype: np.dtype[Any], shape: tuple[int, ...], *, fortran: bool = False
 ) -> Matrix:
-    """The first bytes of `data` seen as `shape` numbers of `dtype`, in columns if `fortran`; nothing is copied."""
+    """The first bytes of `data` seen as an array of this shape and dtype, column by column if `fortran`; no copy."""
     return data[: math.prod(shape) * dtype.itemsize].view(dtype).reshape(shape, order="F" if fortran else "C")

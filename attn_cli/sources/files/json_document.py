@@ -12,7 +12,8 @@ from attn_cli.sources.files.parse_errors import parse_errors
 def read_json_document(path: Path, label: str, error_type: type[AttnError], hint: str) -> Any:
     """The JSON value in a file in UTF-8, called `label` in messages.
 
-    Raises an error of `error_type` for a file that can't be read or isn't JSON, LimitError as `read_content`.
+    Raises an error of `error_type` for a file that can't be read or isn't JSON, LimitError for one larger than the free
+    memory.
     """
     with parse_errors(label, hint, error_type):
         return json.loads(read_content(path).decode("utf-8-sig"), parse_int=_whole_number)

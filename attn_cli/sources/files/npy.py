@@ -62,7 +62,7 @@ def read_npy(data: Bytes, name: str, label: str) -> Matrix:
 def read_any_npy(data: Bytes, label: str) -> np.ndarray:
     """The array in the bytes of a .npy file, of any shape and of any dtype but Python objects, as a view.
 
-    Errors: as `read_npy`.
+    Errors: InputError where the header is broken or promises more than is there, and for a pickle.
     """
     header = _header(data, label)
     if header.dtype.hasobject:

@@ -11,7 +11,7 @@ from attn_cli.text import excerpt
 
 
 class PathKind(Enum):
-    """The kind of thing at a path; the value is its name in messages."""
+    """The kind of thing at a path: a file, a folder, a pipe, a device, nothing; the value is its name in messages."""
 
     FILE = "a file"
     FOLDER = "a folder"

@@ -77,7 +77,7 @@ class MaskRequest:
     offset: int
 
     def whole_numbers(self, count: int) -> list[int]:
-        """The argument as `count` whole numbers above 0 with colons between them; InputError if it is not that."""
+        """The numbers in a value of `--mask` such as dilated:3:2, `count` whole numbers above 0; else InputError."""
         numbers = self.argument.split(":")
         if len(numbers) != count or not all(re.fullmatch(r"\d{1,15}", x) and int(x) > 0 for x in numbers):
             requirement = "a whole number" if count == 1 else f"{count} whole numbers"
@@ -102,7 +102,7 @@ class MaskEntry:
 
     @property
     def name(self) -> str:
-        """The part of `syntax` before the colon."""
+        """The mask's name, such as "window": the part of `syntax` before the colon."""
         return self.syntax.partition(":")[0]
 
     def takes(self, text: str) -> bool:

@@ -87,7 +87,7 @@ def model_folder() -> Path:
 
 
 def table_file(model: Path) -> bytes:
-    """The whole of `minilm.npz`, made from the model's files."""
+    """The bytes of the built-in table of word vectors, `minilm.npz`, made from the model's files."""
     vocabulary = (model / "vocab.txt").read_text(encoding="utf-8").split("\n")
     ids = [i for i, word in enumerate(vocabulary) if LETTERS.fullmatch(word) or NUMBER_OR_MARK.fullmatch(word)]
     words = [vocabulary[i] for i in ids]
