@@ -15,7 +15,8 @@ class Quantiles:
 
     The same numbers in the same order give the same digests to the last bit.
 
-    digests  serialized, because one that was written and read again goes on in another way than one that was not
+    digests  as bytes: a digest that is written and read again takes in further numbers a little differently, so it is
+             written after each addition, whether or not it goes to a file
     pending  numbers `[count, B]` that are not in the digests yet: those of a shard (group of documents) go in together
     """
 

@@ -33,7 +33,7 @@ def parse_errors(label: str, hint: str = SAVE_AGAIN, kind: type[AttnError] = Inp
 
 
 def problem(error: Exception) -> str:
-    """The first line of an error's message, control characters made visible, and cut; its type where it says nothing.
+    """The first line of an error's message, shortened, control characters made visible; its type where it says nothing.
 
     >>> problem(ValueError("no header\\nat all")), problem(EOFError())
     ('no header', 'EOFError')

@@ -69,7 +69,7 @@ class RecordTable:
 
     @property
     def extent(self) -> str:
-        """The number of words read so far, in words: all words of the file once a word was not found."""
+        """How many words were read so far, as text such as "22,016 words": all of the file once one was not found."""
         return f"{len(self._hashes):,} words"
 
     @property

@@ -19,7 +19,7 @@ class WordTable(Protocol):
 
     name    its name in messages
     heads   into how many heads its vectors are cut
-    extent  what it holds, in words: "22,016 words", or the words themselves
+    extent  what it holds, as text: "22,016 words", or the words themselves
     width   how many numbers a vector has
     dtype   the precision of its vectors
     """
@@ -87,7 +87,7 @@ class VectorTable:
 
     @property
     def extent(self) -> str:
-        """The words themselves where they are few, else how many there are."""
+        """What the table holds, as text: the words themselves where they are few, else how many there are."""
         return ", ".join(self.words) if len(self.words) <= 12 else f"{len(self.words):,} words"
 
     @property
