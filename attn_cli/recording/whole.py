@@ -20,7 +20,7 @@ class Recording(RecordingContents, Displayed):
     """One text that a model has read, with the attention of all its layers, to be looked at without the model.
 
     `about` the model, `prompt` the text and tokens, `layers` in the order of the forward pass. Any cell, row, column or
-    block of any head is computed when it is asked for, without n x n. `attn_cli.record` makes one.
+    block of any head is computed when it is asked for, so no n x n weights are kept. `attn_cli.record` makes one.
     """
 
     def __repr__(self) -> str:

@@ -43,13 +43,15 @@ class RowTerms:
     mean_score   over the visible keys
     contrasts    `[m, terms]`: scale times q_c k_c of every column, or the sum of a rotary pair's two, less its mean
                  over the visible keys
-    content      `[m]`: the part of a score that is of the key whatever its distance, from the mean rotation; None where
-                 nobody knows how columns were turned, or no position counts
-    position     `[m]`: the score, before a softcap, less its mean and less `content`; None likewise
+    content      `[m]`: the score, before softcap and bias, that the key would have if rotary positions turned all
+                 visible keys by their mean rotation, less its mean; None where nobody knows how columns were turned, or
+                 no position counts
+    position     `[m]`: what the key's distance adds, the bias included: the score before a softcap less its mean, less
+                 `content`; None likewise
     bias         `[m]`, less its mean over the visible keys; None for none
     cap_factor   `[m]`: by which a softcap multiplies the score less the mean score; None without a softcap
     ranks        `[m]`, the rank of every key among the visible by score, 1 for the largest; `content_ranks` by content,
-                 `distance_ranks` by what a key at its distance with the mean content would score
+                 `distance_ranks` by what the mean key would score at the key's distance
     """
 
     scores: np.ndarray

@@ -50,7 +50,7 @@ class ColumnSums:
 
 @dataclass(frozen=True)
 class Pool:
-    """A request for the matrix pooled to blocks of `rows` x `keys`, of which the largest number is kept, or the sum.
+    """A request for weights or scores pooled to blocks of `rows` x `keys`: of each the largest is kept, or the sum.
 
     picked      the query rows, in whose order blocks are; None for all
     sums        the sum is kept; of scores with every masked one as large as the mean of its block, -inf if all are

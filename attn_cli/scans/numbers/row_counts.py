@@ -86,10 +86,10 @@ class RowCounts:
         self.baselines[BASELINE_AT[f"{kind.name}:rows"]] = self._rows(rest)
 
     def least(self, *kinds: Kind) -> np.ndarray:
-        """The least mean weight on a kind's targets by which a head is of that kind, by text `[B, kinds]`.
+        """The least share on a kind's targets with which a row counts as attending to them, by text `[B, kinds]`.
 
         It is 0.1, or 5 times what uniform attention gives these keys, if that is more. A kind's targets are the keys
-        that define it, such as the key before the query.
+        that define it, such as the key before the query; for those the share is of the row's weight off sinks.
         """
         return np.stack([enough(self.baselines[BASELINE_AT[f"{kind.name}:baseline"]]) for kind in kinds], axis=1)
 

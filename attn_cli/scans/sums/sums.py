@@ -235,7 +235,7 @@ class OtherHeadsError(Exception):
 
 @dataclass
 class ScanSums:
-    """The sums over a corpus, or over a part of it.
+    """Statistics of all heads, summed over the documents of a corpus, or of a part of it.
 
     documents, tokens  that were read by the model; of a document that was cut every piece counts
     records            documents that were read in any part

@@ -36,7 +36,7 @@ class Norm:
     stored: Array | None = None
 
     def of(self, x: Array) -> Array:
-        """Vectors x `[..., width]` normed."""
+        """Vectors x `[..., width]` normalised by this norm, in the same shape."""
         xp = namespace(x)
         if self.centred:
             x = x - xp.mean(x, axis=-1, keepdims=True)

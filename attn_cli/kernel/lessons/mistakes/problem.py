@@ -58,7 +58,7 @@ class Problem:
 
     @cached_property
     def values(self) -> np.ndarray:
-        """The values of every head `[h, m, e]`."""
+        """The values `[h, m, e]`, those of a key head repeated for each query head that reads them."""
         return np.asarray(expand_groups(self.v, len(self.q)))
 
     def attended(self, name: str, words: str, rule: Rule) -> "Mistake":
