@@ -70,7 +70,7 @@ def against_again(name: str, report: Report, invocation: Invocation, *more: str)
 def more_of_matrices(report: Report, invocation: Invocation, *more: str, row: int | None = None) -> list[str] | None:
     """The words of `attn compute --steps` on the user's own matrices, with options `more`; None for a batch of them.
 
-    Of one row, the first if `row` is None, where there are more than 6. None as well for what came through a pipe.
+    Of row `row`; for None of all, or of more than 6 the first. None as well for what came through a pipe.
     """
     words = invocation.words_without(_OUTPUT | _OF_MATRICES)
     if report.batch != () or "-" in words or not report.summaries:

@@ -18,7 +18,7 @@ from attn_cli.views.same_input import against_again
 
 
 def draw(matrix: ChangeMatrix, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """For each head a map of how its weights change, the other text's less this one's, with queries and keys aligned.
+    """For each head a map of how its weights change, the other run's less this one's, with queries and keys aligned.
 
     A + or a - stands before a key of the other or of this text alone. Of a single row that attends to an image which
     both read, a map of the image.

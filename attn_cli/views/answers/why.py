@@ -138,8 +138,8 @@ def _mostly(first: str, high: float, second: str, low: float) -> str:
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     """The next command: which heads and MLPs wrote what makes the score.
 
-    In layer 0, and where one key alone is seen, the effect of ablating the head; of a table or a recording, which
-    predict nothing, what the row reads in all heads; of a masked key the matrix. None for piped input.
+    In layer 0, and where one key alone is seen, the effect of ablating the head. Of a table or a recording, which
+    predict nothing, what the row reads in all heads, or of a masked key the matrix. None for piped input.
     """
     if report.batch is not None:
         return more_of_matrices(report, invocation)
