@@ -27,7 +27,7 @@ class LineOrigin:
         return replace(self, text=words)
 
     def words(self, command: str, options: Sequence[str]) -> list[str]:
-        """The command line, as words, of `command` with these options on the same text and source."""
+        """The words of the command line of `command` with these options on the same text and model."""
         text = list(self.text)
         return [command, *([] if "--" in text else text), *self.options, *options, *(text if "--" in text else [])]
 

@@ -83,7 +83,7 @@ def to_end(last: bool) -> Run:
 
 
 def deeper(scene: Scene, view: Viewpoint, words: str) -> Outcome:
-    """The viewpoint in the pane that Enter opens: from heads the matrix, then the text, then one cell.
+    """The viewpoint (what is shown, and the cursor) in the pane that Enter opens: matrix, then text, then one cell.
 
     InputError in the last, and for one cell of a mean of heads or of merged words.
     """

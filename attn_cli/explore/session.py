@@ -144,7 +144,7 @@ class Session:
         self.trail.clear()
 
     def show_writers(self, view: Viewpoint, lines: Sequence[str]) -> None:
-        """Keep and show, as lines, what wrote the query and key of a viewpoint: heads, MLPs, the embedding."""
+        """Keep and show, as lines, what wrote the query and key that a viewpoint's cursor is on (heads, MLPs ...)."""
         self.scene.written[written_place(view)] = lines
 
     def compare(self, recording: Recording, text: str) -> None:

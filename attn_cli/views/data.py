@@ -103,11 +103,11 @@ def to_npz(report: Report) -> bytes:
 def arrays_of(report: Report) -> dict[str, np.ndarray]:
     """Arrays stacked over layers, `[layers, heads, ...]`, with `tokens`, `token_ids`, `layers` and `heads`.
 
-    Where layers differ in shape each has arrays of its own, `layerN.NAME`, and `modules` and `calls` say which is which
-    where a layer has several; where a model has several streams, each has its own prefix (`encoder.`, `decoder.`,
-    `cross.`). `key_tokens` are there where keys are not the queries, `queries` where only some rows were picked,
-    `block` where a cell stands for several, `patches` `[n, 2]` (row and column, -1 for what is none) where tokens are
-    patches of an image, `generated` `[n]` where the model generated some of them.
+    Where layers differ in shape each has arrays of its own, `layerN.NAME`; where a layer calls attention several times
+    `modules` and `calls` say which is which; where a model has several streams (self-attention, cross-attention ...)
+    each has its own prefix (`encoder.`, `decoder.`, `cross.`). `key_tokens` are there where keys are not the queries,
+    `queries` where only some rows were picked, `block` where a cell stands for several, `patches` `[n, 2]` (row and
+    column, -1 for what is none) where tokens are patches of an image, `generated` `[n]` where some were generated.
     """
     if report.answer is not None:
         return report.answer.arrays()

@@ -45,7 +45,7 @@ class ReadText:
 
 @dataclass(frozen=True)
 class TextReader:
-    """Reads the texts of a command with the tokenizer of its source, as many at a time as are run together."""
+    """Reads the texts of a command with the model's tokenizer, as many at a time as are run together."""
 
     options: TextCommandOptions
     source: Source
