@@ -187,7 +187,8 @@ class Experiment(Protocol):
     rows             the rows in which interventions hold, ascending; of the decoder in an encoder-decoder
     tokens           all tokens of the stack that these rows are of
     target           the answer: one token or those generated; None for a model without a language-model head
-    noise_floor      the largest effects of runs without changes: one in the first batch, and in every large one
+    likeliest        the five likeliest tokens after the last row that chooses a token, with their probabilities; empty
+                     without a language-model head
     vector           of a model without a language-model head the vector that is compared: "mean" of all tokens, or the
                      "first", such as that of [CLS]; may be set before the first outcome
     visited          whether the visitor that was given saw the baseline run's attention; some attention shows itself
@@ -198,9 +199,13 @@ class Experiment(Protocol):
     rows: Sequence[int]
     tokens: Sequence[Token]
     target: Target | None
-    noise_floor: NoiseFloor
+    likeliest: tuple[tuple[Token, float], ...]
     vector: Literal["mean", "first"]
     visited: bool
+
+    @property
+    def noise_floor(self) -> NoiseFloor:
+        """The largest effects of runs without changes: one in the first batch, and in every large one."""
 
     @property
     def run_mode(self) -> RunMode:
@@ -244,12 +249,6 @@ class Experiment(Protocol):
 
         None where the last rows can't run alone, where an operation has no derivative, and for texts so long that too
         much would be held.
-        """
-
-    def likeliest(self, count: int) -> tuple[tuple[Token, float], ...]:
-        """The `count` likeliest tokens after the last row that chooses a token, with their probabilities.
-
-        Empty without a language-model head.
         """
 
     def passes(self, interventions: Sequence[Intervention]) -> float:

@@ -1,8 +1,8 @@
 """The definition of a sink: a key to which heads give weight that they have no use for (Xiao et al. 2023).
 
-Three questions are answered here. Which keys will be sinks, before anything has been computed: `expected_sinks`. Which
-keys of a head are sinks, by what they receive: `SinkRows.reception`. And which keys are sinks of a whole text, by how
-many heads treat them so: `are_sinks_of_text`. A learned sink, which is no key, is none of them.
+Which keys will be sinks, before anything has been computed: `expected_sinks`. Which keys of a head are sinks, by what
+they receive: `SinkRows.reception`. Those of a whole text are told in `text_sinks.py`. A learned sink, which is no key,
+is none of them.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,6 @@ TIMES_UNIFORM = 3  # on a few tokens uniform attention gives a key that much
 SHORT_VALUE, LONG_RESIDUAL = 0.5, 3.0  # times the median length: a sink has a shorter value, or a longer vector
 FEW_KEYS = 8  # rows that may see fewer say little: they are left out where there are others
 FEW_ROWS = 8  # of a key: so few say nothing of it where others are seen by more
-HEADS_OF_A_SINK = 10  # one head of so many makes a key a sink of the text
 
 
 def expected_sinks(call: Call) -> np.ndarray:
@@ -99,14 +98,3 @@ class SinkRows:
         rows, seen, least = (moved_to(received, x) for x in (rows, self.seen_by > 0, least))
         mean = namespace(received).where(seen, (as_float64(received) - received_few) / rows, 0.0)
         return Reception(mean, uniform, mean > least)
-
-
-def are_sinks_of_text(of_heads: np.ndarray, heads: int) -> np.ndarray:
-    """The sinks of the text, booleans `[m]`: keys that are a sink of at least a tenth of all heads.
-
-    of_heads  the number of heads of which each key is a sink `[m]`
-
-    >>> are_sinks_of_text(np.array([0, 6, 7, 70]), 70).tolist()
-    [False, False, True, True]
-    """
-    return (of_heads > 0) & (HEADS_OF_A_SINK * of_heads >= heads)

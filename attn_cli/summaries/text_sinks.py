@@ -9,7 +9,9 @@ from attn_cli.prompt import Token
 from attn_cli.summaries.median import median
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
-from attn_cli.summaries.sinks import LONG_RESIDUAL, SHORT_VALUE, are_sinks_of_text
+from attn_cli.summaries.sinks import LONG_RESIDUAL, SHORT_VALUE
+
+HEADS_OF_A_SINK = 10  # one head of so many makes a key a sink of the text
 
 
 @dataclass(frozen=True)
@@ -59,9 +61,21 @@ def text_sinks(parts: Sequence[tuple[Summary, HeadKinds]]) -> list[SinkKey]:
         weights = np.sum([part.reception * len(part.sinks) for _, part in of_stream], axis=0) / max(1, heads)
         values = [part.value for _, part in of_stream if part.value is not None]
         lengths = [part.residual for _, part in of_stream if part.residual is not None]
-        found = np.flatnonzero(are_sinks_of_text(count, heads))
+        found = sinks_by_heads(count, heads)
         for key in found[np.argsort(-count[found], kind="stable")].tolist():
             value = float(median(np.array([of_layer[key] for of_layer in values]))) if values else None
             residual = float(max(of_layer[key] for of_layer in lengths)) if lengths else None
             sinks.append(SinkKey(stream, key, keys[key], count[key] / heads, float(weights[key]), value, residual))
     return sinks
+
+
+def sinks_by_heads(of_heads: np.ndarray, heads: int) -> np.ndarray:
+    """The indices of the sinks of a text, ascending: the keys that are a sink of at least a tenth of all heads.
+
+    of_heads  the number of heads of which each key is a sink `[m]`
+    heads     the number of all heads
+
+    >>> sinks_by_heads(np.array([0, 6, 7, 70]), 70).tolist()
+    [2, 3]
+    """
+    return np.flatnonzero((of_heads > 0) & (HEADS_OF_A_SINK * of_heads >= heads))

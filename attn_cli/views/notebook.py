@@ -17,7 +17,7 @@ from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.reducers.received import Received
 from attn_cli.summaries.report import Answer, Report
-from attn_cli.views.drawing.console import console_for, print_part, printed_text
+from attn_cli.views.drawing.console import printed
 from attn_cli.views.drawing.figure import MOST_PANELS, figure_svg
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.labels import text_with_mark
@@ -55,10 +55,8 @@ def _report(report: Report) -> Bundle:
 def _answer(answer: Answer) -> Bundle:
     """An answer's screen without the header, for an answer alone knows neither its model nor its text."""
     about = {"model": "", "type": "", "revision": None, "dtype": "", "device": "none"}
-    console = console_for(_SCREEN)
-    for renderable in draw_answer(Report(answer.name, about, (), answer=answer), _SCREEN).parts:
-        print_part(renderable, console, _SCREEN)
-    text = _cut(printed_text(console, _SCREEN).lstrip("\n"))
+    drawn = draw_answer(Report(answer.name, about, (), answer=answer), _SCREEN)
+    text = _cut(printed(drawn.parts, _SCREEN).lstrip("\n"))
     return {"text/plain": text, "text/html": f'<pre style="{UNBROKEN}">{escape(text)}</pre>'}
 
 
@@ -107,10 +105,7 @@ def _attention(attention: Attention) -> Bundle:
 
 @bundle.register
 def _head(head: RecordedHead) -> Bundle:
-    one = _map_of_head(head, _SCREEN)
-    console = console_for(_SCREEN)
-    console.print(one)
-    return {"text/plain": printed_text(console, _SCREEN), "image/svg+xml": figure(head, WIDTH)}
+    return {"text/plain": printed([_map_of_head(head, _SCREEN)], _SCREEN), "image/svg+xml": figure(head, WIDTH)}
 
 
 def figure(head: RecordedHead, width: float) -> str:
@@ -136,11 +131,9 @@ def _map(values: np.ndarray, title: str, kind: str, matrix: Matrix | None) -> He
 
 def _drawn(maps: list[HeatMap]) -> Bundle:
     """Maps as text, and the first of them as a figure, which every viewer of notebooks keeps."""
-    console = console_for(_SCREEN)
-    for one in maps[:MOST_PANELS]:
-        console.print(HeatMap(one.values, one.kind, one.title, one.rows, one.columns, _SCREEN, block=one.block))
-    text = printed_text(console, _SCREEN)
-    return {"text/plain": text, "image/svg+xml": figure_svg(maps[:MOST_PANELS], WIDTH)}
+    maps = maps[:MOST_PANELS]
+    on_screen = [HeatMap(x.values, x.kind, x.title, x.rows, x.columns, _SCREEN, block=x.block) for x in maps]
+    return {"text/plain": printed(on_screen, _SCREEN), "image/svg+xml": figure_svg(maps, WIDTH)}
 
 
 def _summaries(recording: Recording) -> list[Summary]:

@@ -1,7 +1,7 @@
 """A report as text for a screen: the Rich renderables of all its parts, in their order."""
 
 from collections.abc import Iterator, Mapping
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any
 
 from rich.cells import cell_len
@@ -14,7 +14,7 @@ from attn_cli.summaries.report import Report
 from attn_cli.text import counted, visible
 from attn_cli.views.drawing.ascii import in_ascii
 from attn_cli.views.drawing.cells import fit_path, packed, packed_text
-from attn_cli.views.drawing.console import UnbrokenLine, console_for, print_part, printed_text
+from attn_cli.views.drawing.console import UnbrokenLine, printed
 from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
@@ -33,11 +33,8 @@ def render(report: Report, screen: Screen, invocation: Invocation | None = None)
 
     invocation  its command line, for a last line that names the command to ask next
     """
-    console = console_for(screen)
     drawn = _drawn(report, screen, invocation)
-    for renderable in drawn.parts:
-        print_part(renderable, console, screen, crop=not isinstance(renderable, UnbrokenLine))
-    return printed_text(console, screen) + _last_line(drawn.next_words, screen)
+    return printed(chain(drawn.parts, _last_line(drawn.next_words, screen)), screen)
 
 
 def renderables(report: Report, screen: Screen) -> Iterator[RenderableType]:
@@ -64,15 +61,12 @@ def _drawn(report: Report, screen: Screen, invocation: Invocation | None) -> Dra
     return answer._replace(parts=parts())
 
 
-def _last_line(words: list[str] | None, screen: Screen) -> str:
-    """`next: attn ...` in one line, which may be wider than the screen, to be copied; "" for one of many lines."""
+def _last_line(words: list[str] | None, screen: Screen) -> Iterator[UnbrokenLine]:
+    """`next: attn ...` in one line, which may be wider than the screen, to be copied; none if it takes many rows."""
     line = "" if words is None else f"next: {command_line(words)}"
     can_be_shown = line.isascii() or not screen.ascii_only
-    if not line or not can_be_shown or cell_len(line) > _MOST_LINES * screen.width:
-        return ""
-    console = console_for(screen)
-    console.print(Text(line, DIM), soft_wrap=True)
-    return printed_text(console, screen)
+    if line and can_be_shown and cell_len(line) <= _MOST_LINES * screen.width:
+        yield UnbrokenLine(line, DIM)
 
 
 def _header(report: Report, screen: Screen) -> Text:

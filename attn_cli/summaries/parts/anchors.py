@@ -19,7 +19,7 @@ from attn_cli.summaries.parts.text_parts import TextPart
 from attn_cli.summaries.reduce import Summary, reduce, with_part
 from attn_cli.summaries.reducers.sinks import HeadSinks, HeadSinksReducer
 from attn_cli.summaries.report import Answer
-from attn_cli.summaries.sinks import are_sinks_of_text
+from attn_cli.summaries.text_sinks import sinks_by_heads
 
 MOST_MASKED = 32
 """Sentences that are masked one by one: those that later ones read most, each a run of the rows after it."""
@@ -247,4 +247,4 @@ class _Watcher:
         parts = [part for _, part in with_part(self.summaries, HeadSinks)]
         of_heads = np.sum([part.reception.is_sink.sum(axis=0) for part in parts], axis=0)
         heads = sum(len(summary.place.heads) for summary in self.summaries)
-        return frozenset(np.flatnonzero(are_sinks_of_text(of_heads, heads)).tolist())
+        return frozenset(sinks_by_heads(of_heads, heads).tolist())

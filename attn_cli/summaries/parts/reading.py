@@ -12,7 +12,7 @@ from attn_cli.summaries.parts.shares import PartShares
 from attn_cli.summaries.parts.text_parts import TextPart
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.sinks import HeadSinks
-from attn_cli.summaries.sinks import are_sinks_of_text
+from attn_cli.summaries.text_sinks import sinks_by_heads
 
 NO_WEIGHT = HiddenWeight()
 
@@ -122,6 +122,6 @@ def shares_read(prompt: Prompt, summaries: Sequence[Summary], hidden: HiddenWeig
 
 def _sinks(prompt: Prompt, of_heads: np.ndarray, heads: int, received: np.ndarray) -> tuple[ReadSink, ...]:
     """The sinks of the text, those with the largest share first; each key is a sink `of_heads` `[m]` of all heads."""
-    keys = np.flatnonzero(are_sinks_of_text(of_heads, heads))
+    keys = sinks_by_heads(of_heads, heads)
     ordered = keys[np.argsort(-received[keys], kind="stable")].tolist()
     return tuple(ReadSink(prompt.tokens[key], float(of_heads[key] / heads), float(received[key])) for key in ordered)

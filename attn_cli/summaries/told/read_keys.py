@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from attn_cli.summaries.reduce import Summary
-from attn_cli.summaries.sinks import MOST_OF_A_KEY, are_sinks_of_text, special_places
+from attn_cli.summaries.sinks import MOST_OF_A_KEY, special_places
+from attn_cli.summaries.text_sinks import sinks_by_heads
 from attn_cli.summaries.told.deciding_rows import DecidingRows
 
 
@@ -23,7 +24,7 @@ def resting_keys(seen: Sequence[tuple[Summary, DecidingRows]]) -> set[int]:
     last = {row for row in seen[0][1].rows if len(seen[0][1].rows) == 1}
     special = special_places(seen[0][0].keys).tolist()
     first = {0} if seen[0][1].causal else set()
-    return {*first, *special, *np.flatnonzero(are_sinks_of_text(count, heads)).tolist()} - last
+    return {*first, *special, *sinks_by_heads(count, heads).tolist()} - last
 
 
 def read_shares(seen: Sequence[tuple[Summary, DecidingRows]]) -> np.ndarray:

@@ -184,7 +184,7 @@ def tell(experiment: Experiment, prompt: Prompt, summaries: Sequence[Summary]) -
     target = experiment.target
     if target is None:
         return None
-    rows, likeliest = tuple(experiment.rows), experiment.likeliest(5)
+    rows, likeliest = tuple(experiment.rows), experiment.likeliest
     seen = with_part(summaries, DecidingRows)
     if not seen or seen[0][0].keys != prompt.tokens:
         return Story(target, likeliest, rows, obstacle="the rows that decide don't read the text")

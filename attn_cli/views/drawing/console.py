@@ -1,7 +1,7 @@
-"""A Rich console that prints into memory, and what it has printed as text for a screen."""
+"""Rich renderables as the text of a screen, and the Rich console that prints them into memory."""
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from rich.cells import cell_len
@@ -9,6 +9,7 @@ from rich.console import Console, RenderableType
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
+from rich.theme import Theme
 
 from attn_cli.views.drawing.ascii import marks_in_ascii
 from attn_cli.views.drawing.screen import Screen
@@ -51,16 +52,26 @@ def console_for(screen: Screen, *, record: bool = False) -> Console:
     )
 
 
-def print_part(renderable: RenderableType, console: Console, screen: Screen, *, crop: bool = True) -> None:
-    """Print on `console`, which was made for `screen`; plain lines go past Rich, which takes ten times as long on each.
+def printed(renderables: Iterable[RenderableType], screen: Screen, theme: Theme | None = None) -> str:
+    """The text that a terminal like `screen` gets for these, one below the other, with escape codes if it has colours.
 
-    crop  cut lines that are wider than the screen
+    Without colours no line ends in spaces; for ASCII our own marks are replaced. Lines of plain words are printed
+    without Rich, which spends ten times as long on each; all but an `UnbrokenLine` are cut at the screen's width.
+
+    theme  Rich styles by name that they use; None for Rich's own
     """
-    plain = _as_it_is(renderable, screen)
-    if plain is None:
-        console.print(renderable, soft_wrap=False, crop=crop)
-    else:
-        console.file.write(f"{plain}\n")
+    console = console_for(screen)
+    if theme is not None:
+        console.push_theme(theme)
+    for renderable in renderables:
+        plain = _as_it_is(renderable, screen)
+        if plain is None:
+            console.print(renderable, soft_wrap=False, crop=not isinstance(renderable, UnbrokenLine))
+        else:
+            console.file.write(f"{plain}\n")
+    text: str = console.file.getvalue()  # type: ignore[attr-defined]
+    text = "\n".join(line.rstrip() for line in text.split("\n")) if screen.depth == "none" else text
+    return marks_in_ascii(text) if screen.ascii_only else text
 
 
 def _as_it_is(renderable: RenderableType, screen: Screen) -> str | None:
@@ -70,10 +81,3 @@ def _as_it_is(renderable: RenderableType, screen: Screen) -> str | None:
     plain = renderable.plain
     fits = "\t" not in plain and all(cell_len(line) <= screen.width for line in plain.split("\n"))
     return plain if fits else None
-
-
-def printed_text(console: Console, screen: Screen) -> str:
-    """The printed text of the console: without colours no line ends in spaces, for ASCII our own marks are replaced."""
-    text: str = console.file.getvalue()  # type: ignore[attr-defined]
-    text = "\n".join(line.rstrip() for line in text.split("\n")) if screen.depth == "none" else text
-    return marks_in_ascii(text) if screen.ascii_only else text

@@ -9,7 +9,7 @@ from rich.style import Style
 from rich.text import Text
 from rich.theme import Theme
 
-from attn_cli.views.drawing.console import console_for, printed_text
+from attn_cli.views.drawing.console import printed
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import PLAIN
 
@@ -53,13 +53,10 @@ class _Page(Markdown):
 
 def draw_markdown(text: str, screen: Screen) -> str:
     """Markdown as a screen shows it, with escape codes if the screen has colours; without, `code` keeps its marks."""
-    console = console_for(screen)
-    console.push_theme(_THEME)
     page = _Page(text, hyperlinks=False)
     if screen.depth == "none":
         for token in page.parsed:
             for inline in token.children or ():
                 if inline.type == "code_inline":
                     inline.content = f"`{inline.content}`"
-    console.print(page)
-    return printed_text(console, screen)
+    return printed([page], screen, _THEME)

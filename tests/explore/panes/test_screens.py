@@ -4,12 +4,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from rich.text import Text
 
 from attn_cli.explore.frame import draw
 from attn_cli.explore.panes.lines import Line, width_of
 from attn_cli.explore.session import Session
 from attn_cli.recording import Recording
-from attn_cli.views.drawing.console import console_for, printed_text
+from attn_cli.views.drawing.console import printed
 from tests.explore.recordings import recording
 from tests.explore.test_session import session, typed
 
@@ -51,13 +52,9 @@ def test_screens(size: tuple[int, int], golden: Callable[[str, str], None]) -> N
 @pytest.mark.parametrize("depth", ["truecolor", "256", "16"])
 def test_screens_in_colours(depth: str, golden: Callable[[str, str], None]) -> None:
     made = walked("", depth=depth)
-    console = console_for(made.scene.screen)
-    for keys in ("ljl", "2kkk", "3h"):
-        for line in draw(walked(keys, depth=depth)):
-            for part in line:
-                console.print(part.text, style=part.style, end="", soft_wrap=True)
-            console.print()
-    golden(f"explore-80-{depth}.ansi", printed_text(console, made.scene.screen))
+    lines = [line for keys in ("ljl", "2kkk", "3h") for line in draw(walked(keys, depth=depth))]
+    texts = [Text.assemble(*((part.text, part.style) for part in line), no_wrap=True) for line in lines]
+    golden(f"explore-80-{depth}.ansi", printed(texts, made.scene.screen))
 
 
 def test_two_heads_side_by_side_and_their_difference(golden: Callable[[str, str], None]) -> None:

@@ -72,7 +72,7 @@ def test_each_change_is_the_plain_run_with_dense_masks(
 def test_in_whole_passes_the_rows_before_are_left_alone(model: LlamaForCausalLM, ids: list[int], mode: str) -> None:
     prompt = Prompt("", tuple(Token(at, str(number), number) for at, number in enumerate(ids)))
     text = scored_text(speaking(model), prompt, SCORED)
-    text.experiment._no_cache_reason, text.experiment._mode_without_cache = "for the test", mode
+    text.experiment._modes.obstacle, text.experiment._modes.without_cache = "for the test", mode
     some = VARIANTS[::4]
     assert lost(text, some) == pytest.approx([bits_lost(model, ids, FIRST, x) for x in some], abs=CLOSE)
 

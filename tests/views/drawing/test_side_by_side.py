@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attn_cli.views.drawing.console import console_for, printed_text
+from attn_cli.views.drawing.console import printed
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.side_by_side import arranged
@@ -12,15 +12,12 @@ from tests.program import attn
 
 def _drawn(sizes: list[tuple[int, int]], screen: Screen) -> list[str]:
     rng = np.random.default_rng(0)
-    console = console_for(screen)
     maps = [
         HeatMap(rng.random((n, m)), "weights", f"map {at} · weights", [f"r{i}" for i in range(n)],
                 [f"c{j}" for j in range(m)], screen)
         for at, (n, m) in enumerate(sizes)
     ]  # fmt: skip
-    for part in arranged(maps, screen):
-        console.print(part, soft_wrap=False, crop=True)
-    return printed_text(console, screen).split("\n")
+    return printed(arranged(maps, screen), screen).split("\n")
 
 
 @pytest.mark.parametrize("width", [40, 80, 120, 200])

@@ -7,8 +7,9 @@ from math import exp, log
 import torch
 
 from attn_cli.errors import InputError
-from attn_cli.model.intervention import Target
-from attn_cli.prompt import Token
+from attn_cli.model.intervention import Intervention, Target
+from attn_cli.prompt import Prompt, Token
+from attn_cli.sources.huggingface.intervene.batch import InterventionBatch
 from attn_cli.sources.huggingface.intervene.readout import Readout
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.read.detokenize import detokenize
@@ -17,29 +18,42 @@ from attn_cli.sources.huggingface.read.detokenize import detokenize
 class AskedRows:
     """The rows of n tokens in which interventions hold, and the rows whose next token is the answer.
 
-    rows       in which interventions hold, ascending: those given, all with `everywhere`, else `choosing`
-    generated  the indices of the tokens that the model generated
-    choosing   the rows that choose these, one before each; without any, the last row
+    tokens      those of the prompt, n; of an encoder-decoder its decoder's
+    everywhere  whether interventions hold in all rows; always where the model has no LM head
+    rows        in which they hold, ascending: those given, all if `everywhere`, else `choosing`
+    generated   the indices of the tokens that the model generated
+    choosing    the rows that choose these, one before each; without any, the last row
+    first       the first row that has to run: interventions hold, or the answer is read, from there on
+
+    Raises InputError for given rows that the text doesn't have.
     """
 
-    def __init__(
-        self, loaded: LoadedModel, tokens: Sequence[Token], rows: Sequence[int] | None, *, everywhere: bool
-    ) -> None:
-        self.loaded, self.tokens = loaded, tokens
-        n = len(tokens)
-        self.generated = [token.index for token in tokens if token.generated and token.index > 0]
+    def __init__(self, loaded: LoadedModel, prompt: Prompt, rows: Sequence[int] | None, *, everywhere: bool) -> None:
+        self.loaded, self.tokens = loaded, prompt.others.get("decoder", prompt.tokens)
+        self._in_text, n = len(prompt.tokens), len(self.tokens)
+        self.everywhere = everywhere or loaded.generating is None
+        self.generated = [token.index for token in self.tokens if token.generated and token.index > 0]
         self.choosing = tuple(index - 1 for index in self.generated) or (n - 1,)
-        self.rows = tuple(range(n)) if everywhere else self.choosing
-        if rows is None or everywhere:
-            return
-        if not rows or min(rows) < 0 or max(rows) >= n:
-            raise InputError(f"rows {list(rows)} of a text of {n} tokens", f"there are rows 0 to {n - 1}")
-        self.rows = tuple(sorted(set(rows)))
+        self.rows = tuple(range(n)) if self.everywhere else self.choosing
+        if rows is not None and not self.everywhere:
+            if not rows or min(rows) < 0 or max(rows) >= n:
+                raise InputError(f"rows {list(rows)} of a text of {n} tokens", f"there are rows 0 to {n - 1}")
+            self.rows = tuple(sorted(set(rows)))
+        self.first = min(*self.rows, *self.choosing) if self.generated else self.rows[0]
 
-    def readout(self, logits: torch.Tensor, start: int) -> Readout:
+    def first_of(self, intervention: Intervention) -> int:
+        """The first row that an intervention changes, or that the answer is read from."""
+        return self.first if intervention.rows is None else min(self.first, *intervention.rows)
+
+    def batch(self, interventions: Sequence[Intervention], first: int) -> InterventionBatch:
+        """These interventions side by side, in a run of the rows from `first` on."""
+        rows = None if self.everywhere else self.rows  # all rows of a decoder are not all of its encoder's
+        return InterventionBatch(interventions, rows, self._in_text, first=first)
+
+    def readout(self, logits: torch.Tensor) -> Readout:
         """The answer's tokens and the rows that choose them: what was generated, else the likeliest next token.
 
-        logits  `[1, rows, words]` of the baseline's rows from `start` on, whose last one says the likeliest
+        logits  `[1, rows, words]` of the text's last rows in the baseline, of which one says the likeliest
         """
         everywhere = len(self.rows) == len(self.tokens)
         ids = [token.id for token in self.tokens]
@@ -48,7 +62,7 @@ class AskedRows:
             target = tuple(int(ids[index] or 0) for index in self.generated)
             return Readout(target, self.choosing, self.choosing[-1], text)
         last = self.rows[-1]
-        return Readout((int(logits[0, last - start].argmax()),), (last,), last, text)
+        return Readout((int(logits[0, last - len(self.tokens)].argmax()),), (last,), last, text)
 
     def target(self, readout: Readout, log_p: float) -> Target:
         """The tokens whose probability is asked for, and that probability, whose natural logarithm is `log_p`."""

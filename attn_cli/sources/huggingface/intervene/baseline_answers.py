@@ -20,6 +20,8 @@ from attn_cli.sources.huggingface.intervene.readout import (
 )
 from attn_cli.sources.huggingface.intervene.runner import Runner
 
+_LIKELIEST = 5  # tokens that a story names
+
 
 class BaselineAnswers:
     """What a baseline run, without interventions, gives the answer: log-probabilities, or output vectors.
@@ -29,20 +31,26 @@ class BaselineAnswers:
     output     of the model in the baseline run
     with_loss  whether the loss of the text is read, too, for which it has the logits of all rows
     target     the tokens that the run chose, with their probability; None without an LM head
+    likeliest  the five likeliest tokens after the last row that chooses, with their probabilities; none without one
     """
 
     def __init__(self, runner: Runner, asked: AskedRows, output: Any, *, with_loss: bool) -> None:
         self._runner, self._asked, self._model = runner, asked, str(asked.loaded.about["model"])
         self.target: Target | None = None
+        self.likeliest: tuple[tuple[Token, float], ...] = ()
         self._log_p: LogProbs | None = None
         if asked.loaded.generating is None:
             self._vectors = vectors_of(output, self._model)
             return
         logits = output["logits"]
-        start = runner.first_row_of(logits)
-        self._readout = asked.readout(logits, start)
-        self._log_p = read_logits(logits, self._readout, start, with_loss=with_loss)
+        self._readout = asked.readout(logits)
+        self._log_p = read_logits(logits, self._readout, len(asked.tokens), with_loss=with_loss)
         self.target = asked.target(self._readout, float(self._log_p.target))
+        best = self._log_p.last[0].topk(min(_LIKELIEST, self._log_p.last.shape[1]))
+        self.likeliest = tuple(
+            (asked.chosen(id, self._readout.last), float(log_p.exp()))
+            for id, log_p in zip(best.indices.tolist(), best.values, strict=True)
+        )
 
     def first_row(self, *, with_loss: bool) -> int:
         """The first row whose logits are needed: 0 if the text's loss is (`with_loss`), or without an LM head."""
@@ -83,16 +91,5 @@ class BaselineAnswers:
             return None
         return float(target.detach()), [of_variable.flatten().tolist() for of_variable in slopes]
 
-    def likeliest(self, count: int) -> tuple[tuple[Token, float], ...]:
-        """The likeliest tokens after the last row that chooses, with their probabilities; none without an LM head."""
-        if self._log_p is None:
-            return ()
-        best = self._log_p.last[0].topk(min(count, self._log_p.last.shape[1]))
-        return tuple(
-            (self._asked.chosen(id, self._readout.last), float(log_p.exp()))
-            for id, log_p in zip(best.indices.tolist(), best.values, strict=True)
-        )
-
     def _read(self, output: Any, *, with_loss: bool) -> LogProbs:
-        logits = output["logits"]
-        return read_logits(logits, self._readout, self._runner.first_row_of(logits), with_loss=with_loss)
+        return read_logits(output["logits"], self._readout, len(self._asked.tokens), with_loss=with_loss)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -31,15 +32,53 @@ def outermost_blocks(model: nn.Module, places: Sequence[ModulePlace]) -> list[nn
     return list({id(module): module for module in modules}.values())
 
 
+@dataclass(frozen=True, eq=False)
+class BaselineOutputs:
+    """What the calls of blocks returned in the baseline, for a run of S copies of its rows from `first` on.
+
+    outputs  one for each call of a block, of one text
+    copies   S
+    rows     how many rows the text has
+    """
+
+    outputs: Sequence[Any]
+    copies: int
+    rows: int
+    first: int
+
+    def expanded(self, number: int, *, copied: bool) -> Any:
+        """The output of call `number`, expanded to the copies.
+
+        Tensors `[1, rows, ...]` are cut, others stay whole; `[n, 1, width]`, as FSMT's encoder has its rows before its
+        texts, are expanded at their second axis.
+
+        copied  whether each copy has memory of its own, in which a model may write
+        """
+
+        def expand(x: Any) -> Any:
+            if not isinstance(x, torch.Tensor) or x.ndim == 0:
+                return x
+            if x.ndim == 3 and x.shape[0] != 1 and x.shape[1] == 1:
+                return expand(x.transpose(0, 1)).transpose(0, 1)
+            if x.shape[0] != 1:
+                return x
+            if self.first and x.ndim > 1 and x.shape[1] == self.rows:
+                x = x[:, self.first :]
+            wide = x.expand(self.copies, *x.shape[1:])
+            return wide.clone(memory_format=torch.contiguous_format) if copied else wide
+
+        return tree_map(expand, self.outputs[number])
+
+
 class BlockCalls:
     """Numbers the calls of blocks in one forward pass from 0, and within each the calls of attention.
 
-    skip  how many calls of blocks are skipped: these return what they did in the baseline, and don't run
-    kept  returns what a skipped call returns, by its number; None in the baseline
+    skip      how many calls of blocks are skipped: these return what they did in the baseline, and don't run
+    baseline  what they did return; None in the baseline itself, which keeps it as `outputs`
     """
 
-    def __init__(self, skip: int = 0, kept: Callable[[int], Any] | None = None) -> None:
-        self.skip, self.kept = skip, kept
+    def __init__(self, skip: int = 0, baseline: BaselineOutputs | None = None) -> None:
+        self.skip, self.baseline = skip, baseline
         self.outputs: list[Any] = []
         self._count = 0
         self._block, self._within = OUTSIDE, 0
@@ -72,36 +111,14 @@ class BlockCalls:
         def call(*args: Any, **kwargs: Any) -> Any:
             number = self._count
             self._count += 1
-            if self.kept is not None and number < self.skip:
-                return self.kept(number)
+            if self.baseline is not None and number < self.skip:
+                # all but the last are read by nobody, or only through their shape
+                return self.baseline.expanded(number, copied=number == self.skip - 1)
             self._block, self._within = number, 0
             output = forward(*args, **kwargs)
             self._block = OUTSIDE
-            if self.kept is None:
+            if self.baseline is None:
                 self.outputs.append(output)
             return output
 
         return call
-
-
-def expand_batch(output: Any, size: int, rows: int, first: int, *, copied: bool) -> Any:
-    """A block's output for one text, expanded to `size` copies of its rows from `first` on.
-
-    rows    how many rows the text has; tensors `[1, rows, ...]` are cut, others stay whole; `[n, 1, width]`, as FSMT's
-            encoder has its rows before its texts, are expanded at their second axis
-    copied  whether each copy has memory of its own, in which a model may write
-    """
-
-    def expand(x: Any) -> Any:
-        if not isinstance(x, torch.Tensor) or x.ndim == 0:
-            return x
-        if x.ndim == 3 and x.shape[0] != 1 and x.shape[1] == 1:
-            return expand(x.transpose(0, 1)).transpose(0, 1)
-        if x.shape[0] != 1:
-            return x
-        if first and x.ndim > 1 and x.shape[1] == rows:
-            x = x[:, first:]
-        wide = x.expand(size, *x.shape[1:])
-        return wide.clone(memory_format=torch.contiguous_format) if copied else wide
-
-    return tree_map(expand, output)

@@ -48,12 +48,13 @@ class LogProbs:
         return self.targets.sum(-1)
 
 
-def read_logits(logits: torch.Tensor, readout: Readout, first: int, *, with_loss: bool) -> LogProbs:
-    """The log-probabilities of S runs with these logits `[S, rows, words]`, of rows from `first` of the text on.
+def read_logits(logits: torch.Tensor, readout: Readout, n: int, *, with_loss: bool) -> LogProbs:
+    """The log-probabilities of S runs, from their logits `[S, rows, words]` of the last rows of a text of n tokens.
 
     readout    the tokens and rows that are read
-    with_loss  also the loss of the text's own tokens, where the readout has them; then `first` is 0
+    with_loss  also the loss of the text's own tokens, where the readout has them; of the logits of all n rows alone
     """
+    first = n - logits.shape[1]
     targets = torch.empty((len(logits), len(readout.ids)), dtype=torch.float64, device=logits.device)
     for at, run in enumerate(logits):
         for start in range(0, len(readout.ids), _ROWS):

@@ -28,7 +28,7 @@ from attn_cli.sources.huggingface.failures import why_missing
 from attn_cli.sources.huggingface.intervene.attention import InterveningAttention
 from attn_cli.sources.huggingface.intervene.baseline_run import BaselineRun
 from attn_cli.sources.huggingface.intervene.batch import InterventionBatch
-from attn_cli.sources.huggingface.intervene.block_calls import OUTSIDE, BlockCalls, expand_batch, outermost_blocks
+from attn_cli.sources.huggingface.intervene.block_calls import OUTSIDE, BaselineOutputs, BlockCalls, outermost_blocks
 from attn_cli.sources.huggingface.intervene.differentiated import DifferentiatedRows
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 
@@ -115,27 +115,14 @@ class Runner:
         skip     how many calls of blocks come before the first that an intervention changes; "whole" runs them anyway
         answers  the first row whose logits are needed
         """
-        numbered = BlockCalls(0 if mode == "whole" else skip, lambda number: self._kept(number, batch, skip))
+        kept = BaselineOutputs(self._outputs, batch.size, self.rows, batch.first)
+        numbered = BlockCalls(0 if mode == "whole" else skip, kept)
         arguments = self._cut(batch) if batch.first else self.arguments
         arguments = {name: _wide(x, batch.size) for name, x in arguments.items()}
         if answers > batch.first and "logits_to_keep" in self._parameters:
             arguments["logits_to_keep"] = self.rows - answers
         with self._attention(numbered, batch), numbered.of(self._blocks):
             return self.model(**arguments)
-
-    def first_row_of(self, logits: torch.Tensor) -> int:
-        """The row of the text that the first row of a run's logits `[S, rows, words]` is."""
-        return self.rows - logits.shape[1]
-
-    def _kept(self, number: int, batch: InterventionBatch, skip: int) -> Any:
-        """The output of a skipped call of a block, from the baseline.
-
-        Only the last one before the blocks that run is written out for every element of the batch: others are read by
-        nobody, or only through their shape.
-        """
-        if number < skip - 1:
-            return expand_batch(self._outputs[number], batch.size, self.rows, batch.first, copied=False)
-        return expand_batch(self._outputs[number], batch.size, self.rows, batch.first, copied=True)
 
     def _cut(self, batch: InterventionBatch) -> dict[str, Any]:
         """The arguments for the rows from `batch.first` on alone, at their true positions."""

@@ -1,0 +1,95 @@
+"""Runs of interventions side by side, and beside untouched copies, whose difference to the baseline is rounding."""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import torch
+
+from attn_cli.errors import LoadError
+from attn_cli.model.intervention import Intervention, NoiseFloor, Outcome, RunMode
+from attn_cli.prompt import Prompt
+from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS, out_of_memory
+from attn_cli.sources.huggingface.intervene.asked_rows import AskedRows
+from attn_cli.sources.huggingface.intervene.baseline_answers import BaselineAnswers
+from attn_cli.sources.huggingface.intervene.runner import Runner
+from attn_cli.sources.huggingface.read.input_files import ArrayPrompt
+
+_UNTOUCHED = Intervention()
+_MANY = 8  # interventions beside which an untouched copy costs little
+_SAME = 1e-3  # bits by which an untouched copy may differ where rounding in low precision is all that differs
+_SAME_FROM_MODELS_CACHE = 1e-4  # the same in float32 from a model's own cache, which may round more than its pass
+
+
+class RunPlan(NamedTuple):
+    """How a run computes: its mode, the first row that runs, and how many calls of blocks it skips at the beginning."""
+
+    mode: RunMode
+    first: int
+    skip: int
+
+
+class CheckedRuns:
+    """Runs with interventions over one text, each held against the baseline.
+
+    noise_floor    the largest effects of untouched copies, which run in the first batch and every large one
+    vector         of a model without an LM head, which vectors are compared: the mean of all tokens, or the first
+    is_batchable   whether several runs can be the elements of one batch: not those of images, of arrays of any shape
+    """
+
+    def __init__(self, runner: Runner, asked: AskedRows, answers: BaselineAnswers, prompt: Prompt) -> None:
+        self._runner, self._asked, self._answers = runner, asked, answers
+        self.noise_floor = NoiseFloor()
+        self.vector: Literal["mean", "first"] = "mean"
+        self.is_batchable = not isinstance(prompt, ArrayPrompt)
+        self._beside: dict[tuple[RunPlan, bool], int] = {}  # most interventions beside a copy, by plan and loss
+
+    def outcomes(self, plan: RunPlan, interventions: Sequence[Intervention], *, with_loss: bool) -> list[Outcome]:
+        """What each intervention changes, in one run of them side by side; with `with_loss` also the loss of the text.
+
+        A mode's first run has an untouched copy, and so have large ones of other rows or blocks, or larger ones.
+        """
+        count = len(interventions)
+        is_first = not any((plan.mode, with_loss) == (other.mode, loss) for other, loss in self._beside)
+        with_copy = is_first or (count >= _MANY and count > self._beside.get((plan, with_loss), 0))
+        together = [*interventions, _UNTOUCHED] if with_copy else interventions
+        groups = [together] if self.is_batchable else [[intervention] for intervention in together]
+        outcomes = [outcome for group in groups for outcome in self._run(plan, group, with_loss)]
+        if with_copy:
+            self._add_copy(outcomes.pop(), plan, with_loss, count)
+        return outcomes
+
+    def outcomes_if_same(
+        self, plan: RunPlan, interventions: Sequence[Intervention], *, with_loss: bool
+    ) -> list[Outcome] | None:
+        """The same beside an untouched copy; None where the run fails, or the copy isn't the baseline."""
+        try:
+            *outcomes, copy = self._run(plan, [*interventions, _UNTOUCHED], with_loss)
+        except (*INPUT_ERRORS, LoadError) as error:
+            if out_of_memory(error):
+                raise MemoryError from error
+            return None
+        dtype = self._runner.model.dtype
+        is_strict = plan.mode == "cache" and not self._runner.calls.past and dtype == torch.float32
+        same = _SAME_FROM_MODELS_CACHE if is_strict else _SAME
+        if max(abs(copy.effect), copy.kl_bits or 0.0) >= same:
+            return None
+        if interventions:
+            self._add_copy(copy, plan, with_loss, len(interventions))
+        else:  # alone it rounds otherwise than beside others
+            self.noise_floor.add(copy)
+        return outcomes
+
+    def is_baseline(self, plan: RunPlan) -> bool:
+        """Try a run without interventions: True if it gives the baseline's output; False where it doesn't, or fails."""
+        return self.outcomes_if_same(plan, [], with_loss=False) is not None
+
+    def _add_copy(self, copy: Outcome, plan: RunPlan, with_loss: bool, count: int) -> None:
+        """Add the effect of an untouched copy that ran beside so many interventions to the noise floor."""
+        self._beside[plan, with_loss] = count
+        self.noise_floor.add(copy)
+
+    def _run(self, plan: RunPlan, interventions: Sequence[Intervention], with_loss: bool) -> list[Outcome]:
+        batch = self._asked.batch(interventions, plan.first)
+        first = self._answers.first_row(with_loss=with_loss)
+        output = self._runner.with_interventions(batch, plan.mode, plan.skip, first)
+        return self._answers.outcomes(output, interventions, with_loss=with_loss, vector=self.vector)
