@@ -169,8 +169,8 @@ def inspect(
     def visit(call: Call) -> None:
         summaries.append(with_one_head(reduce(call, *reducers(None, call), *deciding_reducers(call, prompt, rows))))
 
-    run = told_run(source, prompt, rows, Look(chosen, visit), free_memory()) if can_tell(source) else ToldRun(None)
-    if run.experiment is None or not run.experiment.visited:
+    run = told_run(source, prompt, rows, Look(chosen, visit), free_memory()) if can_tell(source) else ToldRun()
+    if not run.visited:
         summaries.clear()
         source.each([prompt], chosen, visit)
     story = None if run.experiment is None else tell(run.experiment, prompt, summaries)

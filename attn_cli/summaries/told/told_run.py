@@ -23,8 +23,13 @@ class ToldRun(NamedTuple):
     notes       why, where memory is the reason; else ()
     """
 
-    experiment: "Experiment | None"
+    experiment: "Experiment | None" = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def visited(self) -> bool:
+        """True if the run's attention calls were all shown; else some may have been, and a run of their own is due."""
+        return self.experiment is not None and self.experiment.visited
 
 
 def opened_to_tell(opened: Callable[[bool], Source]) -> Source:
@@ -47,15 +52,12 @@ def told_run(source: Predicting, prompt: Prompt, rows: tuple[int, ...], look: Lo
     """Run a prompt for a story of its `rows`, each attention call of the run shown to `look`.
 
     free  the free memory in bytes; None where that isn't known
-
-    Where the experiment is None, or has `visited` False, the calls are to be looked at in a run of their own; some may
-    have been shown by then.
     """
     kept = source.experiment_bytes(len(prompt.tokens))
     if free is not None and kept > free * _KEPT:
         words = f"what comes next is not told: the keys and values of {len(prompt.tokens):,} tokens"
-        return ToldRun(None, (f"{words} take {decimal_bytes(kept)}",))
+        return ToldRun(notes=(f"{words} take {decimal_bytes(kept)}",))
     try:
         return ToldRun(source.experiment(prompt, rows, look=look))
     except (LoadError, MemoryError):
-        return ToldRun(None)
+        return ToldRun()

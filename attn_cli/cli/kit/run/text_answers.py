@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attn_cli.call import Look
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
@@ -13,17 +13,14 @@ from attn_cli.cli.kit.run.texts_visit import TextResult, TextsVisit
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.errors import InputError
-from attn_cli.model.source import Source
+from attn_cli.model.source import Predicting, Source
 from attn_cli.recording import Recording
 from attn_cli.sources.batches import batches_by_length
 from attn_cli.sources.kept_source import KeptSource
 from attn_cli.sources.memory import free_memory
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.told.told_run import can_tell, told_run
+from attn_cli.summaries.told.told_run import ToldRun, can_tell, told_run
 from attn_cli.views.view import View
-
-if TYPE_CHECKING:
-    from attn_cli.model.intervention import Experiment
 
 
 @dataclass(frozen=True)
@@ -72,8 +69,8 @@ class TextAnswers:
             for result in results:
                 result.story = told_story(self.source.recording.told or {}, result.deciding)
         visit = TextsVisit(self.plan, results, progress, records=self.records, keeps=self.keeps)
-        experiment = self._experiment(results, visit)
-        if experiment is None or not experiment.visited:
+        run = self._told_run(results, visit)
+        if not run.visited:
             for result in results:
                 result.forget()  # what an experiment that broke off has shown
             prompts = [result.text.prompt for result in results]
@@ -82,10 +79,10 @@ class TextAnswers:
         for result in results if self.plan.copies else ():
             self._tell_copying(result)
         for result in results if self.plan.tells else ():
-            if experiment is not None:
+            if run.experiment is not None:
                 from attn_cli.summaries.told.story import tell
 
-                result.story = tell(experiment, result.text.prompt, result.summaries)
+                result.story = tell(run.experiment, result.text.prompt, result.summaries)
 
     def _tell_copying(self, result: TextResult) -> None:
         """Find out whether the heads of a text that find content copy, or read it from a run that is kept.
@@ -103,28 +100,29 @@ class TextAnswers:
         else:
             result.copying = tell_copying(self.source, result.text.prompt, result.summaries)
 
-    def _experiment(self, results: Sequence[TextResult], visit: TextsVisit) -> "Experiment | None":
+    def _told_run(self, results: Sequence[TextResult], visit: TextsVisit) -> ToldRun:
         """The run of a single text of which a story is told, with its keys and values kept to run rows again.
 
-        None where no story is told, where keys and values take half of the free memory, which is noted, and where the
-        model can't be run so.
+        Without an experiment where no story is told, where keys and values take half of the free memory, which is
+        noted, and where the model can't be run so.
         """
         result, *others = results
-        if others or not (self._has_story(result) and can_tell(self.source)):
-            return None
+        source = None if others else self._storyteller(result)
+        if source is None:
+            return ToldRun()
         look = Look(self.options.selection, visit)
-        run = told_run(self.source, result.text.prompt, result.deciding, look, free_memory())
+        run = told_run(source, result.text.prompt, result.deciding, look, free_memory())
         print_notes(run.notes, quiet=self.options.quiet)
-        return run.experiment
+        return run
 
-    def _has_story(self, result: TextResult) -> bool:
-        """True if the story of one row is to be told, of a model that writes."""
+    def _storyteller(self, result: TextResult) -> Predicting | None:
+        """The source, a model that writes, if the story of one row is to be told; else None."""
         one = self.plan.tells and not self.options.lines and len(result.text.rows or (0,)) == 1
-        return one and can_tell(self.source)
+        return self.source if one and can_tell(self.source) else None
 
     def _told(self, result: TextResult) -> dict[str, Any] | None:
         """What a kept run holds beside its attention, a story or which heads copy; None where neither is told."""
-        tells = self.plan.tells and (result.story is not None or not self._has_story(result))
+        tells = self.plan.tells and (result.story is not None or self._storyteller(result) is None)
         if not self.keeps or not (tells or self.plan.copies):
             return None
         from attn_cli.summaries.told.kept_story import copying_document, told_document
