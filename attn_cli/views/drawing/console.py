@@ -27,7 +27,8 @@ class UnbrokenLine:
 
     def __rich_console__(self, console: object, options: object) -> Iterator[Segment]:
         """The text as it is."""
-        yield Segment(f"{self.text}\n", self.style)
+        yield Segment(self.text, self.style)
+        yield Segment.line()
 
 
 def console_for(screen: Screen, *, record: bool = False) -> Console:
