@@ -12,10 +12,12 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from attn_cli.selection import ALL, Selection
 from tests.cli import a_rank_that_fails, commands_of_a_rank, launches_of_two
 from tests.media import tokenizer
 from tests.packings import SHAPE
 from tests.program import Run, attn
+from tests.sources.huggingface.capture import one_rank
 
 TEXT = "the cat sat"
 ROOT = Path(__file__).parents[2]
@@ -29,11 +31,12 @@ class Shared(NamedTuple):
     runs: dict[str, tuple[Run, Run]]
 
 
-class Failed(NamedTuple):
-    """The exit code and the lines of each run that failed, and the folder that none of them wrote to."""
+class Launched(NamedTuple):
+    """The exit code and the lines of each launch, the folder that none that failed wrote to, and what each rank saw."""
 
     ended: dict[str, tuple[int, str]]
     written: Path
+    seen: list[dict[str, list[list[float]]]]
 
 
 @pytest.fixture(scope="module")
@@ -122,13 +125,14 @@ def test_what_needs_all_of_the_model_is_refused_on_both(shared: Shared) -> None:
 
 
 @pytest.fixture(scope="module")
-def failed(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Failed:
-    """Runs that fail, by torchrun's agent and one import of torch."""
-    launches, written = tmp_path_factory.mktemp("launches"), tmp_path_factory.mktemp("written")
+def launched(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Launched:
+    """Runs that fail, and a capture in Python, by torchrun's agent and one import of torch."""
+    launches, written, seen = (tmp_path_factory.mktemp(name) for name in ("launches", "written", "seen"))
     words = list(map(str, ("heads", TEXT, "-m", folder, "-o", written / "x.json")))
     fails = a_rank_that_fails.__name__
     runs: list[tuple[str, str, list[str]]] = [("no such layer", "attn_cli.cli", [*words, "-l", "9"])]
     runs += [[f"{rank} {by}", fails, [rank, by, *words]] for rank, by in (("0", "limit"), ("1", "limit"), ("1", "bug"))]
+    runs += [("capture", one_rank.__name__, [str(folder), str(seen)])]
     (launches / "runs").write_text(json.dumps(runs))
     done = subprocess.run(
         [sys.executable, "-m", launches_of_two.__name__, launches / "runs"],
@@ -139,20 +143,30 @@ def failed(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Failed:
         name: (int((launches / f"{name}.code").read_text()), (launches / f"{name}.err").read_text())
         for name, _, _ in runs
     }
-    return Failed(ended, written)
+    assert ended["capture"][0] == 0, ended["capture"][1]
+    return Launched(ended, written, [json.loads((seen / rank).read_text()) for rank in ("0", "1")])
 
 
-def test_what_fails_ends_all_with_a_line(failed: Failed) -> None:
-    code, errors = failed.ended["no such layer"]
+def test_what_fails_ends_all_with_a_line(launched: Launched) -> None:
+    code, errors = launched.ended["no such layer"]
     assert code != 0 and errors.count("attn: ") == 1 and "layer 9" in errors
-    assert not list(failed.written.iterdir())
+    assert not list(launched.written.iterdir())
 
 
 @pytest.mark.parametrize(("rank", "by"), [(0, "limit"), (1, "limit"), (1, "bug")])
-def test_what_fails_in_one_rank_alone_ends_all_with_its_line(rank: int, by: str, failed: Failed) -> None:
+def test_what_fails_in_one_rank_alone_ends_all_with_its_line(rank: int, by: str, launched: Launched) -> None:
     """In the midst of a pass, where the other rank waits for it."""
-    code, errors = failed.ended[f"{rank} {by}"]
+    code, errors = launched.ended[f"{rank} {by}"]
     assert code != 0
     (line,) = [line for line in errors.splitlines() if line.startswith("attn: ")]
     assert line == f"attn: rank {rank}: {'planted' if by == 'limit' else 'a bug: ZeroDivisionError: planted'}"
-    assert not list(failed.written.iterdir())
+    assert not list(launched.written.iterdir())
+
+
+def test_two_ranks_see_the_heads_of_one_process(launched: Launched, folder: Path) -> None:
+    assert [[row[1] for row in rank["all"]] for rank in launched.seen] == [[0, 1, 0, 1], [2, 3, 2, 3]]
+    assert [[row[1] for row in rank["some"]] for rank in launched.seen] == [[0, 0], [3, 3]]
+    model = LlamaForCausalLM.from_pretrained(folder).eval()
+    for name, chosen in (("all", ALL), ("some", Selection(heads=(0, 3)))):
+        both = sorted(row for rank in launched.seen for row in rank[name])
+        np.testing.assert_allclose(both, one_rank.seen(model, chosen), atol=1e-5)
