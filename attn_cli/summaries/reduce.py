@@ -93,7 +93,7 @@ class BandReducer(Protocol):
         """Take in the weights of a band, a few query rows; they may be rows that it did not ask for."""
 
     def result(self) -> Part:
-        """The part made of all rows that came, its arrays in NumPy."""
+        """The result of all rows that were taken in, its arrays in NumPy."""
 
 
 Reducer = RowReducer | BandReducer

@@ -209,7 +209,7 @@ class CollectedKinds:
         return tuple(self._summaries.values())
 
     def visit(self, call: Call) -> None:
-        """Add one layer's attention in any of the prompts."""
+        """Add up one layer's attention in one of the prompts."""
         summary = reduce(call, self.reducer)
         place = replace(call.place, text=0)
         earlier = self._summaries.get(place)

@@ -20,7 +20,7 @@ SOFTMAX = "softmax attention"
 class Layer:
     """One attention module, or one block without softmax attention, whose attention fields are None or 0.
 
-    For an attention module that did not run only place, heads (0 if unknown) and note are set.
+    For an attention module that did not run only its names, heads (0 if unknown) and note are set.
 
     stream, layer, name  the stack, the block's number, and the module's dotted name
     mixer     "softmax attention", "Mamba", "linear attention", "convolution", "recurrence" or "no attention"

@@ -18,13 +18,16 @@ _RANK = {kind: rank for rank, kind in enumerate(KINDS)}
 
 
 class Tried(NamedTuple):
-    """Mistakes made in a layer on purpose, and how far the first wrong array's numbers are then from the dump's.
+    """Mistakes made in a layer on purpose,
+    and how far the first wrong array of a dump is then from the model's numbers.
+
+    A dump holds the arrays that another engine saw.
 
     typical  the root mean square of its errors over what rounding explains
     worst    the largest of these
     left     how many arrays of the layer are wrong with the mistakes
     spoilt   how many of these were right without them
-    error    the median of the first wrong array's errors relative to the size of the numbers
+    error    the median of its errors relative to the size of the numbers
     """
 
     mistakes: tuple[PlantedMistake, ...]

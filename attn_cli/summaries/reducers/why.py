@@ -57,7 +57,9 @@ class Why(Part):
     written: WrittenBy | None = None
 
     def terms(self, cell: ExplainedCell) -> list[DotTerm]:
-        """The terms of a cell's scaled dot product, each less its mean over the visible keys, pairs first."""
+        """The terms of the scaled dot product of a query and key, each less its mean over the visible keys,
+        pairs first.
+        """
         numbers = zip(self.column_names, cell.contrasts.tolist(), strict=True)
         return [DotTerm(pair, columns, contrast) for pair, (columns, contrast) in enumerate(numbers)]
 

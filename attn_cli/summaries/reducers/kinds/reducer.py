@@ -208,7 +208,7 @@ class HeadKindsReducer:
         return self.texts.factors(call, self.texts.targets(call), seen)
 
     def part(self, call: Call, stats: RowStats) -> HeadKinds:
-        """The sums over rows of the weights on the keys that define each kind, and the sinks of each head."""
+        """Each head's weight on the keys that define each kind, summed over rows, and its sinks, as `HeadKinds`."""
         if _knows_mask(call):
             factors = self._factors(call, None)
             few = ColumnSums(factors.sink_rows.few_rows)
