@@ -20,12 +20,13 @@ if TYPE_CHECKING:  # few reports tell of them
 
 
 class Answer(ABC, Displayed):
-    """A result that is not one part per attention call, such as the nearest words or two contexts compared.
+    """A result of a command that is not one part per attention call,
+    such as the nearest words or two contexts compared.
 
-    name           selects the file in `views/answers` that draws it
+    name           the name under which it is drawn, which selects a file of `views/answers`
     several_texts  whether it can be about several texts, so that JSON has `inputs` in place of `input`
-    fields         of the `result` of the JSON object, where they are declared
-    table          the name of the one whose rows are the flat ones; "" for none
+    fields         the fields of the JSON object `result`, where they are declared
+    table          the name of the field whose rows are the flat rows of csv and the like; "" for none
     """
 
     name: ClassVar[str]
@@ -35,12 +36,14 @@ class Answer(ABC, Displayed):
 
     @property
     def judged_calls(self) -> tuple[Summary, ...]:
-        """The summaries of calls that this answer is about, where it has calls of its own; () if it has none."""
+        """The summaries of attention calls that this answer holds itself, as those of judged heads;
+        () if it holds none.
+        """
         return ()
 
     @property
     def is_of_text(self) -> bool:
-        """False where it judges other tokens than the report's text, such as random ones."""
+        """False where the answer is about other tokens than the report's text, such as random ones."""
         return True
 
     def records(self) -> Iterator[dict[str, Any]]:
@@ -65,18 +68,20 @@ class Answer(ABC, Displayed):
 class Report(Displayed):
     """The answer of `command`, for one text, several that are looked at together, or none.
 
-    source       model, type, revision, dtype, device
-    other        the same of the model that it is held against, which may be `source`; None where nothing is
-    summaries    one per visited attention call, in the order of the forward pass
+    source       the model, or table: its name, type, revision, dtype, device
+    prompts      the texts
+    other        the same as `source` of the model that it is compared with, which may be the same; None for no
+                 comparison
+    summaries    what was measured of each attention call, in the order of the forward pass
     answer       the result of a command that is not one part per call; None where the summaries' parts are the result
-    index        the number of the text with `--lines`, None for a single text
+    index        the number of the text, from 0, among the lines of a file; None for a single text
     batch        the axes before heads and rows of the user's own matrices; None where a model or a table was read
     merged_from  how many tokens were merged into words; None where none were
     scale        how numbers become colours: linear, sqrt, log or row
     ranking      the order of the rows of its parts, and how many of them; None for that of the forward pass
-    story        of an overview: what comes next and what that rests on; None where it isn't told
-    copying      of kinds of heads: whether those that find content copy; None where that wasn't asked
-    reads        of an overview: what every word reads; None where a mask is causal, or the text is long
+    story        of an overview: what comes next and which words and heads that rests on; None where it isn't told
+    reads        of an overview: what every word attends to; None where a mask is causal, or the text is long
+    copying      of kinds of heads: whether those that find content copy it; None where that wasn't asked
     """
 
     command: str
@@ -104,12 +109,16 @@ class Report(Displayed):
         return list(dict.fromkeys(summary.place.stream for summary in self.summaries))
 
     def parts_of(self, kind: type[Kind]) -> Iterator[tuple[Summary, Kind]]:
-        """The parts of that class, each with its call."""
+        """The parts of class `kind` among what was measured, each with the summary of its attention call."""
         return iter(with_part(self.summaries, kind))
 
     @property
     def parted(self) -> tuple[list[tuple[Part, Summary]], list[tuple[Part, Summary]]]:
-        """The parts that are drawn once for all calls, the first of each name, and those drawn call by call."""
+        """Two lists of (part, summary of its call): parts drawn once for all calls, the first of each name,
+        and all others.
+
+        The others are drawn call by call.
+        """
         parts = [(part, summary) for summary in self.summaries for part in summary.parts]
         first: dict[str, tuple[Part, Summary]] = {}
         for part, summary in parts:
@@ -118,11 +127,13 @@ class Report(Displayed):
         return list(first.values()), [pair for pair in parts if not pair[0].together]
 
     def lead(self, summary: Summary) -> dict[str, Any]:
-        """The first column of a call's rows: its stream, where the model has several."""
+        """The first column of a call's rows of data, `stream` (encoder, cross ...), where the model has several;
+        else {}.
+        """
         return {"stream": summary.place.stream} if len(self.streams) > 1 else {}
 
     def ordered(self, rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Rows of data, given in the order of the forward pass, by `ranking`: its order, and as many as it says."""
+        """Rows of data, given in the order of the forward pass, in the order of `ranking`, and as many as it says."""
         return list(rows) if self.ranking is None else self.ranking.of_records(list(rows))
 
     @property
@@ -137,7 +148,7 @@ class Report(Displayed):
 
     @property
     def is_overview(self) -> bool:
-        """True if parts of several kinds are shown together, each of them short, and no order was asked for."""
+        """True if parts of several kinds, each of them short, are shown together; never where rows were ranked."""
         return (
             self.answer is None
             and self.ranking is None

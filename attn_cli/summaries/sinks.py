@@ -25,10 +25,10 @@ FEW_ROWS = 8  # of a key: so few say nothing of it where others are seen by more
 
 
 def expected_sinks(call: Call) -> np.ndarray:
-    """The keys of `call` that heads may rest on whatever they say (sinks), ascending, known before a model has run.
+    """The keys of a call that heads may rest on whatever they say (sinks), ascending, known before a model has run.
 
-    Key 0 where the first query sees nothing after itself, so in causal self-attention; elsewhere the special tokens,
-    such as [CLS] and [SEP]. No second pass is needed to hide them.
+    Key 0 in causal self-attention; elsewhere the special tokens, such as [CLS] and [SEP]. No second pass is needed to
+    hide them.
     """
     if call.place.stream != "cross" and call.is_causal:
         return np.zeros(min(1, call.m), dtype=np.int64)
@@ -42,13 +42,13 @@ def special_places(tokens: Sequence[Token]) -> np.ndarray:
 
 
 class Reception(NamedTuple):
-    """The weight that m keys receive from the rows by which sinks are judged.
+    """The weight that m keys receive from the rows by which sinks are told: those that see 8 keys or more.
 
     mean     the mean weight of these rows on each key, over those that see it `[h, m]`; 0 where none does
     uniform  what it would be if they gave the same weight to all keys that they see `[m]`
     is_sink  whether the key is a sink of the head `[h, m]`
 
-    mean and is_sink are tensors where the sums were.
+    mean and is_sink are on the device where the weights were summed.
     """
 
     mean: Array
@@ -60,8 +60,8 @@ class Reception(NamedTuple):
 class SinkRows:
     """The rows by which sinks are told: those that see 8 keys or more; all rows where none sees so many.
 
-    few      which rows are left out `[n]`
-    seen_by  how many of the others see each key `[m]`
+    few      which of n rows are left out, booleans `[n]`
+    seen_by  how many of the others see each of m keys `[m]`
     uniform  the sum over the others of what uniform attention gives each key `[m]`
     """
 
@@ -71,7 +71,7 @@ class SinkRows:
 
     @classmethod
     def of(cls, sight: Sight) -> "SinkRows":
-        """The rows by which sinks are told, of n queries that see the keys of `sight`."""
+        """The rows by which sinks are told, of n queries; `sight` says which keys each may see."""
         few = sight.count < FEW_KEYS
         few = few & ~few.all()
         others = 1.0 - few
@@ -79,7 +79,7 @@ class SinkRows:
 
     @property
     def few_rows(self) -> tuple[int, ...]:
-        """The numbers of the rows that see fewer than 8 keys, ascending; none where all rows do."""
+        """The indices of the rows that see fewer than 8 keys, ascending; () where all rows do."""
         return tuple(np.flatnonzero(self.few).tolist())
 
     def reception(self, received: Array, received_few: Array) -> Reception:
@@ -88,8 +88,8 @@ class SinkRows:
         A key that fewer than 8 of the rows see can't be told to be a sink, where others are seen by more: the last
         tokens of a causal text are seen by few queries, each of which gives itself some weight.
 
-        received      the sums of the weights of all rows `[h, m]`
-        received_few  those of the rows that are left out `[h, m]`
+        received      for h heads and m keys the sums of the weights of all rows `[h, m]`
+        received_few  the sums over the rows that are left out `[h, m]`
         """
         rows = np.maximum(self.seen_by, 1.0)
         uniform = self.uniform / rows

@@ -31,8 +31,7 @@ class StrongestCell(NamedTuple):
 class StandOut:
     """A head that stands out on a text by what it attends to, and the numbers that say so.
 
-    call       the index of its call among the summaries
-    at         its index among the heads of the call
+    call, at   the index of its call among the summaries, and its own among the heads of the call
     layer, head  its numbers in the model
     kind       what it is called (induction, previous token ...); None for a head that no kind names, and that puts much
                weight on one key a row
@@ -64,7 +63,7 @@ class StandOut:
 
     @property
     def reason(self) -> str:
-        """Why it stands out, in words."""
+        """Why it stands out, in words: its kind and mean weight, or the weight on one key a row."""
         if self.kind is None:
             return f"{self.weight:.2f} of a row on one key, sinks excluded"
         few = "" if self.is_judged else f" on {self.rows} rows"
@@ -72,7 +71,11 @@ class StandOut:
 
     @property
     def order(self) -> tuple[float, float]:
-        """Small for a head that tells more: of content, then of content on few rows, then of a place, then of none."""
+        """A key to sort by, small for a head that says more of a text.
+
+        First those that find content (induction, duplicate), then those that do on few rows, then those of a place,
+        then those of no kind; each by weight, largest first.
+        """
         if self.kind is None:
             return 3, -self.weight
         if self.kind.rank == CONTENT:
@@ -82,9 +85,9 @@ class StandOut:
 
 @dataclass(frozen=True)
 class ChosenHead:
-    """The head of one call that a matrix is of: that which stands out most, else that of the strongest keys.
+    """The head of one call whose matrix is shown: that which stands out most, else that of the strongest keys.
 
-    at         its place among the heads of the call
+    at         its index among the heads of the call
     out        why it stands out; None where no head of the call does
     weight     its mean weight on a row's strongest key past the sinks
     has_sinks  whether some key is a sink of the call's heads
@@ -102,7 +105,11 @@ class ChosenHead:
 
     @property
     def order(self) -> tuple[float, float]:
-        """Small for a head that is chosen before those of other calls."""
+        """A key to sort by, small for a head that is chosen before those of other calls.
+
+        Heads that stand out by what they attend to come first; others by the weight on a row's strongest key past the
+        sinks.
+        """
         return (4.0, -self.weight) if self.out is None else self.out.order
 
 
@@ -124,7 +131,7 @@ def standing_out(summaries: Sequence[Summary]) -> list[StandOut]:
 
 
 def on_few_rows(summaries: Sequence[Summary]) -> dict[tuple[int, int], StandOut]:
-    """The heads that may be of a kind, on rows too few to name them by it; by the index of their call and in it."""
+    """The heads that may be of a kind, on too few rows to be named by it, by (index of the call, index in the call)."""
     return {(out.call, out.at): out for out in standing_out(summaries) if not out.is_judged}
 
 

@@ -21,8 +21,9 @@ class SinkKey:
     key       the token's index
     heads     the share of all heads of which it is a sink: it gets more than 0.3 of the weight of rows that see it
     weight    the mean weight that it receives, over all heads
-    value     the length of its value over the median of all, median over heads and layers; None without values
-    residual  the same of its vector in the residual stream, largest over blocks; None where that was not seen
+    value     the norm of its value over the median of all keys', median over heads and layers; None without values
+    residual  the norm of its vector in the residual stream over the median of all keys', largest over blocks; None
+              where that was not seen
     """
 
     stream: str
@@ -35,9 +36,10 @@ class SinkKey:
 
     @property
     def is_hub(self) -> bool:
-        """True where its value is not short, and its vector in the residual stream not long, against the median key's.
+        """True for a sink whose value is not short, and whose vector in the residual stream is not long.
 
-        False where either is unknown.
+        That is a value norm over 0.5 times and a residual norm below 3 times the median key's. False where either is
+        unknown.
         """
         known = self.value is not None and self.residual is not None
         return known and (self.value or 0.0) > SHORT_VALUE and (self.residual or 0.0) < LONG_RESIDUAL
@@ -46,7 +48,9 @@ class SinkKey:
 def text_sinks(parts: Sequence[tuple[Summary, HeadKinds]]) -> list[SinkKey]:
     """The keys that are sinks (over 0.3 of the weight of rows that see them) of a tenth or more of a stream's heads.
 
-    The sinks of most heads come first.
+    The sinks of most heads come first, stream by stream.
+
+    parts  by attention call which keys are sinks of which heads, and what keys receive
     """
     sinks: list[SinkKey] = []
     for stream in dict.fromkeys(summary.place.stream for summary, _ in parts):

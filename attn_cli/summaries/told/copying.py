@@ -29,10 +29,13 @@ _MOST_ROWS, _MOST_LOGITS, _FEWEST = 128, 512, 8  # rows of all heads; of each to
 
 @dataclass(frozen=True)
 class CopyingHead:
-    """What a head that finds content writes to the logit of the token that it reads, in rows where it reads one most.
+    """What a head that finds content adds to the logit of the token that it attends to most, and whether it copies.
+
+    Rows count in which its strongest key, sinks excluded, is one that its kind (induction, duplicate) looks for.
 
     rows      how many rows were looked at
-    logit     its contribution, less the mean over the vocabulary, mean of rows
+    logit     its contribution through W_O to the logit of the key's token, less the mean over the vocabulary, mean over
+              rows
     shuffled  the same with the distinct tokens of the text shuffled, mean of 1,000 shuffles
     raised_p  the share of shuffles, the text's own order counted as one, that give as much or more
     lowered_p  the share that give as little or less
@@ -56,19 +59,23 @@ class CopyingHead:
 
     @property
     def copies(self) -> bool:
-        """True if it raises the token by 0.1 logits or more, and by more than shuffled tokens at p 0.02."""
+        """True if it raises the logit of the token that it attends to by 0.1 or more, at `raised_p` of 0.02 or less."""
         return self.logit >= LEAST_LOGIT and self.raised_p <= MOST_P
 
     @property
     def suppresses(self) -> bool:
-        """True if it lowers the token by 0.1 logits or more, and by more than shuffled tokens at p 0.02."""
+        """True if it lowers the logit of the token that it attends to by 0.1 or more,
+        at `lowered_p` of 0.02 or less.
+        """
         return self.logit <= -LEAST_LOGIT and self.lowered_p <= MOST_P
 
 
 @dataclass(frozen=True)
 class Copying:
-    """The heads of a text that find content, with what they write to the logit of the token that they read.
+    """The heads of a text that find content (induction, duplicate),
+    with what they add to the logit of the token they read.
 
+    heads       those that were looked at
     vocabulary  how many tokens have a logit
     obstacle    why it isn't known; "" where it is
     """
@@ -78,7 +85,9 @@ class Copying:
     obstacle: str = ""
 
     def of(self, names: Sequence[str], stream: str) -> list[CopyingHead]:
-        """The heads of a stream with these names, in their order; without those that weren't looked at."""
+        """Those of the heads of a stream (self, cross ...) that have these names, such as "18.6",
+        in the order of the names.
+        """
         known = {head.name: head for head in self.heads if head.place.stream == stream}
         return [known[name] for name in names if name in known]
 
@@ -123,14 +132,16 @@ class _Reading:
 
 
 def find_content(summaries: Sequence[Summary]) -> bool:
-    """True if any head is of a kind that finds content."""
+    """True if any head was judged to find content: to be an induction or duplicate head."""
     return any(next(_content_heads(part), None) is not None for x in summaries if (part := x.part(HeadKinds)))
 
 
 def tell_copying(source: Source, prompt: Prompt, summaries: Sequence[Summary]) -> Copying | None:
-    """Whether the heads that find content copy, by one more run; `summaries` have `HeadKinds`.
+    """Whether the heads that find content (induction, duplicate) copy the token they attend to, by one more run.
 
-    None for a model that doesn't write, and where no such head is named.
+    summaries  of the text's calls, with the kinds of their heads as parts `HeadKinds`
+
+    None for a model without a language-model head, and where no head finds content.
     """
     if not isinstance(source, Predicting) or not source.has_lm_head:
         return None

@@ -20,11 +20,11 @@ _KEYS = 12  # of a head that are kept
 class DecidingRows(Part):
     """What each head attends to in the r rows that choose the answer, as means over these rows.
 
-    rows      the query positions: those that choose the answer, or the ones that were picked
-    keys      the k keys with the largest mean weight, heaviest first `[h, k]`
+    rows      the indices of the queries: those that choose the answer, or the ones that were picked
+    keys      for each of h heads the k = 12 keys (or all of fewer) of the largest `lengths`, largest first `[h, k]`
     weights   the mean weight on each of these keys `[h, k]`
     lengths   that weight times the norm of the key's value `[h, k]`; the weights again where values aren't known
-    weight    the mean weight on every key, added up over heads `[m]`
+    weight    the mean weight on each of m keys, added up over heads `[m]`
     strength  the squares of weight times norm, added up over heads `[m]`: high where a head reads much of one key
     causal    whether attention is causal, so that the first key is a sink, if any is
     """
@@ -41,14 +41,19 @@ class DecidingRows(Part):
     causal: bool = True
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per head and key of its k heaviest: layer, head, key, key_token and weight, a mean over the rows."""
+        """One row per head and key, the 12 of largest weight times value norm: layer, head, key, key_token and weight.
+
+        The weight is the mean over the rows that choose the answer.
+        """
         for at, head in enumerate(summary.place.heads):
             for key, weight in zip(self.keys[at].tolist(), self.weights[at].tolist(), strict=True):
                 token = summary.keys[key].text
                 yield {"layer": summary.place.layer, "head": head, "key": key, "key_token": token, "weight": weight}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`deciding_weight` `[m]`, the mean weight on every key over the rows, added up over the heads of the call."""
+        """`deciding_weight` `[m]`, the mean weight on each of m keys over the rows that choose,
+        added up over the call's heads.
+        """
         return {"deciding_weight": self.weight}
 
 
@@ -63,7 +68,7 @@ def _deciding_queries(call: Call) -> tuple[int, ...]:
 
 
 def deciding_reducers(call: Call, prompt: Prompt, rows: tuple[int, ...]) -> tuple[Reducer, ...]:
-    """The reducers that collect what heads attend to in the rows that choose what comes next.
+    """The reducers that collect what heads attend to in `rows`, those that choose what comes next, of one call.
 
     () for a call whose queries or keys are other tokens than the prompt's.
     """
@@ -73,7 +78,11 @@ def deciding_reducers(call: Call, prompt: Prompt, rows: tuple[int, ...]) -> tupl
 
 
 class DecidingRowsReducer:
-    """Collects `DecidingRows` of the query rows `rows`; None for those that choose what comes next in each call."""
+    """Makes `DecidingRows` of a call: what heads attend to in the query rows `rows`.
+
+    None for the rows that choose what comes next: the last, those before generated tokens, or all without a causal
+    mask.
+    """
 
     def __init__(self, rows: Sequence[int] | None = None) -> None:
         self.picked = rows
@@ -85,7 +94,9 @@ class DecidingRowsReducer:
         return Wanted(column_sums=(self.sums,))
 
     def part(self, call: Call, stats: RowStats) -> DecidingRows:
-        """The mean weight of the rows on their heaviest keys by head, and on every key over all heads."""
+        """For each head the keys of largest weight times value norm, mean over the rows,
+        and the weight on every key.
+        """
         weights = stats.column_sums[self.sums].astype(np.float64) / max(1, len(self.rows))  # [h, m]
         norms = value_norms(call)
         lengths = weights if norms is None else weights * norms

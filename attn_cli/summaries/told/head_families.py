@@ -17,7 +17,7 @@ _LEAST_READ = 0.1  # of a row on a key that the head is said to read there
 
 
 class ReadKey(NamedTuple):
-    """A query, the key that is no sink and gets most of its weight, and that weight, 0 to 1."""
+    """A query, the key that gets most of its weight in one head, sinks excluded, and that weight, 0 to 1."""
 
     query: Token
     key: Token
@@ -42,7 +42,7 @@ class HeadFamilies(NamedTuple):
     """All heads by what they attend to.
 
     counted  a group for each kind that any head is of, in the order of `KINDS`; kinds of 2 to 8 tokens back are one
-             group, and last come those that fit none
+             group, and last come heads that fit no kind
     few      the heads that may be of a kind, on rows too few to name them by it; they are in no group
     """
 
@@ -51,7 +51,7 @@ class HeadFamilies(NamedTuple):
 
 
 def families(summaries: Sequence[Summary]) -> HeadFamilies:
-    """The heads of these calls by what they attend to."""
+    """All heads of these calls in groups by what they attend to, by the kinds that their parts `HeadKinds` say."""
     kinds: dict[str, CountedKind] = {}
     rest: list[tuple[str, float]] = []
     few = on_few_rows(summaries)
@@ -89,9 +89,9 @@ def work_in_words(summary: Summary, at: int) -> str:
 
 
 def readings(summary: Summary, at: int, count: int = 3) -> list[ReadKey]:
-    """Up to `count` queries of one head with the key that is no sink and gets most: the last row's, then the sharpest.
+    """Up to `count` queries of head number `at`, each with its strongest key that is no sink, of weight 0.1 or more.
 
-    Only weights from a least size on count, so there may be none.
+    The last query comes first, then those of the largest weights; there may be none.
     """
     part = summary.part(HeadKinds)
     if part is None or not len(summary.queries):

@@ -14,25 +14,29 @@ _COPYING = "copying"  # no name of rows
 
 
 def told_document(story: Story | None, rows: Sequence[int]) -> dict[str, Any]:
-    """What the answer in these rows needs (words, heads), as JSON of a recording; or that nothing was told."""
+    """JSON that a recording keeps of what was told of these rows: which words and heads the answer needs, or null."""
     return {_name(rows): None if story is None else _document(story)}
 
 
 def told_story(document: Mapping[str, Any], rows: Sequence[int]) -> Story | None:
-    """What a recording's JSON says that the answer in these rows needs; None where there was nothing to tell.
+    """Which words and heads the answer of these rows needs, from a recording's JSON;
+    None where there was nothing to tell.
 
-    LoadError where none was asked for, or another version of the program wrote it.
+    LoadError where it wasn't asked for these rows, or another version of the program wrote it.
     """
     return _told(Story | None, document, _name(rows))
 
 
 def copying_document(copying: Copying | None) -> dict[str, Any]:
-    """Which heads of a text copy, or that it wasn't asked of any, as a recording holds it."""
+    """JSON that a recording keeps of which heads of a text copy what they attend to; null where that wasn't asked."""
     return {_COPYING: None if copying is None else _document(copying)}
 
 
 def told_copying(document: Mapping[str, Any]) -> Copying | None:
-    """Which heads copy, as a recording was told of its text; None where it wasn't asked. Errors as of `told_story`."""
+    """Which heads of a text copy what they attend to, from a recording's JSON; None where that was null.
+
+    LoadError where it isn't there, or another version of the program wrote it.
+    """
     return _told(Copying | None, document, _COPYING)
 
 

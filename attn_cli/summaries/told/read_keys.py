@@ -13,6 +13,8 @@ from attn_cli.summaries.told.deciding_rows import DecidingRows
 def resting_keys(seen: Sequence[tuple[Summary, DecidingRows]]) -> set[int]:
     """The keys, by index, that heads rest on whatever they say: the first of causal text, special tokens, sinks.
 
+    seen  by call what heads attend to in the rows that choose the answer
+
     A sink gets over 0.3 of the weight of these rows from a tenth of the heads or more. A single row's own key is left
     out.
     """
@@ -28,9 +30,9 @@ def resting_keys(seen: Sequence[tuple[Summary, DecidingRows]]) -> set[int]:
 
 
 def read_shares(seen: Sequence[tuple[Summary, DecidingRows]]) -> np.ndarray:
-    """The share of each key in what these rows read `[m]`, 0 to 1: weight times norm of the value, over the sum.
+    """The share of each of m keys in what the rows that choose the answer read `[m]`, 0 to 1, mean over layers.
 
-    Of all heads of a layer the root of the sum of squares; the mean of layers.
+    Of a layer it is the root of the sum over heads of (weight times norm of the value) squared, over its sum over keys.
     """
     lengths = [np.sqrt(part.strength) for _, part in seen]
     shares: np.ndarray = np.mean([each / max(each.sum(), np.finfo(float).tiny) for each in lengths], axis=0)

@@ -26,7 +26,7 @@ LEAST_WEIGHT = 0.1  # of a head on a word that it is said to read
 
 @dataclass(frozen=True)
 class WordReader:
-    """The head that reads a word most in the rows that decide, and what the answer loses without it.
+    """The head that attends to a word most in the rows that choose the answer, and what the answer loses without it.
 
     weight  the mean weight on the word's tokens together
     effect  change of the answer's log2 p, in bits, with the head's output set to 0; 0 for what may be rounding
@@ -55,7 +55,7 @@ class StoryWord:
 
 @dataclass(frozen=True)
 class StoryHead:
-    """A head that attends to a word in the rows that decide, and what the answer loses without it.
+    """A head that attends to some token in the rows that choose the answer, and what the answer loses without it.
 
     reads   the token that it attends to most, sinks excluded, and the mean weight on it
     effect  change of the answer's log2 p, in bits, with the head's output set to 0; 0 for what may be rounding
@@ -73,7 +73,7 @@ class Story:
     Effects are changes of its log2 p in bits, with words masked or a head's output set to 0.
 
     target     the answer: the likeliest next token, or what was generated
-    likeliest  the likeliest next tokens of the last row that decides, with their probabilities
+    likeliest  the 5 likeliest next tokens of the last of the rows, with their probabilities
     rows       the rows that choose the answer, in which words are masked and heads ablated
     cut        what the text is divided into: words, sentences or lines
     words      those that were masked, the most needed first
@@ -102,17 +102,17 @@ class Story:
 
     @property
     def needed(self) -> list[StoryWord]:
-        """The words without which the answer is less likely by a tenth of a bit or more."""
+        """The words without which log2 p of the answer falls by 0.1 bits or more, the most needed first."""
         return [word for word in self.words if word.effect <= -LEAST_BITS]
 
     @property
     def bringing(self) -> list[StoryHead]:
-        """The heads without which the answer is less likely by a tenth of a bit or more, the most needed first."""
+        """The heads without which log2 p of the answer falls by 0.1 bits or more, the most needed first."""
         return [head for head in self.heads if head.effect <= -LEAST_BITS]
 
     @property
     def opposing(self) -> list[StoryHead]:
-        """The heads without which the answer is likelier by a tenth of a bit or more, the largest effect first."""
+        """The heads without which log2 p of the answer rises by 0.1 bits or more, the largest effect first."""
         return [head for head in reversed(self.heads) if head.effect >= LEAST_BITS]
 
 
@@ -163,9 +163,9 @@ STORY = Field(
 
 
 def deciding_rows(prompt: Prompt) -> tuple[int, ...]:
-    """The rows that choose the answer: those before what was generated; else the last, of a long text its last part's.
+    """The indices of the rows that choose the answer: those before generated tokens; else the last, or last part's.
 
-    A last part, such as a question, of more than 64 rows is told by its last row alone.
+    Of a text of more than 200 tokens they are all rows of its last part, such as a question, if these are 64 at most.
     """
     tokens = prompt.others.get("decoder", prompt.tokens)
     if chosen := tuple(token.index - 1 for token in tokens if token.generated and token.index > 0):
@@ -177,9 +177,10 @@ def deciding_rows(prompt: Prompt) -> tuple[int, ...]:
 def tell(experiment: Experiment, prompt: Prompt, summaries: Sequence[Summary]) -> Story | None:
     """The words and heads that the answer of a prompt needs, found by masking and ablating in the last rows.
 
-    summaries  have `DecidingRows` of the experiment's rows, from its baseline
+    experiment  the model's run on the prompt, of which variants run
+    summaries   by call what heads attend to in the experiment's rows, as parts `DecidingRows`
 
-    None for a model that doesn't write.
+    None for a model without a language-model head.
     """
     target = experiment.target
     if target is None:

@@ -16,10 +16,10 @@ _KEPT = 0.5  # of the free memory, for the keys and values that an experiment ke
 
 
 class ToldRun(NamedTuple):
-    """A run and what is to be said of it.
+    """A model's run on a text from which variants can go on, to tell which words and heads its answer needs.
 
-    experiment  the baseline run, of which `tell` makes a story; None where keys and values would take half of the free
-                memory or more, and where the model can't be run so
+    experiment  the run; None where keys and values would take half of the free memory or more, and where the model
+                can't be run so
     notes       why, where memory is the reason; else ()
     """
 
@@ -33,9 +33,9 @@ class ToldRun(NamedTuple):
 
 
 def opened_to_tell(opened: Callable[[bool], Source]) -> Source:
-    """The source that `opened` makes of whether it is to predict: with its LM head, without where that can't be loaded.
+    """A model with its LM head, or without where that can't be loaded: a folder may lack the weights of the head.
 
-    A folder may hold a model that writes without the weights of its head.
+    opened  a function that opens the model, from whether it is to predict
     """
     try:
         return opened(True)
@@ -44,14 +44,17 @@ def opened_to_tell(opened: Callable[[bool], Source]) -> Source:
 
 
 def can_tell(source: Source) -> TypeGuard[Predicting]:
-    """True for a source whose model writes: one with an LM head. Stories are told of no other."""
+    """True for a model with a language-model head: of no other it is told what its answer needs."""
     return isinstance(source, Predicting) and source.has_lm_head
 
 
 def told_run(source: Predicting, prompt: Prompt, rows: tuple[int, ...], look: Look, free: int | None) -> ToldRun:
-    """Run a prompt for a story of its `rows`, each attention call of the run shown to `look`.
+    """Run a prompt so that variants can go on from it, to tell what the answer of `rows` needs.
 
+    look  what is shown of each attention call of the run
     free  the free memory in bytes; None where that isn't known
+
+    Without a run where keys and values would take half of the free memory, or the model can't be run so.
     """
     kept = source.experiment_bytes(len(prompt.tokens))
     if free is not None and kept > free * _KEPT:

@@ -28,7 +28,7 @@ _SOURCES = 3  # of a word that are kept
 
 @memoised
 def units_of(tokens: Sequence[Token]) -> MergedWords:
-    """The words of a text, or of one of more than 512 tokens its sentences; a special token is one by itself.
+    """The words of a text, or the sentences of one of more than 512 tokens; a special token is one by itself.
 
     Each label has the index of its first token.
     """
@@ -65,18 +65,23 @@ def _sentences_of(tokens: Sequence[Token]) -> MergedWords:
 
 
 def can_be_told(tokens: Sequence[Token]) -> bool:
-    """True for a text of at most 512 tokens, or of 3 to 512 sentences, special tokens counted among these."""
+    """True for a text short enough to say what each word attends to: 512 tokens, or 3 to 512 sentences.
+
+    A special token counts as a sentence.
+    """
     return len(tokens) <= MOST_WORDED or 2 < len(units_of(tokens).labels) <= _MOST_SENTENCES
 
 
 @dataclass(frozen=True, eq=False)
 class UnitReads(Part):
-    """The share of each unit in what another reads `[u, u]`, over all heads of a call; a unit is a word, or a sentence.
+    """The share of each word in what another reads `[u, u]`, all heads of a call together; of a long text,
+    of each sentence.
 
-    It is the length of weight times value, heads side by side; of the weights where no values are known. Of the tokens
-    of a unit those that are read are added up, of those that read the mean is taken.
+    A key's share for a token is the norm of weight times value, heads side by side, over the sum over keys; of the
+    weights where no values are known. It is added up over the tokens of the word read, and averaged over those of the
+    reader.
 
-    weights  the mean weight that each unit gives each other, over heads, put together in the same way `[u, u]`
+    weights  the mean weight over heads, put together in the same way `[u, u]`
     """
 
     name: ClassVar[str] = "unit_reads"
@@ -86,7 +91,11 @@ class UnitReads(Part):
     weights: np.ndarray
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per pair of units: layer, query and key (indices of their first tokens), share and weight, 0 to 1."""
+        """One row per pair of words or sentences: layer, query and key (indices of their first tokens),
+        share and weight.
+
+        Both are from 0 to 1: the share of weight times value norm, and the mean weight.
+        """
         labels = units_of(summary.keys).labels
         for query, row, weights in zip(labels, self.shares.tolist(), self.weights.tolist(), strict=True):
             for key, share, weight in zip(labels, row, weights, strict=True):
@@ -94,12 +103,14 @@ class UnitReads(Part):
                 yield {**place, "share": share, "weight": weight}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`read_share` and `read_weight` `[1, u, u]`, of all heads together: a row reads, a column is read."""
+        """`read_share` and `read_weight` `[1, u, u]` of u words or sentences, heads together: a row reads,
+        a column is read.
+        """
         return {"read_share": self.shares[None], "read_weight": self.weights[None]}
 
 
 class UnitReadsReducer:
-    """Collects `UnitReads` of a call whose queries and keys are the same tokens, all rows."""
+    """Makes `UnitReads` of a call whose queries and keys are the same tokens, from all its rows."""
 
     needs_scores = False
     whole_heads = True
@@ -114,7 +125,7 @@ class UnitReadsReducer:
         self.sums, self.weights = (np.zeros((len(self.starts) - 1,) * 2, dtype=np.float32) for _ in range(2))
 
     def add(self, band: Band) -> None:
-        """Add the weights of the band's rows, by the words of query and key."""
+        """Add the weights of a band of query rows, by the words of query and key."""
         keys, xp = slice(band.first, band.last), namespace(band.weights)
         lengths = band.weights if self.norms is None else band.weights * self.norms[..., keys]
         read = row_shares(xp.sqrt((lengths * lengths).sum(0)[None]))[0]
@@ -130,7 +141,8 @@ class UnitReadsReducer:
 
 
 class ReadUnit(NamedTuple):
-    """A word, or a sentence of a long text, and what others give to it: a share of weight times value norm, and weight.
+    """A word, or a sentence of a long text, and what another gives to it: a share of weight times value norm,
+    and weight.
 
     Both are means over layers, 0 to 1.
     """
@@ -142,10 +154,10 @@ class ReadUnit(NamedTuple):
 
 @dataclass(frozen=True)
 class WordReads:
-    """A word, or a sentence of a long text, and its shares of weight times value norm on other words, mean over layers.
+    """A word, or a sentence of a long text, and what it gives to others, as shares of weight times value norm.
 
     own      what it gives to itself
-    sources  the words that are neither itself nor sinks to which it gives most, largest share first
+    sources  the 3 words that are neither itself nor sinks to which it gives most, largest share first
     """
 
     word: Token
@@ -157,7 +169,7 @@ class WordReads:
 class VectorReads:
     """Which words the vector of a whole text is made of by attention: the mean of all rows, or one special token's row.
 
-    of       that token; None for the mean
+    of       that special token; None for the mean
     sources  the words that get the largest shares of weight times value norm, largest first
     marks    the shares of special tokens
     """
@@ -171,12 +183,13 @@ class VectorReads:
 class Reads:
     """What each word of a text attends to, as shares of weight times value norm, mean over layers.
 
+    stream, layers, heads  the attention that it is of, and how many layers and heads
     words  in the order of the text; each `Token` has the number of its first token; special tokens are left out
-    sinks  the words that are no source, with the means of what others give to them
-    by_sentence  whether they are sentences
+    sinks  the words that are no source, special tokens and sinks, with the means of what others give to them
+    by_sentence  whether `words` are sentences
     most_read  the word that gets most from the others, past sinks; None of a single word
     vectors  what the vector of the text is made of, as a mean of rows and as the row of its first special token;
-        none of a text without special tokens
+             none of a text without special tokens
     """
 
     stream: str
@@ -222,9 +235,9 @@ VECTORS = Field(
 
 
 def reads_of(prompt: Prompt, summaries: Sequence[Summary], sinks: Sequence[int]) -> Reads | None:
-    """What each word of a text attends to, from the `UnitReads` of its layers; None where there are none.
+    """What each word of a text attends to, from the parts `UnitReads` of its layers; None where there are none.
 
-    sinks  the keys that are sinks of the text: a sentence with one among its tokens is read like any other
+    sinks  the keys that are sinks of the text, whose words are no sources; a sentence with one is read like any other
     """
     seen = with_part(summaries, UnitReads)
     if not seen:
