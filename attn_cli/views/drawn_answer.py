@@ -15,10 +15,10 @@ from attn_cli.views.invocation import Invocation
 
 
 class Drawn(NamedTuple):
-    """An answer on a screen.
+    """An answer as it is drawn on a screen.
 
-    parts       its lines
-    next_words  the words of the command to ask next; None where there is none
+    parts       what is printed, one below the other
+    next_words  the words of the command to try next; None where there is none
     """
 
     parts: Iterator[RenderableType]
@@ -26,9 +26,11 @@ class Drawn(NamedTuple):
 
 
 def draw_answer(report: Report, screen: Screen, invocation: Invocation | None = None) -> Drawn:
-    """The report's answer as lines of a screen, or where it has none the parts of its summaries, with footnotes.
+    """What a screen shows of a report, the answer on one text: lines, maps and tables, with footnotes.
 
-    invocation  the command line of the answer, for the command after it; None where that isn't shown
+    Of a report without one answer, the results of its layers.
+
+    invocation  the command line that was given, for the command to try next; None where none is shown
     """
     shown = in_ascii(report) if screen.ascii_only else report
     return Drawn(_drawn(shown, screen), None if invocation is None else _next_words(report, invocation))
@@ -61,7 +63,7 @@ def _next_words(report: Report, invocation: Invocation) -> list[str] | None:
 
 
 def said_before_table(report: Report) -> list[str]:
-    """The lines that an answer says before its table in a document; none for most."""
+    """The sentences that stand above an answer's table in Markdown; [] for most answers."""
     said = getattr(file_of(report.answer.name), "said_before_table", None) if report.answer is not None else None
     lines: list[str] = [] if said is None else said(report.answer)
     return lines

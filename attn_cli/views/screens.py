@@ -29,16 +29,16 @@ _FEW_TOKENS = 32  # that stand before the answer
 
 
 def render(report: Report, screen: Screen, invocation: Invocation | None = None) -> str:
-    """The report as text, with escape codes if the screen has colours.
+    """A report, the answer on one text, as text for a screen, with escape codes if it has colours.
 
-    invocation  its command line, for a last line that names the command to ask next
+    invocation  the command line that was given, for a last line with the command to try next; None for no such line
     """
     drawn = _drawn(report, screen, invocation)
     return printed(chain(drawn.parts, _last_line(drawn.next_words, screen)), screen)
 
 
 def renderables(report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """Everything to print for `report`, parts separated by blank lines."""
+    """Everything to print for a report, such as lines, maps and tables, in order."""
     return _drawn(report, screen, None).parts
 
 

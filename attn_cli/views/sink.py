@@ -21,9 +21,10 @@ class Sink:
     """Takes bytes; a context manager that publishes the file at a clean end and leaves no trace at any other.
 
     A file is written beside its target under another name, flushed to disk and renamed, so a reader sees the old file
-    or the whole new one. An existing target is refused unless `force`. Devices and pipes are written as they are.
+    or the whole new one. An existing target is refused with OutputError unless `force`. Devices and pipes are written
+    as they are.
 
-    instead  what to do where standard output is closed
+    instead  what the error tells to do where standard output is closed
     """
 
     def __init__(
@@ -58,7 +59,10 @@ class Sink:
         self.force, self.file = force, self.whole.file
 
     def write(self, data: bytes | memoryview, at: int | None = None) -> None:
-        """Pass `data` on; standard output gets it at once. With `at` it goes to that place of a file."""
+        """Write `data`, standard output at once; with `at` from that byte of a file on.
+
+        Raises ReaderGone for a pipe whose reader is gone, OutputError for other failures.
+        """
         try:
             if at is not None:
                 self.file.seek(at)

@@ -37,9 +37,9 @@ class ViewSettings:
     graphics      how a terminal shows pictures: auto, where it is asked, blocks, or a protocol's name
     invocation    the command line of the answers, for a view that ends each with the next one; None for none
     figure_width  of a figure of the answers' maps, in millimetres; None for their screens
-    dpi           dots an inch of a figure that is made of dots
+    dpi           dots an inch of a .png figure
     page_bytes    the most bytes of an interactive page
-    pager         whether a terminal gets an answer that is taller than it in the pager
+    pager         whether an answer that is taller than the terminal opens in the pager
     predicts      whether answers tell what a model that writes says next, for which its LM head is loaded
     """
 
@@ -57,13 +57,14 @@ DEFAULTS = ViewSettings()
 
 
 class View:
-    """Base class of views, which show one report after the other.
+    """Base class of views, which write reports in one form (terminal, JSON, a page ...), one after the other.
 
     largest        (rows, keys) of the largest matrix that it can draw; None if it takes matrices of any size
     chooses        whether a person reads it, so that commands choose what to show where no option says it
     records_alone  whether its only output is the recording of the run
     is_first       whether no report was shown yet
-    read_writers   finds the writers of a cell's query and key, for a page made of a recording; None without a model
+    read_writers   finds which heads, MLPs ... wrote the query and key of a weight, for a page made of a recording; None
+                   without a model
     """
 
     largest: tuple[int, int] | None = None
@@ -80,11 +81,11 @@ class View:
         raise NotImplementedError
 
     def records(self, command: str) -> bool:
-        """True if it asks for a recording beside the answers of `command`, made in the same pass."""
+        """True if it takes a recording of the model's run beside the answers of `command`, made in the same pass."""
         return False
 
     def show_recorded(self, report: "Report", recording: "Recording") -> None:
-        """Show a report beside what the model read, which a recording needs."""
+        """Show a report beside the recording of the model's run on its text."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -103,7 +104,7 @@ class View:
 
 
 def no_recording() -> InputError:
-    """The error where a command has no calls of one text to record."""
+    """The InputError for a command that has no run of a model on one text to record."""
     return InputError(
         "a recording is of one text that one model reads", "attn inspect TEXT -m MODEL -o FILE.attn writes one"
     )
