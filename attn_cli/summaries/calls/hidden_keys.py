@@ -53,8 +53,9 @@ class HiddenKeys(DerivedCall):
     def device_stats(self, wanted: Wanted) -> RowStats:
         """The wanted statistics of its rows, without the hidden keys.
 
-        From compiled code over all keys, less the part of the hidden ones; else by walking the weights. Entropies and
-        distances come by subtraction: where a head leaves less than a thousandth of its weight, the weights are walked.
+        From compiled code over all keys, less the part of the hidden ones; else from the weights, band by band.
+        Entropies and distances come by subtraction: where a head leaves less than a thousandth of its weight, they are
+        read off the bands.
         """
         stats = self.by_subtraction(self.call, wanted) if isinstance(self.call, AttentionCall) else None
         return super().device_stats(wanted) if stats is None else stats

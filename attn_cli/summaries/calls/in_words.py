@@ -82,7 +82,7 @@ def has_words(tokens: Sequence[Token]) -> bool:
 
 
 def prompt_in_words(prompt: Prompt) -> Prompt:
-    """The prompt with words in place of tokens, in every stream."""
+    """The prompt with words in place of tokens, in every stream that has tokens (encoder, decoder ...)."""
     others = {stream: words_of(tokens).labels for stream, tokens in prompt.others.items()}
     return replace(prompt, tokens=words_of(prompt.tokens).labels, others=others)
 

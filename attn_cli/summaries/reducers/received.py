@@ -120,7 +120,7 @@ class ReceivedShares:
         return Wanted(column_sums=(self.weights,) if self.measured is None else (self.weights, self.measured))
 
     def part(self, call: Call, stats: RowStats) -> Received:
-        """The mean weight on each key, and its mean share by another measure: column sums over the number of rows."""
+        """The mean weight on each key over the rows, and by value or output the mean share of weight times norm."""
         count = max(1, call.n if self.rows is None else len(self.rows))
         shares = to_numpy(stats.column_sums[self.weights]) / count
         read = None if self.measured is None else to_numpy(stats.column_sums[self.measured]) / count
