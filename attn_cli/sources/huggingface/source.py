@@ -92,7 +92,10 @@ class ModelSource(ModelPasses):
         return answered(self.loaded, prompt, answer)
 
     def experiment_bytes(self, tokens: int) -> int:
-        """The bytes that an experiment on so many tokens keeps of its baseline run, at most; 0 if unknown."""
+        """The bytes that an experiment on so many tokens keeps of its run without interventions; 0 if unknown.
+
+        At most: with keys and values as wide as the residual stream.
+        """
         self._check_alone()
         width = number_of(text_configuration(configuration_of(self.loaded.model)), "hidden_size") or 0
         # of every block its output, and at most as many numbers of keys and of values

@@ -52,7 +52,7 @@ def with_sink_per_query(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Weights and scores `[b, h, n, m]`, whole, of a layer with a learned sink score for every query in its softmax.
 
-    Elsewhere in attn a rule has one sink per head, and no whole matrix is held.
+    Other layers, with one sink per head or none, are computed without a whole matrix.
     """
     assert rule.sink_per_query is not None
     (b, h, n, _), m = query.shape, key.shape[2]

@@ -104,13 +104,14 @@ def capture(
             model(**inputs)
 
     model      any torch module; no configuration is asked for
-    visit      gets each `AttentionCall`: queries `[h, n, d]`, keys `[g, m, d]`, values `[g, m, e]` and their rule. The
-               arrays are the model's own: read them during the visit, and don't change them.
+    visit      gets each `AttentionCall`: queries `[h, n, d]`, keys `[g, m, d]`, values `[g, m, e]` and the rule for
+               their scores (scale, mask ...). The arrays are the model's own: read them during the visit, and don't
+               change them.
     selection  layers and heads; all by default
     texts      the tokens of each text of the batch, to label rows and columns; without them they are numbered. Padding
                is cut away either way: a padded text gives the same calls as if it ran alone.
     tokenizer  of the model, in place of texts: labels the tokens of every pass by their ids
-    others     for each text the tokens of the streams that read something else, by stream: decoder, vision, audio
+    others     for each text the tokens of the stacks that read something else, by stack: decoder, vision, audio
     rotations  also find out, for calls that ask, how rotary positions turned their queries and keys
 
     The rest is as for `Capture`. Raises LoadError after passes in which no attention was seen at all.

@@ -18,7 +18,7 @@ _ROWS = 256  # whose mask is looked at together
 
 
 class CachedAttention(NamedTuple):
-    """The keys and values of one attention call of the baseline run: later runs compute their last rows on them.
+    """Keys and values of one attention call in the run without interventions, on which later runs compute last rows.
 
     keys, values  `[g, m, d]` and `[g, m, e]`, of all m tokens
     rule          scale, softcap, mask, bias and sink of all rows
@@ -95,7 +95,7 @@ class BaselineRun:
         self._means[number] = (output.sum(2, keepdim=True) - output) / max(output.shape[2] - 1, 1)
 
     def add_past(self, number: CallNumber, key: torch.Tensor, value: torch.Tensor, rule: LayerRule, h: int) -> None:
-        """Keep keys `[1, g, m, d]`, values `[1, g, m, e]` and rule of a call, for later runs of the last rows alone.
+        """Keep keys `[1, g, m, d]`, values `[1, g, m, e]` and rule (scale, mask ...) of a call, for later runs.
 
         h  the number of its query heads
 
@@ -109,10 +109,10 @@ class BaselineRun:
         self.past[number] = CachedAttention(key[0], value[0], rule, h)
 
     def finish(self) -> None:
-        """End the baseline; drop its keys and values where later runs can't go on from them, and note why.
+        """End the run without interventions; drop its keys and values where later runs can't go on from them.
 
         They can't where a mask or bias was used by one layer alone, which may depend on its vectors, and where rows
-        before `first` see later ones.
+        before `first` see later ones; `no_cache_reason` says so.
         """
         if any(count == 1 for _, count in self._shared):
             self.no_cache_reason = self.no_cache_reason or "layers make masks or biases of their own"
@@ -123,7 +123,7 @@ class BaselineRun:
             self.forget_past()
 
     def forget_past(self) -> None:
-        """Drop the keys and values that are kept of the baseline."""
+        """Drop the keys and values that are kept of the run without interventions."""
         self.past.clear()
         self._causal_before.clear()
 
@@ -136,7 +136,7 @@ class BaselineRun:
         self._shared.append((numbers, 1))
 
     def where(self, number: CallNumber) -> tuple[int, str]:
-        """The layer number and stream of an attention call of the baseline, by the call's number."""
+        """The layer's number and the stack ("self", "cross" ...) of an attention call, by the call's number."""
         place = self.places[number]
         return place.layer, place.stream
 

@@ -15,7 +15,7 @@ class HiddenCells(Mask):
     rows   from which of the n rows that run, booleans `[n]`
     heads  from which heads, booleans `[h]`; None for all of them
     first  the index in the text of the first row that runs: a row sees itself nevertheless; None where keys are of
-           another stream
+           another stack, as in cross-attention
     """
 
     keys: torch.Tensor

@@ -54,10 +54,10 @@ class WrongAttention(Protocol):
         """q, k and v `[h, n, d]` with the mistake in them, such as other rotary positions; None if it isn't there."""
 
     def attended(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> Attended | None:
-        """The wrong q, k, v and rule to attend with, such as another scale; None where the mistake isn't in these."""
+        """The wrong q, k, v and rule (scale, mask ...) to attend with; None where the mistake isn't in these."""
 
     def output(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> torch.Tensor | None:
-        """The wrong output `[h, n, e]` of a mistake that no other q, k, v and rule can make; None for others."""
+        """The wrong output `[h, n, e]` of a mistake that can't be made by other q, k, v, scale or mask; else None."""
 
 
 class StationAttention:
@@ -90,7 +90,7 @@ class StationAttention:
     def of_products(self, module: nn.Module, way: str, qkv: Products, rule: LayerRule) -> torch.Tensor | None:
         """The output `[1, h, n, e]` of one attention call; on the way q, k and so on are shown, replaced or rounded.
 
-        None, which leaves the output to the model, for a stream that isn't looked at.
+        None, which leaves the output to the model, for a stack that isn't looked at.
         """
         place = self.ledger.record(module, way).place
         if place.stream not in self.streams or rule.sink_per_query is not None:

@@ -24,9 +24,9 @@ _WHOLE = 512  # tokens up to which mistakes are made that need a whole matrix of
 
 
 def problem_of(config: PreTrainedConfig, layer: int, qkv: Products, rule: Rule, turning: Turning) -> Problem:
-    """A layer's right attention on one text, from q, k and v `[h, n, d]`, rule and rotary positions, as a `Problem`.
+    """A layer's right attention on one text, by q, k and v `[h, n, d]`, rule (scale, mask ...) and rotary positions.
 
-    From it mistaken variants are computed: other angles and windows that the configuration suggests are part of it.
+    From this `Problem` mistaken variants are computed, also with angles and windows that the configuration suggests.
     """
     q, k, v = (to_numpy(x) for x in qkv)
     angles = other_angles(config, layer, len(turning.first), q.shape[-1])
@@ -67,7 +67,7 @@ class KernelMistake:
         return q, k, v
 
     def attended(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> Attended | None:
-        """The wrong q, k, v and rule with which a kernel would attend; None for a mistake that isn't in these.
+        """The wrong q, k, v and rule (scale, mask ...) with which a kernel would attend; None if none is wrong.
 
         None as well for wrong rotary positions, which `products` makes, and in other layers.
         """
@@ -79,7 +79,7 @@ class KernelMistake:
         return Attended((_tensor(q, qkv[0]), _tensor(k, qkv[0]), _tensor(v, qkv[0])), wrong_rule, changed)
 
     def output(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> torch.Tensor | None:
-        """The wrong output `[h, n, e]` of a mistake that no change of q, k, v or rule makes; None for all others."""
+        """The wrong output `[h, n, e]` of a mistake that can't be made by other q, k, v, scale or mask; else None."""
         mistake = None if self.planted.kind == "q_rotated" else self._made(layer, qkv, rule, turning)
         if mistake is None or mistake.operands is not None:
             return None
