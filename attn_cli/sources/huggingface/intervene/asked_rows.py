@@ -16,13 +16,13 @@ from attn_cli.sources.huggingface.read.detokenize import detokenize
 
 
 class AskedRows:
-    """The rows of n tokens in which interventions hold, and the rows whose next token is the answer.
+    """The rows of n tokens in which interventions (ablated heads, hidden tokens) hold, and those that choose an answer.
 
     tokens      those of the prompt, n; of an encoder-decoder its decoder's
     everywhere  whether interventions hold in all rows; always where the model has no LM head
     rows        in which they hold, ascending: those given, all if `everywhere`, else `choosing`
     generated   the indices of the tokens that the model generated
-    choosing    the rows that choose these, one before each; without any, the last row
+    choosing    for each of these the row before it, which predicts it; the last row if none was generated
     first       the first row that has to run: interventions hold, or the answer is read, from there on
 
     Raises InputError for given rows that the text doesn't have.
@@ -42,18 +42,18 @@ class AskedRows:
         self.first = min(*self.rows, *self.choosing) if self.generated else self.rows[0]
 
     def first_of(self, intervention: Intervention) -> int:
-        """The first row that an intervention changes, or that the answer is read from."""
+        """The first row that an intervention changes or that the answer is read from, whichever comes first."""
         return self.first if intervention.rows is None else min(self.first, *intervention.rows)
 
     def batch(self, interventions: Sequence[Intervention], first: int) -> InterventionBatch:
-        """These interventions side by side, in a run of the rows from `first` on."""
+        """These interventions as the elements of one batch, for a run of the text's rows from `first` on."""
         rows = None if self.everywhere else self.rows  # all rows of a decoder are not all of its encoder's
         return InterventionBatch(interventions, rows, self._in_text, first=first)
 
     def readout(self, logits: torch.Tensor) -> Readout:
-        """The answer's tokens and the rows that choose them: what was generated, else the likeliest next token.
+        """The answer's tokens and the rows that choose them: those generated, else the likeliest one after `rows[-1]`.
 
-        logits  `[1, rows, words]` of the text's last rows in the baseline, of which one says the likeliest
+        logits  `[1, rows, words]` of the text's last rows in the run without interventions; words are the vocabulary
         """
         everywhere = len(self.rows) == len(self.tokens)
         ids = [token.id for token in self.tokens]
@@ -65,12 +65,12 @@ class AskedRows:
         return Readout((int(logits[0, last - len(self.tokens)].argmax()),), (last,), last, text)
 
     def target(self, readout: Readout, log_p: float) -> Target:
-        """The tokens whose probability is asked for, and that probability, whose natural logarithm is `log_p`."""
+        """The answer: its tokens, the rows that choose them, and its probability, the exponential of `log_p`."""
         tokens = tuple(self.tokens[index] for index in self.generated) or (self.chosen(readout.ids[0], readout.last),)
         return Target(tokens, exp(log_p), readout.rows, bool(self.generated), -log_p / log(2))
 
     def chosen(self, id: int, row: int) -> Token:
-        """The token that the vocabulary has under `id`, decoded as it would follow the tokens up to `row`."""
+        """The vocabulary's token `id`, with its text as it would follow the tokens up to `row`, that one included."""
         before = [token.id for token in self.tokens[: row + 1] if token.id is not None]
         _, (token,) = detokenize(self.loaded.tokenizer, before, (id,), "")
         return replace(token, generated=False)

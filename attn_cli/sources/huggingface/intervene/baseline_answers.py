@@ -24,14 +24,14 @@ _LIKELIEST = 5  # tokens that a story names
 
 
 class BaselineAnswers:
-    """What a baseline run, without interventions, gives the answer: log-probabilities, or output vectors.
+    """What is read off a run without interventions (the baseline), and what other runs differ from it.
 
-    The latter of a model without an LM head.
+    Log-probabilities of the answer; without an LM head the output vectors.
 
     output     of the model in the baseline run
     with_loss  whether the loss of the text is read, too, for which it has the logits of all rows
     target     the tokens that the run chose, with their probability; None without an LM head
-    likeliest  the five likeliest tokens after the last row that chooses, with their probabilities; none without one
+    likeliest  the five likeliest tokens after the answer's last row, with their probabilities; none without an LM head
     """
 
     def __init__(self, runner: Runner, asked: AskedRows, output: Any, *, with_loss: bool) -> None:
@@ -53,7 +53,10 @@ class BaselineAnswers:
         )
 
     def first_row(self, *, with_loss: bool) -> int:
-        """The first row whose logits are needed: 0 if the text's loss is (`with_loss`), or without an LM head."""
+        """The first row whose logits are needed: 0 for the text's loss (`with_loss`), or without an LM head.
+
+        Else the first that chooses a token of the answer.
+        """
         return 0 if self._log_p is None or with_loss else min(*self._readout.rows, self._readout.last)
 
     def outcomes(
@@ -64,8 +67,9 @@ class BaselineAnswers:
         with_loss: bool,
         vector: Literal["mean", "first"],
     ) -> list[Outcome]:
-        """What each intervention changes against the baseline, from the model's output for all of them side by side.
+        """What each intervention changes against the baseline, in bits; without an LM head as 1 - cosine of vectors.
 
+        output     the model's, for all interventions side by side, one per batch element
         with_loss  also the change of the mean loss of the text's tokens
         vector     without an LM head, which vectors are compared: the mean of all tokens, or the first
         """
@@ -74,10 +78,10 @@ class BaselineAnswers:
         return outcomes_of_logits(self._log_p, self._read(output, with_loss=with_loss))
 
     def derivatives(self, batch: DifferentiatedRows) -> tuple[float, list[list[float]]] | None:
-        """Log p (natural) of the answer's tokens, summed, in a run of these rows from the cache, and its derivatives.
+        """Log p (natural) of the whole answer in a run of these rows over the baseline's cache, and its derivatives.
 
-        A list for each tensor in `batch.variables`, by which it is derived: one number for each of its entries. None
-        without an LM head, and where an operation of the model has no derivative.
+        By the tensors in `batch.variables`: a list for each, with a number for each of its entries. None without an LM
+        head, and where an operation of the model has no derivative.
         """
         if self._log_p is None:
             return None

@@ -15,14 +15,14 @@ OUTSIDE = -1  # the block of attention calls that are in none
 
 
 class CallNumber(NamedTuple):
-    """One attention call of a pass: the number of its block's call, and its own within that, both from 0."""
+    """One attention call of a pass: the call of a block that it is in, -1 for none, and its number in that, from 0."""
 
     block: int
     within: int
 
 
 def outermost_blocks(model: nn.Module, places: Sequence[ModulePlace]) -> list[nn.Module]:
-    """The blocks of every list of blocks of which some hold these attention modules; of lists in lists the outer ones.
+    """All blocks of each list of blocks in which some hold these attention modules; of nested lists the outer ones.
 
     Blocks without attention are among them: what they return can be kept as well.
     """
@@ -34,11 +34,12 @@ def outermost_blocks(model: nn.Module, places: Sequence[ModulePlace]) -> list[nn
 
 @dataclass(frozen=True, eq=False)
 class BaselineOutputs:
-    """What the calls of blocks returned in the baseline, for a run of S copies of its rows from `first` on.
+    """What the calls of blocks returned in the run without interventions, for a run of S copies of some of its rows.
 
     outputs  one for each call of a block, of one text
     copies   S
     rows     how many rows the text has
+    first    the first of them that the copies run, to the last
     """
 
     outputs: Sequence[Any]
@@ -47,10 +48,10 @@ class BaselineOutputs:
     first: int
 
     def expanded(self, number: int, *, copied: bool) -> Any:
-        """The output of call `number`, expanded to the copies.
+        """The output of block call `number` for all copies.
 
-        Tensors `[1, rows, ...]` are cut, others stay whole; `[n, 1, width]`, as FSMT's encoder has its rows before its
-        texts, are expanded at their second axis.
+        Tensors `[1, rows, ...]` are cut to the rows from `first` on, others stay whole; `[n, 1, width]`, as FSMT's
+        encoder has its rows before its texts, are expanded at their second axis.
 
         copied  whether each copy has memory of its own, in which a model may write
         """
@@ -73,8 +74,8 @@ class BaselineOutputs:
 class BlockCalls:
     """Numbers the calls of blocks in one forward pass from 0, and within each the calls of attention.
 
-    skip      how many calls of blocks are skipped: these return what they did in the baseline, and don't run
-    baseline  what they did return; None in the baseline itself, which keeps it as `outputs`
+    skip      how many calls of blocks are skipped: these return what they did in the run without interventions
+    baseline  what they returned there; None in that run itself, which keeps it as `outputs`
     """
 
     def __init__(self, skip: int = 0, baseline: BaselineOutputs | None = None) -> None:
@@ -94,7 +95,7 @@ class BlockCalls:
 
     @contextmanager
     def of(self, blocks: Sequence[nn.Module]) -> Iterator[None]:
-        """Context manager: counts the calls of these blocks; the baseline keeps their `outputs`."""
+        """Context manager: counts the calls of these blocks, skips the first `skip`, or keeps their `outputs`."""
         before = [(block, block.__dict__.get("forward")) for block in blocks]
         try:
             for block in blocks:

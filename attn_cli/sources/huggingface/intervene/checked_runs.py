@@ -21,7 +21,12 @@ _SAME_FROM_MODELS_CACHE = 1e-4  # the same in float32 from a model's own cache, 
 
 
 class RunPlan(NamedTuple):
-    """How a run computes: its mode, the first row that runs, and how many calls of blocks it skips at the beginning."""
+    """How a run computes its rows, and what it leaves out.
+
+    mode   "cache": rows from `first` on alone, over kept keys and values; "prefix" and "whole": all rows
+    first  the first row that runs
+    skip   how many calls of blocks are left out at the beginning, as no intervention changes them
+    """
 
     mode: RunMode
     first: int
@@ -29,9 +34,11 @@ class RunPlan(NamedTuple):
 
 
 class CheckedRuns:
-    """Runs with interventions over one text, each held against the baseline.
+    """Runs with interventions over one text, each held against the run without, the baseline.
 
-    noise_floor    the largest effects of untouched copies, which run in the first batch and every large one
+    Beside some runs a copy of the baseline runs, in which nothing is changed: its effects are rounding.
+
+    noise_floor    the largest effects of such copies so far
     vector         of a model without an LM head, which vectors are compared: the mean of all tokens, or the first
     is_batchable   whether several runs can be the elements of one batch: not those of images, of arrays of any shape
     """
@@ -44,9 +51,12 @@ class CheckedRuns:
         self._beside: dict[tuple[RunPlan, bool], int] = {}  # most interventions beside a copy, by plan and loss
 
     def outcomes(self, plan: RunPlan, interventions: Sequence[Intervention], *, with_loss: bool) -> list[Outcome]:
-        """What each intervention changes, in one run of them side by side; with `with_loss` also the loss of the text.
+        """What each intervention changes against the baseline, in one run of them side by side.
 
-        A mode's first run has an untouched copy, and so have large ones of other rows or blocks, or larger ones.
+        with_loss  also the change of the text's mean loss
+
+        A mode's first run has an unchanged copy beside it, and so have large ones of other rows or blocks, or larger
+        ones.
         """
         count = len(interventions)
         is_first = not any((plan.mode, with_loss) == (other.mode, loss) for other, loss in self._beside)
@@ -61,7 +71,10 @@ class CheckedRuns:
     def outcomes_if_same(
         self, plan: RunPlan, interventions: Sequence[Intervention], *, with_loss: bool
     ) -> list[Outcome] | None:
-        """The same beside an untouched copy; None where the run fails, or the copy isn't the baseline."""
+        """What each intervention changes, in one run beside a copy in which nothing is changed.
+
+        None where the run fails, or the copy differs from the baseline by more than rounding.
+        """
         try:
             *outcomes, copy = self._run(plan, [*interventions, _UNTOUCHED], with_loss)
         except (*INPUT_ERRORS, LoadError) as error:
@@ -80,7 +93,7 @@ class CheckedRuns:
         return outcomes
 
     def is_baseline(self, plan: RunPlan) -> bool:
-        """Try a run without interventions: True if it gives the baseline's output; False where it doesn't, or fails."""
+        """True if a run without interventions, by this plan, gives the baseline's output; False if not, or it fails."""
         return self.outcomes_if_same(plan, [], with_loss=False) is not None
 
     def _add_copy(self, copy: Outcome, plan: RunPlan, with_loss: bool, count: int) -> None:

@@ -47,7 +47,10 @@ class _Batch(NamedTuple):
 
 
 class ModelExperiment:
-    """Interventions in one model's run over one text; the public fields are those of `Experiment`."""
+    """Runs of one model over one text with interventions (heads ablated, tokens hidden, a KV cache changed).
+
+    Each is held against the run without, the baseline; public fields are those of `Experiment`.
+    """
 
     def __init__(
         self,
@@ -90,7 +93,10 @@ class ModelExperiment:
 
     @property
     def noise_floor(self) -> NoiseFloor:
-        """The largest effects of untouched copies, which ran in the first batch and every large one so far."""
+        """The largest effects so far of runs in which nothing is changed, which are rounding.
+
+        They run beside the first batch and every large one.
+        """
         return self._runs.noise_floor
 
     @property
@@ -104,7 +110,11 @@ class ModelExperiment:
 
     @property
     def run_mode(self) -> RunMode:
-        """How runs compute rows, "cache", "prefix" or "whole"; a copy without interventions runs first, if none did."""
+        """How runs compute rows: "cache", the last alone over kept keys and values, "prefix" or "whole".
+
+        "prefix" runs all rows from the first changed block on, "whole" all of all. A run without interventions comes
+        first, if none did, to see whether it gives the baseline's output.
+        """
         return self._modes.without_cache if self.no_cache_reason else "cache"
 
     @property
@@ -113,11 +123,17 @@ class ModelExperiment:
         return self._modes.no_cache_reason
 
     def run_mode_of(self, interventions: Sequence[Intervention]) -> RunMode:
-        """How runs with these interventions compute rows, "cache", "prefix" or "whole", as `RunMode` says."""
+        """How runs with these interventions compute rows: "cache", the last alone over kept keys and values, or others.
+
+        Those are "prefix", all rows from the first changed block on, and "whole", all of all.
+        """
         return self._modes.of(interventions)
 
     def outcomes(self, interventions: Sequence[Intervention], *, with_loss: bool = False) -> Iterator[Outcome]:
-        """The outcome of each intervention, in their order; with `with_loss` also the loss of the text."""
+        """What each intervention changes against the baseline, in their order, in bits; see `Outcome`.
+
+        with_loss  also the change of the mean loss of the text's own tokens
+        """
         done = 0
         while done < len(interventions):
             outcomes = self._outcomes_of_batch(next(self._batches(interventions[done:], with_loss)), with_loss)
@@ -125,7 +141,10 @@ class ModelExperiment:
             done += len(outcomes)
 
     def outcomes_from_cache(self, interventions: Sequence[Intervention]) -> list[Outcome] | None:
-        """One outcome for each intervention from its last rows alone, as `Experiment` says; None where one can't."""
+        """What each intervention changes, from a run of the last rows over the baseline's keys and values.
+
+        None where one of them needs a run of all rows.
+        """
         outcomes: list[Outcome] = []
         while len(outcomes) < len(interventions):
             batch = next(self._batches(interventions[len(outcomes) :], with_loss=False))
@@ -135,7 +154,10 @@ class ModelExperiment:
         return outcomes
 
     def estimated_effects(self) -> dict[HeadPlace, float]:
-        """For every head the change of the answer's log2 p by ablation, in bits, to first order; empty without."""
+        """For every head the change of the answer's log2 p by ablating it, in bits, to first order: by one derivative.
+
+        Negative where the answer needs the head. Empty where the last rows can't run alone, or there is no derivative.
+        """
         batch = GatedRows(self._in_text, first=self._runner.first)
         derived = self._derived(batch)
         if derived is None:
@@ -147,7 +169,13 @@ class ModelExperiment:
         }
 
     def slopes(self, windows: Sequence[CacheChange], shares: Sequence[float]) -> Slopes | None:
-        """The answer's log2 p with each window mixed in by its share, and derivatives, as `Slopes`; None if unknown."""
+        """The answer's log2 p, less the baseline's, where each window is mixed in by its share, and its derivatives.
+
+        windows  changes that hide all keys but the last ones, and the first, from a head; no two of the same head
+        shares   for each a number from 0, the output without the window, to 1, that with it
+
+        None where the last rows can't run alone, without derivatives, and where too much memory would be held.
+        """
         rows = None if self._asked.everywhere else self.rows
         batch = PartlyWindowed(windows, shares, rows, self._in_text, first=self._runner.first)
         held = self._rows_that_run(self._runner.first) * self._runner.blocks * _NUMBERS_OF_BLOCK

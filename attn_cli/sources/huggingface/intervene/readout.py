@@ -52,7 +52,7 @@ def read_logits(logits: torch.Tensor, readout: Readout, n: int, *, with_loss: bo
     """The log-probabilities of S runs, from their logits `[S, rows, words]` of the last rows of a text of n tokens.
 
     readout    the tokens and rows that are read
-    with_loss  also the loss of the text's own tokens, where the readout has them; of the logits of all n rows alone
+    with_loss  also the loss of the text's own tokens, where the readout has them; then logits are of all n rows
     """
     first = n - logits.shape[1]
     targets = torch.empty((len(logits), len(readout.ids)), dtype=torch.float64, device=logits.device)

@@ -10,7 +10,10 @@ from attn_cli.sources.huggingface.intervene.runner import Runner
 
 
 class RunModes:
-    """How runs with interventions compute their rows: "cache", "prefix" or "whole", as `RunMode` says.
+    """How runs with interventions compute their rows, the cheapest that is right: "cache", "prefix" or "whole".
+
+    "cache" runs the last rows alone over kept keys and values, "prefix" all from the first changed block on, "whole"
+    all.
 
     obstacle     why runs can't go on from the baseline's keys and values, as far as is known; "" where they may
     cache_holds  whether such a run gave the baseline's output; None before it is tried
@@ -30,7 +33,10 @@ class RunModes:
 
     @property
     def trial(self) -> RunPlan:
-        """The run that tells whether the cache holds: nothing is skipped, so every block computes its rows alone."""
+        """The run that tries whether the last rows alone, over kept keys and values, give the baseline's output.
+
+        It skips nothing, so that every block computes these rows.
+        """
         return RunPlan("cache", self._runner.first, 0)
 
     @property
@@ -41,7 +47,7 @@ class RunModes:
         return self.obstacle
 
     def note_trial(self, holds: bool) -> None:
-        """Note whether the trial gave the baseline's output; if not, the model's own cache is tried next."""
+        """Note whether the last rows alone gave the baseline's output; if not, the model's own KV cache is next."""
         calls = self._runner.calls
         if not holds and calls.past and self._runner.has_cache:
             calls.forget_past()
@@ -53,13 +59,16 @@ class RunModes:
 
     @cached_property
     def without_cache(self) -> RunMode:
-        """The cheaper of the other modes whose run gives the baseline's output; tried when it is first read."""
+        """The mode of runs of all rows: "prefix", which skips the first blocks, if that gives the baseline's output.
+
+        Else "whole". Tried when it is first read.
+        """
         skips = self._runs.is_batchable and self._runner.blocks > 1
         return "prefix" if skips and all(self._is_baseline("prefix", 0, x) for x in self._some_skips) else "whole"
 
     @cached_property
     def skips_with_cache(self) -> bool:
-        """True if blocks can be skipped by rows that run alone; tried when it is first read."""
+        """True if the last rows alone, over kept keys and values, can also skip blocks; tried when it is first read."""
         first = self._runner.first
         return self.without_cache == "prefix" and all(self._is_baseline("cache", first, x) for x in self._some_skips)
 
@@ -72,7 +81,7 @@ class RunModes:
         return self._runs.is_baseline(RunPlan(mode, first, skip))
 
     def of(self, interventions: Sequence[Intervention]) -> RunMode:
-        """How a run with these interventions computes its rows."""
+        """How a run with these interventions computes its rows: "cache", "prefix" or "whole", as `RunModes` says."""
         calls, first_run = self._runner.calls, self._runner.first
         firsts = {self._asked.first_of(intervention) for intervention in interventions}
         if not self.obstacle and all(x >= first_run and calls.is_causal_before(x) for x in firsts):
@@ -80,7 +89,7 @@ class RunModes:
         return self.without_cache if self._runner.skippable(self._asked.batch(interventions, 0)) else "whole"
 
     def plan(self, intervention: Intervention) -> RunPlan:
-        """How a run with this intervention alone computes."""
+        """How a run with this intervention alone computes: its mode, the first row that runs, the blocks skipped."""
         mode, calls = self.of([intervention]), self._runner.calls
         if mode == "whole":
             return RunPlan(mode, 0, 0)

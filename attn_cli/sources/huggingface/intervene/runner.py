@@ -65,7 +65,7 @@ class Runner:
 
     @property
     def has_cache(self) -> bool:
-        """True if the model may keep the rows before `first` in a cache of its own."""
+        """True if the rows before `first` may be kept in the model's own KV cache: it has one, and reads text alone."""
         is_text = self.arguments.keys() <= {"input_ids", "attention_mask", "use_cache"}
         return is_text and bool(self.first) and self._cache_name is not None
 
@@ -81,7 +81,7 @@ class Runner:
 
     @property
     def bytes_of_variant(self) -> int:
-        """The bytes of the model's own cache, of which each run copies one; 0 where the baseline's keys are shared."""
+        """The bytes that a run copies of the model's own KV cache; 0 where runs share the baseline's keys."""
         return 0 if self.calls.past else sum(x.nbytes for layer in self._prefix.layers for x in _tensors(vars(layer)))
 
     def _copies_of_prefix(self, size: int) -> Cache:
@@ -95,9 +95,10 @@ class Runner:
         return len(self._outputs)
 
     def baseline(self, answers: int, prompt: Prompt, look: Look | None) -> Any:
-        """Run the baseline, with a visitor if there is one; returns the model's output.
+        """Run the model without interventions, with a visitor of its attention if there is one; returns its output.
 
         answers  the first row whose logits are needed
+        look     the visitor, and the layers and heads that it is shown; None for none
         """
         numbered, arguments = BlockCalls(), dict(self.arguments)
         if answers and "logits_to_keep" in self._parameters:
@@ -112,7 +113,8 @@ class Runner:
     def with_interventions(self, batch: InterventionBatch, mode: RunMode, skip: int, answers: int) -> Any:
         """Run the interventions of `batch` side by side; returns the model's output for the rows that run.
 
-        skip     how many calls of blocks come before the first that an intervention changes; "whole" runs them anyway
+        mode     "whole" runs all blocks, "prefix" and "cache" skip some
+        skip     how many calls of blocks are skipped, as they come before the first that an intervention changes
         answers  the first row whose logits are needed
         """
         kept = BaselineOutputs(self._outputs, batch.size, self.rows, batch.first)
