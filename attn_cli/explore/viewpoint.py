@@ -23,7 +23,7 @@ class Against:
 class Viewpoint:
     """What is shown of a recording, and where the cursor is; every key makes another one of it.
 
-    pane        the name of the part of the screen that has the keys: "heads", "matrix", "text" or "cell"
+    pane        the name of the part of the screen that has the keys, such as "heads" or "matrix": one of `PANES`
     at          the index of the layer among those of the recording
     head        the index of the head among those of the layer
     query, key  the indices that the cursor is on
