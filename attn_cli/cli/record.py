@@ -71,7 +71,10 @@ class RuleOptions:
     def rule(self, operands: DumpedOperands, layer: int, stated: StatedRule | None) -> Rule:
         """How scores of one layer are made, as the options say: scale, softcap and mask.
 
-        Without --scale the scale is that which the dump, another engine's arrays, states, else 1 / sqrt(d).
+        Without --scale the scale is that of `stated`, else 1 / sqrt(d).
+
+        operands  another engine's queries and keys, d wide
+        stated    what that engine's files say of its attention; None for nothing
         """
         scale = self.scale if self.scale is not None or stated is None else stated.scale
         scale = operands.read("q", layer).shape[2] ** -0.5 if scale is None else scale

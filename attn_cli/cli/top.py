@@ -63,9 +63,11 @@ class WhyOptions:
     ] = None
 
     def requested(self, others: Mapping[str, bool]) -> bool:
-        """True if scores are to be explained (--why); InputError beside a given option among `others`.
+        """True if scores are to be explained (--why).
 
-        Also for --key, --against-key or --of without the --why that they belong to.
+        InputError for --key, --against-key or --of without the --why that they belong to.
+
+        others  options that can't stand beside --why, and whether each is given; InputError if one is
         """
         if self.key is not None and self.why is None:
             raise InputError("--key needs --why", "add --why")
@@ -80,6 +82,8 @@ class WhyOptions:
         """Show what wrote the query and the key of scores: heads, MLPs, the embedding. Returns the exit code.
 
         Of the `count` heaviest keys of the picked rows, or of those that --key names.
+
+        token  names these rows: a word, word#2 or an index; None for the last row
         """
         refuse_without_model(options.model, "--why writers runs a model")
         if options.chooses_no_head:
@@ -114,6 +118,8 @@ class WhyOptions:
         """The explanation of the scores of the `count` heaviest keys of every row, or of those that --key names.
 
         A factory of reducers, which compute it layer by layer.
+
+        view  where answers go: for a screen, all rows of more than 64 queries are refused with InputError
         """
         key = self.key
         named = None if key is None else lambda keys: picked_tokens(key, keys, "")[0]

@@ -20,6 +20,8 @@ _BETWEEN = 0.2  # seconds between two signs of progress
 class Picture:
     """The numbers of the drawn cells of a part of a matrix `[down, across]`, NaN where all is masked.
 
+    Each is the largest weight, or the score farthest from 0, of the queries and keys that its cell stands for.
+
     coarse  whether they are those of a thumbnail, or only some of them are computed yet
     """
 
@@ -48,8 +50,9 @@ class Answers:
         """The numbers of the part `window` of a matrix; coarse until a thread that `refine` starts has computed them.
 
         key     tells the matrix from all others
+        grid    computes the matrix's numbers
         scores  whether scores are shown in place of weights
-        slot    one of two places on the screen: what was being computed for it is given up
+        slot    0 for the matrix that is shown, 1 for the one beside it; what was being computed for it is given up
         """
         key = (key, window, scores)
         with self._lock:

@@ -155,6 +155,7 @@ STEPS = frozenset(
 def why_dead(key: str, character: str | None, pane: str) -> str:
     """The message for a key that does nothing in this pane: where it does something, or that no command has it.
 
+    key        Textual's name of the key
     character  what the key types; None for none
     """
     name = character if character and character.isprintable() else key
@@ -165,7 +166,10 @@ def why_dead(key: str, character: str | None, pane: str) -> str:
 
 
 def command_of(key: str, pane: str) -> Command | None:
-    """The command that a key runs in a pane; None where it runs none."""
+    """The command that a key runs in a pane; None where it runs none.
+
+    key  a character, or Textual's name of a key that types none
+    """
     return next((each for each in COMMANDS if key in each.keys and pane in each.panes), None)
 
 

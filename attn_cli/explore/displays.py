@@ -29,14 +29,17 @@ def zoomed(step: int) -> Run:
 
 
 def thumbnails(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """Show a small picture of each head's matrix in place of its number, or the numbers again."""
+    """Show a small picture of each head's matrix in place of its number, or the numbers again.
+
+    words  what was typed after the command's name; not used
+    """
     return replace(view, thumbnails=not view.thumbnails, sorted=False)
 
 
 def statistic(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """Colour the map of heads by the statistic that `words` names, or without words by the next one.
+    """Colour the map of heads by another statistic; InputError for a name that none has.
 
-    "kinds" shows what each head attends to, in place of a statistic. InputError for a name that no statistic has.
+    words  its name or heading, or "kinds" for what each head attends to in place of a number; "" for the next statistic
     """
     names = [*([KINDS] if scene.is_judged and scene.judge().outs else []), *(each.name for each in scene.statistics)]
     if not words:
@@ -55,7 +58,7 @@ def statistic(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 def sorted_heads(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
     """List the heads by a statistic, first those that stand out or have most of it, cursor on the first; or end it.
 
-    words  the statistic; without, the one that is shown, and a list that is there ends
+    words  the statistic's name; with "" it is the one that is shown, and a list that is there ends
     """
     if words:
         view = replace(statistic(scene, view, words), sorted=False)
@@ -71,6 +74,8 @@ def turned(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 
     Where queries are keys, the cursor's key becomes its query. The cursor goes to the heaviest weight in its row, or
     column.
+
+    words  what was typed after the command's name; not used
     """
     turned = replace(view, by_column=not view.by_column)
     if scene.same_tokens(view):
@@ -79,7 +84,10 @@ def turned(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 
 
 def scale(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """Take the colour scale that `words` name, or the next one; InputError for an unknown one."""
+    """Take another colour scale of weights; InputError for an unknown one.
+
+    words  linear, sqrt, log or row; "" for the next of these
+    """
     if not words:
         steps = [each for each in SCALES if each != "row" or view.pane == "matrix"]  # one row is linear by itself
         now = "linear" if view.scale not in steps else view.scale
@@ -93,6 +101,8 @@ def scores(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
     """Show scores in place of weights, or weights again; InputError where no scores were recorded.
 
     InputError as well while pieces of words are merged, whose scores can't be added.
+
+    words  what was typed after the command's name; not used
     """
     if not view.scores:
         if view.words and scene.has_words(view):
@@ -106,6 +116,8 @@ def by_value(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
     """Show each key's share of weight times norm of its value in the row, in place of its weight, or weights again.
 
     InputError for merged words, a mean of heads and a comparison, and where no norms were recorded.
+
+    words  what was typed after the command's name; not used
     """
     if not view.by_value:
         if scene.layer(view).value_norms is None:
@@ -117,7 +129,10 @@ def by_value(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 
 
 def mean(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """Show the mean of the layer's heads in place of one head, or the head again."""
+    """Show the mean of the layer's heads in place of one head, or the head again.
+
+    words  what was typed after the command's name; not used
+    """
     view = replace(view, mean=not view.mean, by_value=False)
     return scene.on_heaviest(view) if view.pane == "text" else view
 
@@ -126,6 +141,8 @@ def in_words(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
     """Merge the pieces of words, or show them again; the cursor stays in its word.
 
     InputError for a layer whose tokens are whole words already.
+
+    words  what was typed after the command's name; not used
     """
     if not scene.has_words(view):
         raise InputError("these tokens are not subwords")
@@ -159,9 +176,9 @@ def hidden(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 
 
 def against(scene: Scene, view: Viewpoint, words: str) -> Outcome:
-    """Compare with the head, or the text, that `words` names: a new viewpoint, or a request to read that text.
+    """Compare with another head or text: a new viewpoint, or a request to read that text.
 
-    Without words a comparison ends; where there is none a name is asked for.
+    words  "6" or "15.6" for a head, anything else for a text; "" ends a comparison, or without one asks for words
     """
     if not words:
         return replace(view, against=None, difference=False) if view.against else Request("ask", "against ")
@@ -177,6 +194,8 @@ def difference(scene: Scene, view: Viewpoint, words: str) -> Outcome:
     """Show the other of two compared matrices less this one, weight by weight, in place of both; or both again.
 
     InputError where no text or head is compared.
+
+    words  what was typed after the command's name; not used
     """
     if view.against is None:
         raise InputError("nothing is compared yet: c takes a text or a head")

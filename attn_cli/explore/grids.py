@@ -49,7 +49,7 @@ class HeadGrid:
         self.keys: Sequence[Token] = layer.keys
 
     def cells(self, rows: slice, keys: slice, *, scores: bool = False) -> np.ndarray:
-        """The recorded weights, or scores, of a head at some queries and keys `[queries, keys]`."""
+        """The recorded weights, or with `scores` scores, of a head `[queries, keys]`; NaN where masked."""
         return self.layer.pooled(self.head, rows, keys, (1, 1), scores=scores)
 
     def pooled(self, rows: slice, keys: slice, block: tuple[int, int], *, scores: bool = False) -> np.ndarray:

@@ -86,6 +86,8 @@ def deeper(scene: Scene, view: Viewpoint, words: str) -> Outcome:
     """The viewpoint (what is shown, and the cursor) in the pane that Enter opens: matrix, then text, then one cell.
 
     InputError in the last, and for one cell of a mean of heads or of merged words.
+
+    words  what was typed after the command's name; not used
     """
     at = NAMES.index(view.pane)
     if at + 1 == len(NAMES):
@@ -107,7 +109,7 @@ def _in_pane(scene: Scene, view: Viewpoint, pane: str) -> Viewpoint:
 
 
 def pane_opened(pane: str) -> Run:
-    """A command that moves into the pane of that name."""
+    """A command that moves into a pane: "heads", "matrix", "text" or "cell"."""
     return lambda scene, view, words: _in_pane(scene, view, pane)
 
 

@@ -9,12 +9,12 @@ from typing import Literal, NamedTuple
 class Pane(NamedTuple):
     """A pane, one of the parts of the explorer's screen; its key is its number in the table.
 
-    name       of the pane, and of the file that draws it
+    name       "heads", "matrix", "text" or "cell"; also of the file that draws it
     command    the word that opens it, after a colon
     words      its name in a message, such as "the text"
     heading    what the help on its keys is headed with
-    above      the pane that Escape leads to if Enter didn't lead here
-    side       where it is seen on a wide screen; of several panes of one side, one is
+    above      the name of the pane that Escape leads to if Enter didn't lead here
+    side       where it is seen on a wide screen: "left", "middle" or "bottom"; of several panes of one side, one is
     hints      the names of the commands that the last line names, the most useful first
     """
 
@@ -48,7 +48,10 @@ def pane_named(name: str) -> Pane:
 
 
 def on_side(side: str, name: str) -> str:
-    """The name of the pane seen on a side of the screen: `name` if it belongs there, else the first that does."""
+    """The name of the pane seen on a side of a wide screen: `name` if it belongs there, else the first that does.
+
+    side  left, middle or bottom
+    """
     return name if pane_named(name).side == side else next(pane.name for pane in PANES if pane.side == side)
 
 

@@ -70,7 +70,7 @@ class Scene:
 
     @cached_property
     def statistics(self) -> tuple[Statistic, ...]:
-        """The head statistics that are known in some layer, and not everywhere at the value that says nothing."""
+        """The head statistics known in some layer, without those whose value in all heads says nothing, such as 0."""
         values = {
             each.name: np.concatenate(
                 [np.ravel(layer.statistics.get(each.name, np.nan)) for layer in self.recording.layers]
@@ -131,7 +131,7 @@ class Scene:
         return f"{stream}{place.layer}.{place.heads[head]}"
 
     def ranked(self, view: Viewpoint) -> list[tuple[int, int]]:
-        """All heads as indices (layer, head), most of the statistic first (least entropy); by kind the outstanding."""
+        """Heads as indices (layer, head), by the shown statistic, largest first (least entropy), or by standing out."""
         statistic = self.statistic(view)
         outs = [(out.call, out.at) for out in self.judge().outs] if view.statistic == KINDS and self.is_judged else []
         place_of = {place: at for at, place in enumerate(outs)}
@@ -253,7 +253,7 @@ class Scene:
         return replace(view, form=None if form == self.forms(view)[0] else form, top=window.top, left=window.left)
 
     def snapped(self, view: Viewpoint) -> Viewpoint:
-        """The viewpoint with its cursor on the largest magnitude of its drawn cell, unless that takes too long."""
+        """The viewpoint with its cursor on the largest magnitude of its drawn cell, if that is quickly found."""
         form, grid, (n, m) = self.form(view), self.grid(view), self.size(view)
         if not self.layer(view).is_kept or form.rows * form.keys == 1 or form.rows * form.keys * grid.cost > _SEARCHED:
             return view
@@ -306,7 +306,7 @@ class Scene:
         return self.screen.depth not in ("truecolor", "256")
 
     def shares(self, view: Viewpoint) -> list[str]:
-        """For each token its weight in hundredths, "·06", or "" for a small one; [] on screens whose colours say it."""
+        """For each token its weight in hundredths, "·06", or "" below 0.05; [] on screens whose colours say it."""
         if not self.says_shares:
             return []
         row = self.row(view)

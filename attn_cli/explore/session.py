@@ -91,7 +91,11 @@ class Session:
         self.view = self.scene.settled(self.view)
 
     def press(self, key: str, character: str | None = None) -> Request | None:
-        """Take one key; returns what the terminal is asked to do for it, None for nothing."""
+        """Take one key; returns what the terminal is asked to do for it, None for nothing.
+
+        key        Textual's name of it
+        character  what it types; None for none
+        """
         if self.entry is not None:
             return self._type(self.entry, key, character)
         self.message = ""

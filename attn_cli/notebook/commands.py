@@ -86,25 +86,35 @@ class Findings(Displayed):
 
     @property
     def heads(self) -> Table:
-        """One row per head: entropy in bits, distance in tokens, the weight on the first key and so on, 0 to 1.
+        """One row per head: layer, head, entropy_bits, distance (in tokens), weights from 0 to 1; means over queries.
 
-        InputError, as of the other tables, where the command computes none.
+        Such as first_weight (on key 0) and previous_weight (on the token before the query). InputError, as of the other
+        tables, where the command computes none.
         """
         return self._rows("heads")
 
     @property
     def top(self) -> Table:
-        """One row per head, query and rank from 0: one of its heaviest keys, with token, score and weight."""
+        """One row per head, query and rank from 0: one of its heaviest keys, with token, score and weight.
+
+        InputError where the command computes none.
+        """
         return self._rows("top")
 
     @property
     def received(self) -> Table:
-        """One row per head and key: received_share, the mean weight on it over all queries, 0 to 1."""
+        """One row per head and key: received_share, the mean weight on it over all queries, 0 to 1.
+
+        InputError where the command computes none.
+        """
         return self._rows("received")
 
     @property
     def cells(self) -> Table:
-        """One row per query and key of each head's matrix: layer, head, both with their tokens, score and weight."""
+        """One row per query and key of each head's matrix: layer, head, both with their tokens, score and weight.
+
+        InputError where the command computes no whole matrix.
+        """
         return self._rows("matrices")
 
     @property
@@ -148,9 +158,10 @@ def inspect(
 ) -> Findings:  # fmt: skip
     """The overview of a text, as `attn inspect`: `.heads`, `.received`, and the matrix of the head that stands out.
 
+    text     None for that of a recording
     model    "gpt2", a folder, a .gguf or .attn file, an open source, a recording, or (model, tokenizer); a model of
              transformers is taken with tokenizer=, too
-    layers   the layers to look at; heads likewise, or both at once: heads="18.6" is head 6 of layer 18
+    layers   the layers to look at, None for all; heads likewise, or both at once: heads="18.6" is head 6 of layer 18
     loading  how a model is loaded, as for `open_source`
 
     Raises AttnError, whose hint says what to do: for a layer or head that isn't there, a model that can't be loaded, a
@@ -184,6 +195,7 @@ def heads(
 ) -> Findings:  # fmt: skip
     """One row per head, as `attn heads`: `.heads` has entropy in bits, distance in tokens, weights from 0 to 1.
 
+    text    None for that of a recording
     model   a name, folder, file, open source or recording, or (model, tokenizer), as for `inspect`
     layers  the layers to look at, None for all; heads likewise, or both at once: heads="18.6" is head 6 of layer 18
 
@@ -199,6 +211,7 @@ def top(
 ) -> Findings:  # fmt: skip
     """The k keys that each query attends to most, as `attn top`: `.top` has a row for each, with weight and score.
 
+    text    None for that of a recording
     model   a name, folder, file, open source or recording, or (model, tokenizer), as for `inspect`
     token   the queries: a word of the text, its number, or None for all; AttnError for a word that isn't there
     mean    take the mean over the chosen heads of each layer
@@ -215,6 +228,8 @@ def matrix(
 ) -> Findings:  # fmt: skip
     """Weights and scores, as `attn matrix`: `.arrays["weights"]` and `["scores"]` `[layers, heads, n, m]`.
 
+    text    None for that of a recording
+    model   a name, folder, file, open source or recording, or (model, tokenizer), as for `inspect`
     token   the n queries: a word of the text, its number, or None for all
     mean    take the mean over the chosen heads of each layer
     layers  the layers to look at, None for all; heads likewise, or both at once: heads="18.6" is head 6 of layer 18

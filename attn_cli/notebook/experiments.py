@@ -87,7 +87,8 @@ def read_parts(
     everywhere  mask a part for all rows after it, and not for the rows that read alone
 
     The effect is the change of the answer's log2 p, in bits; of an encoder minus the cosine distance of mean vectors.
-    Of a table or a recording `hidden` is None, as nothing can be masked. InputError for another word in `parts`.
+    It is in the result's `hidden`, which is None for a table or a recording, where nothing can be masked. InputError
+    for another word in `parts`.
 
         answer = read_parts(open("notes.txt").read(), "gpt2", "sentences")
         print(answer.order[0].part.name)
@@ -137,11 +138,12 @@ def budget(
     text      a text, or a prompt that the model's source has read
     also      more texts to price on; three in all show the spread
     check     texts of another kind, on which the plan is run
-    window    the last keys that a windowed key head keeps, beside the `first`; None for an eighth of the text
-    top_keys  price the keys of the highest scores alone, so many for each query head
-    kv        formats that round keys and values: "q8_0", "q8_0/q4_0", "f16" for none
+    window    the last keys that a windowed key head keeps; None for an eighth of the text, 16 to 256
+    first     the first keys that it keeps besides
+    top_keys  price the keys of the highest scores alone, so many for each query head; None: not priced
+    kv        formats that round keys and values: "q8_0", "q8_0/q4_0", "f16" for one of the two; None: not priced
     scored    how many of the last tokens of each text are scored, before as many that are held back to run a plan on;
-              None for an eighth
+              None for an eighth, 16 to 512
     target    bits a token that a plan may lose; memory the cache that it may keep instead, in percent; heads the share
               of key heads that get a window, "1/3" or "33%"
 

@@ -35,7 +35,7 @@ EXAMPLE = "he sat on the river bank"
 
 
 def on_same_input(name: str, report: Report, invocation: Invocation, *more: str) -> list[str] | None:
-    """The words of the command `name` on the same input and model, with the options `more`.
+    """The words of the command `name` on the same input and model, followed by the words `*more`, such as "-H", "18.6".
 
     None where the input came through a pipe, and can't be given again.
     """
@@ -60,7 +60,7 @@ def matrix_of_head(summary: Summary, at: int, report: Report, invocation: Invoca
 
 
 def against_again(name: str, report: Report, invocation: Invocation, *more: str) -> list[str] | None:
-    """The words of a command that compares the same input with the same other text or model, with the options `more`.
+    """The words of a command that compares the same input with the same other text or model, then the words `*more`.
 
     None where the input came through a pipe, and can't be given again.
     """
@@ -68,7 +68,7 @@ def against_again(name: str, report: Report, invocation: Invocation, *more: str)
 
 
 def more_of_matrices(report: Report, invocation: Invocation, *more: str, row: int | None = None) -> list[str] | None:
-    """The words of `attn compute --steps` on the user's own matrices, with options `more`; None for a batch of them.
+    """The words of `attn compute --steps` on the user's own matrices, with the words `*more`; None for a batch of them.
 
     Of row `row`; for None of all, or of more than 6 the first. None as well for what came through a pipe.
     """
@@ -87,7 +87,7 @@ def scanned_head(folder: str, place: ScannedPlace) -> list[str]:
 
 
 def on_given_texts(name: str, texts: Sequence[str | None], invocation: Invocation, *more: str) -> list[str] | None:
-    """The words of a command on texts that were given as arguments, with the same model and the options `more`.
+    """The words of a command on texts that were given as arguments, with the same model, followed by the words `*more`.
 
     None where a text is missing, or was read from standard input.
     """

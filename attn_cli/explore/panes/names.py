@@ -48,7 +48,10 @@ def against_name(scene: Scene, view: Viewpoint) -> str:
 
 
 def cell_line(scene: Scene, view: Viewpoint, width: int) -> Line:
-    """The cell under the cursor, in a reversed line: both tokens, the weight, in a single head its score and rank."""
+    """The cell under the cursor, in a reversed line: both tokens, the weight, in a single head its score and rank.
+
+    The rank is that of the key among those that the query may attend to, 1 for the largest score.
+    """
     parts = _cell_parts(scene, view, narrow=width < _NARROW)
     return full_line(parts_line(parts, width)[0].text, width, REVERSED)
 

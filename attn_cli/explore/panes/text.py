@@ -26,7 +26,7 @@ _HEAVY = Style(bold=True, underline=True)
 
 
 def draw(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
-    """The pane: title, text, a rule, the heaviest tokens as a table, what is left, and the cell under the cursor.
+    """The pane: title, text, rule, the heaviest tokens as a table, the sum of the others, the cell under the cursor.
 
     Of a text with an image, that stands at the right, below the title.
     """

@@ -32,7 +32,10 @@ def thumbnail_size(scene: Scene, width: int, room: int) -> tuple[int, int]:
 
 
 def thumbnails(scene: Scene, view: Viewpoint, width: int, room: int) -> list[Line]:
-    """The lines of small pictures of all heads' matrices, or of as many around the cursor as have room."""
+    """The lines of small pictures of all heads' matrices, or of as many around the cursor as have room.
+
+    width, room  the columns and lines for all of them
+    """
     columns, lines = thumbnail_size(scene, width, room - 1)
     left, top = corner(scene, view, width, room - 1, columns, lines, 1)
     layers = scene.recording.layers[left : left + max((width - LABEL) // columns, 1)]

@@ -13,9 +13,11 @@ _FAR = 0.15  # of a loss, by which a sum was wrong
 
 
 def verdict(budget: Budget, priced: PricedPlan, width: int) -> str:
-    """A sentence on a plan for a smaller KV cache: what it takes away, the share left, its loss in bits a token.
+    """A sentence on a plan for a smaller KV cache: what it takes away, the share of it left, its loss in bits a token.
 
-    The loss on other texts comes first, then that on tokens held back, then that on those it was made of.
+    The loss on other texts comes first, then that on tokens held back, then that on those the plan was made on.
+
+    width  columns of the screen; names of texts are cut to a third
     """
     plan, words = priced.plan, []
     if not plan.taken.any():
@@ -67,7 +69,8 @@ def _name(checked: CheckedPlan, width: int) -> str:
 def windowed_heads(budget: Budget) -> Iterator[str]:
     """`with a window, layer: key heads · 0: 1 2`, `1: 1` ...: the key heads that the plan limits to their last keys.
 
-    Where these are more than half, the heads that keep all keys, after `with all keys`.
+    Where these are more than half, the heads that keep all keys, after `with all keys`. Layers in latent attention,
+    which caches no key heads.
     """
     units = [(unit, own) for unit, own in budget.planned if unit.unit.taken == "window"]
     windowed = sum(bool(own) for _, own in units)
@@ -96,8 +99,8 @@ def cached(budget: Budget) -> str:
 def plan_lines(budget: Budget, priced: PricedPlan) -> Iterator[str]:
     """Sentences after a plan for a smaller KV cache: its predicted loss, and that single losses don't sum to it.
 
-    Then the loss of as small a cache that windows the heads with least weight beyond their last keys, the loss on each
-    text, and what the plan was not checked on.
+    Then the loss of as small a cache that windows the heads with least weight beyond their last keys, the smallest and
+    largest loss on one of several texts, and what the plan was not checked on. Losses are in bits a token.
     """
     plan = priced.plan
     if plan.taken.any():

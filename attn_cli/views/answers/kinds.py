@@ -118,9 +118,10 @@ def _digit_in_words(counts: Mapping[int, int], *, by_share: bool) -> str:
 
 
 def letters_in_words(counts: Mapping[int, int]) -> list[str]:
-    """`I induction`, `B 2 to 8 tokens back`, `- none`: the letters of the kinds that heads are of.
+    """`I induction`, `B 2 to 8 tokens back`, `- no kind`: the letters of the kinds that heads are of.
 
-    counts  how many heads are of a kind, by its index, or by one of the numbers for no kind
+    counts  how many heads are of a kind, by its index in `KINDS`; of none by `NOTHING`, where too few rows tell by
+            `NOT_JUDGED`
     """
     words = [f"{kind_letter(at)} {kind.words}" for at, kind in enumerate(KINDS) if counts[at] and kind not in BACK]
     words += ["B 2 to 8 tokens back"] if any(counts[at] for at, kind in enumerate(KINDS) if kind in BACK) else []
@@ -129,9 +130,12 @@ def letters_in_words(counts: Mapping[int, int]) -> list[str]:
 
 
 def counts_in_words(counts: Mapping[int, int]) -> list[str]:
-    """`P previous 12`, `2-8 back 3`, `- none 5`: how many heads are of each kind that doesn't find content.
+    """`P previous 12`, `B 2-8 back 3`, `- none 5`: how many heads are of each kind but those that find content.
 
-    counts  these numbers, by the index of the kind, or by one of the numbers for no kind
+    Those are induction heads and heads that attend to duplicates of the query's token.
+
+    counts  how many heads are of a kind, by its index in `KINDS`; of none by `NOTHING`, where too few rows tell by
+            `NOT_JUDGED`
     """
     words: list[str] = []
     for number, kind in enumerate(KINDS):
@@ -235,7 +239,7 @@ def short_value(length: float) -> str:
 
 
 def is_read(sink: SinkKey) -> bool:
-    """True if the value of a key that gets much weight isn't short against the median's, so that it is read.
+    """True if the value of a key that gets much weight is half as long as the median value, or longer: it is read.
 
     False where its length isn't known.
     """

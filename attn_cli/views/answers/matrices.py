@@ -119,7 +119,10 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
 
 
 def matrix_maps(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> Iterator[HeatMap]:
-    """A heat map for each head of a matrix and kind of number in it: scores, weights, shares by value or output."""
+    """A heat map for each head of a matrix and kind of number in it: scores, weights, shares by value or output.
+
+    Shares are of the row's sum of weight times norm of the value, or of that after W_O.
+    """
     rows = matrix.row_numbers(summary)
     keys = [summary.keys[key] for _, key in matrix.listed_keys(summary)] if matrix.keys else summary.keys
     is_compute = report.batch is not None

@@ -39,7 +39,7 @@ def _listed(differences: Sequence[HeadDifference], count: int, screen: Screen) -
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the head that differs most, in the second scan."""
+    """The next command: the head that differs most, in the second scan; None where nothing was compared."""
     answer = report.answer
     assert isinstance(answer, ScanDifferences)
     return scanned_head(answer.other, answer.differences[0].place) if answer.differences else None

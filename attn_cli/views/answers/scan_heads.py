@@ -44,7 +44,8 @@ def draw(answer: ScanHeads, report: Report, screen: Screen) -> Iterator[Renderab
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     """The next command: one head of the scan, the surest that finds content (induction ...), or the first of an order.
 
-    Of the heads of one kind the last; where there is none, the heads sorted by that kind's number, if it is one.
+    Of the heads of one kind the last. Of a kind without heads those sorted by the statistic of its name, if there is
+    one; else None.
     """
     answer = report.answer
     assert isinstance(answer, ScanHeads)
@@ -169,17 +170,17 @@ def _of_kind(answer: ScanHeads, screen: Screen) -> Iterator[Text]:
 
 
 def half(width: float) -> str:
-    """A half width of a share's confidence interval as text: `0.02`; `0.003` where it is below 0.005."""
+    """Half the width of a share's confidence interval as text: `0.02`; below 0.005 with a third decimal, `0.003`."""
     return f"{width:.2f}" if width >= 0.005 else f"{width:.3f}"
 
 
 def interval(estimate: Estimate, digits: int) -> str:
-    """A 95 % confidence interval: `0.60 to 0.62`; a dash for a scan of one document, which has none."""
+    """A 95 % confidence interval to `digits` decimals, `0.60 to 0.62`; "-" for a scan of one document: it has none."""
     return "-" if isnan(estimate.low) else f"{estimate.low:.{digits}f} to {estimate.high:.{digits}f}"
 
 
 def apart(estimate: Estimate, digits: int) -> str:
-    """Half the width of a number's 95 % confidence interval as text, `0.01`; "-" for a scan of one document."""
+    """Half the width of a 95 % confidence interval, to `digits` decimals: `0.01`; "-" for a scan of one document."""
     return "-" if isnan(estimate.low) else f"{(estimate.high - estimate.low) / 2:.{digits}f}"
 
 

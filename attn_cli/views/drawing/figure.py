@@ -226,8 +226,9 @@ def _text(
 
 
 def color_bar(ramp: Ramp, left: float, top: float, height: float, *, film: bool = False) -> Iterator[str]:
-    """The colour scale as a bar: from the lowest value, below, to the highest, with three numbers.
+    """SVG elements of the colour scale as a bar: from the lowest value, below, to the highest, with three numbers.
 
+    left, top, height  of the bar, in points
     film  whether colours are seen through, over a picture: the bar then lies on grey
     """
     steps = 32

@@ -33,10 +33,11 @@ def query_maps(
     scale: str,
     picture: ReadPicture | None,
 ) -> Iterator[RenderableType]:
-    """For every head and picked query its weights as maps of the image's patches, and the rest of its weight in words.
+    """For every head and picked query its weights as maps of the image's patches; in words those on keys beside it.
 
     grids    the rectangles of patches, each of which has a map
     prefix   what the titles begin with: the layer
+    scale    how colours follow weights: linear, sqrt, log or row
     picture  the image that is drawn below the map; None for none
     """
     for name, values in matrix.maps:
@@ -87,11 +88,12 @@ def image_map(
     *,
     picture: ReadPicture | None = None,
 ) -> HeatMap | MapOverPicture:
-    """A map of an image whose cells are the numbers of its patches, pooled where it is larger than the screen.
+    """A map of an image whose cells are the numbers of its patches, or where it is too large the largest of several.
 
     values   a number for each token `[m]`
     grid     which tokens are the patches, in rows and columns
     kind     what the numbers are, for the colours: "weights", "change" ...
+    scale    how colours follow weights: linear, sqrt, log or row
     picture  the image, of which figures, and terminals that show pictures, draw the part that these patches show
     """
     cells: np.ndarray = values[grid.cells]

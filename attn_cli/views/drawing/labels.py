@@ -23,7 +23,10 @@ READS = {"weight": "attends to", "value": "reads from", "output": "gets its outp
 
 
 def which_heads(averaged: int, head: int | str, by: str = "weight") -> str:
-    """The words for one head in a title, or for `averaged` heads if that is not 0: their mean, or all together.
+    """The words for one head in a title, or for several: their mean, or all together.
+
+    averaged  how many heads; 0 for one
+    by        the measure: only "weight" is averaged over heads, "value" and "output" are of all heads together
 
     >>> which_heads(0, 3), which_heads(12, "mean"), which_heads(12, "mean", "output")
     ('head 3', 'mean of 12 heads', '12 heads together')

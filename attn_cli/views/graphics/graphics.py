@@ -72,7 +72,10 @@ class Graphics:
 
     @property
     def gone(self) -> Segment | None:
-        """The escape code that removes the picture of `within`; None where text written over it does."""
+        """The escape code that removes the picture that the method `within` drew last on the terminal.
+
+        None for iterm and sixel, where text written over the picture removes it.
+        """
         return _control(f"\x1b_Ga=d,d=I,i={NUMBER},q=2\x1b\\", 0) if self.protocol == "kitty" else None
 
 

@@ -83,7 +83,10 @@ class AgainstOptions:
         return (self.against, self.against_model, self.against_dtype) != (None, None, None)
 
     def requested(self, others: Mapping[str, bool]) -> bool:
-        """True if anything is compared; InputError for text and model at once, or beside a given one of `others`."""
+        """True if anything is compared; InputError for text and model at once.
+
+        others  options that can't stand beside a comparison, and whether each is given; InputError if one is
+        """
         if not self.any:
             return False
         models = self.against_model is not None or self.against_dtype is not None

@@ -22,12 +22,12 @@ _MANY_PASSES = 15  # baseline runs; more are announced
 
 
 def run_anchors(options: TextCommandOptions, divided: TextCut, documents: Documents, asked: AskedAnswer) -> ExitCode:
-    """Print what later sentences of each text lose in log2 p with each earlier one masked: one run a sentence.
+    """Print what later sentences of each text lose in log2 p, in bits, with each earlier one masked, in a run each.
 
     The sentences are those of the whole text; of a chat, and with --answer or --generate, those of the answer.
 
     divided    how to cut the text into parts
-    documents  files that are read before it
+    documents  files that are read before each text
     asked      the answer that was given, or is to be written
     """
     if not is_model(options.model):

@@ -38,7 +38,10 @@ class AskedAnswer:
             raise InputError("--answer and --generate at once", "an answer is given or generated")
 
     def before(self, messages: list[tuple[str, str]] | None) -> list[tuple[str, str]] | None:
-        """The messages without the last one if that is an assistant's, which is then the answer; else as they are."""
+        """A chat's messages without the last one if that is an assistant's, which is then the answer; else all of them.
+
+        messages  the role and content of each; None for no chat, for which None is returned
+        """
         return messages[:-1] if messages and messages[-1][0] == "assistant" else messages
 
     def continued(

@@ -51,9 +51,9 @@ class KeptRun:
         return None
 
     def keep(self, recording: Recording) -> str:
-        """Store a recording of up to 64 MB; sentences on the answer that an older file of the run holds are taken over.
+        """Store a recording of up to 64 MB, with the sentences on its answer that an older file of the run holds.
 
-        Returns the sentence on why it could not be written, "" if it was, or was too large.
+        Returns why it could not be written, as a sentence; "" if it was written, or was too large.
         """
         operands = [x for layer in recording.layers for x in (layer.q, layer.k, layer.seen) if x is not None]
         if sum(x.nbytes for x in operands) > MOST_BYTES:

@@ -80,6 +80,7 @@ def next_window(
 
     read      reads and checks a text, given its number from 0
     count     how many texts came before
+    notes     prints the errors, and knows whether texts are lines
     has_room  whether one more text may be taken
     """
     window: list[Read | AttnError] = []

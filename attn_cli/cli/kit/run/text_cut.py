@@ -54,7 +54,10 @@ class TextCut:
 
 
 def text_cut(value: str | None) -> TextCut:
-    """How a value of --cut divides texts, None where each text decides; InputError for a file that can't be used."""
+    """How a value of --cut divides texts: into lines, sentences ..., or by a file of spans; None: as each text asks.
+
+    InputError for a value that is neither, and for a file that can't be used.
+    """
     if value is None or value in (*CUTS, "roles"):
         return TextCut(value)
     path = Path(value).expanduser()

@@ -47,7 +47,8 @@ class TextResult:
     def deciding(self) -> tuple[int, ...]:
         """The query rows that are picked with --token, else those from which the answer is predicted.
 
-        Those precede the generated tokens; without any it is the last row, or of a long text those of its last part.
+        Those precede the generated tokens; without any it is the last row, or of a text of more than 200 tokens all
+        rows of its last part, such as a question, if these are 64 at most.
         """
         from attn_cli.summaries.told.story import deciding_rows  # here: few commands tell of them
 

@@ -17,7 +17,7 @@ class ScanLine:
     Where Ctrl-C or another signal ends the process, it says what is kept. Documents are counted meanwhile by a thread,
     so that nothing waits for that.
 
-    before  what is shown, with a clock, until the scan has come somewhere; None for nothing
+    before  what is shown, with a clock, until the first such call; None for nothing
     """
 
     def __init__(self, corpus: Corpus, before: str | None = None, *, quiet: bool) -> None:
