@@ -10,7 +10,6 @@ from attn_cli.errors import AttnError, InputError, LoadError, first_line
 from attn_cli.selection import Selection, ranges
 from attn_cli.sources.huggingface.anatomy.configuration import kind_of
 from attn_cli.sources.huggingface.anatomy.other_mixers import no_attention
-from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
 from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.compat import is_quantised
 from attn_cli.sources.huggingface.read.processor import file_option
@@ -37,7 +36,7 @@ def why_missing(model: PreTrainedModel, ledger: Ledger, selection: Selection, na
             "its softmax is in a compiled or fused kernel; other layers can be chosen with --layer",
         )
     if not ledger.calls:
-        if ledger.not_over_keys or not attention_modules(model):
+        if ledger.not_over_keys or not ledger.places.attention:
             return no_attention(model, name)
         return LoadError(
             f"{name} ({kind}): no attention was seen in its forward pass",

@@ -19,7 +19,6 @@ from attn_cli.selection import PlannedLayer, Selection
 from attn_cli.sources.huggingface.anatomy.configuration import configuration_of, number_of, text_configuration
 from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS, first_tokens, out_of_memory
 from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
-from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.anatomy.not_run import missing_input, modules_not_run, recording
 from attn_cli.sources.huggingface.anatomy.other_mixers import blocks_without_attention
 from attn_cli.sources.huggingface.anatomy.parameters import bytes_of_token, device_of_module, fingerprint
@@ -64,7 +63,7 @@ class ModelPasses:
     def __init__(self, loaded: LoadedModel, reader: PromptReader | None = None) -> None:
         self.loaded, self.reader = loaded, reader or PromptReader(loaded)
         self.about, self.batch_size = loaded.about, self.reader.batch_size
-        self.module_places = ModulePlaces(loaded.model)
+        self.module_places = loaded.module_places
         self._projections_cache: Projections | None = None
         self._usual_runs: dict[nn.Module, int] | None = None  # of attention modules in a whole pass, once one was run
         self._note: tuple[str, ...] | None = None  # of a comparison with eager attention, once made

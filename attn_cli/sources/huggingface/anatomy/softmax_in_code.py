@@ -101,15 +101,14 @@ def _of_transformers(model: PreTrainedModel) -> dict[nn.Module, bool | None]:
     return watched if any(watched.values()) else {}
 
 
-def attention_modules(model: nn.Module, watched: Mapping[nn.Module, bool | None] | None = None) -> list[nn.Module]:
+def attention_modules(model: nn.Module, watched: Mapping[nn.Module, bool | None]) -> list[nn.Module]:
     """The modules that will attend if they run, in the model's order.
 
     Their code calls transformers' registry of attention functions, or names a softmax or fused kernel. Where it isn't
     certain for some of them that they attend, only those named after attention are kept; all where none is.
 
-    watched  what `modules_to_watch` finds, where it is known; None to search
+    watched  what `modules_to_watch` finds in the model
     """
-    watched = modules_to_watch(model) if watched is None else watched
     found = {
         module: watched.get(module) or looks_like_attention(path, module)
         for path, module in model.named_modules()

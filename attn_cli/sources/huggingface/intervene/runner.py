@@ -17,9 +17,7 @@ from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.anatomy.configuration import is_pair
 from attn_cli.sources.huggingface.anatomy.forward_arguments import first_tokens
-from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.anatomy.parameters import device_of_module
-from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.session import Capture
@@ -56,9 +54,9 @@ class Runner:
             self.calls.no_cache_reason = "no language-model head"
         if "decoder_input_ids" in arguments:
             self.calls.no_cache_reason = "an encoder-decoder"
-        self._places = ModulePlaces(self.stack)
+        self._places = loaded.module_places
         self._blocks = outermost_blocks(
-            self.stack, [place for module in attention_modules(self.stack) for place in self._places.of(module)]
+            self.stack, [place for module in self._places.attention for place in self._places.of(module)]
         )
         self.visited = False
         self._outputs: list[Any] = []

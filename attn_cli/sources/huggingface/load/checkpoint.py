@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from transformers.utils import logging as transformers_logging
 
 from attn_cli.errors import InputError, LimitError, LoadError
 from attn_cli.ranks import ranks
+from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.anatomy.parameters import device_of_module, dtype_of_module
 from attn_cli.sources.huggingface.compat import tensor_parallel_arguments
 from attn_cli.sources.huggingface.load.adapter import merged
@@ -61,6 +63,11 @@ class LoadedModel:
     about: dict[str, Any]
     origin: Origin
     generating: PreTrainedModel | None = None
+
+    @cached_property
+    def module_places(self) -> ModulePlaces:
+        """The places of the model's modules: paths, block numbers, stacks, and which of them attend; searched once."""
+        return ModulePlaces(self.model)
 
     @property
     def of_transformers(self) -> PreTrainedModel:

@@ -14,7 +14,6 @@ from attn_cli.prompt import EncodedText, Prompt, Token
 from attn_cli.sources.huggingface.anatomy.configuration import configuration_of, is_pair
 from attn_cli.sources.huggingface.anatomy.other_mixers import no_attention
 from attn_cli.sources.huggingface.anatomy.parameters import device_of_module
-from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.trust.tokenizer_trial import try_tokenizer
 from attn_cli.sources.huggingface.read.audio_frames import frame_tokens, silence_notes
@@ -177,7 +176,7 @@ class PromptReader:
         """The texts as tokens, by the tokenizer of a model that reads text alone."""
         tokenizer = self._text_tokenizer
         if tokenizer is None:
-            if not attention_modules(self.loaded.model):
+            if not self.loaded.module_places.attention:
                 raise no_attention(self.loaded.model, self.about["model"])  # whatever its inputs
             raise InputError(
                 f"{self.about['model']} ({self.about['type']}) reads {self._main_input}, not text",

@@ -17,7 +17,6 @@ from attn_cli.model.stations import Arrive, Given, Mistakes, PlantedMistake, Sha
 from attn_cli.selection import ALL
 from attn_cli.sources.huggingface.anatomy.forward_arguments import first_tokens
 from attn_cli.sources.huggingface.anatomy.hooks import hooked
-from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.anatomy.streams import TEXT_STREAMS
 from attn_cli.sources.huggingface.capture.layer_rule import Products
 from attn_cli.sources.huggingface.capture.ledger import Ledger
@@ -58,7 +57,7 @@ class ModelReference:
             name = loaded.about["model"]
             raise InputError(f"{name} has an encoder and a decoder", "bisect reads models of one stack")
         self.loaded, self.model, self.arguments = loaded, loaded.of_transformers, arguments
-        self.places = ModulePlaces(self.model)
+        self.places = loaded.module_places
         self._sites: Sites | None = None
         self._shapes: dict[Station, Shape] = {}
         self._late: LateStart | None = None

@@ -8,7 +8,6 @@ from attn_cli.call import Call
 from attn_cli.errors import InputError
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
-from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.source import ModelSource
@@ -136,7 +135,7 @@ def test_the_pass_ends_after_the_last_selected_layer(kind: str) -> None:
     model = tiny(kind)
     first = Selection(layers=(0,))
     places = ModulePlaces(model)
-    modules = {module: places.of(module)[0].layer for module in attention_modules(model)}
+    modules = {module: places.of(module)[0].layer for module in places.attention}
     assert {*modules.values()} == {0, 1}
     runs: list[list[np.ndarray]] = []
     for until_asked in (False, True):

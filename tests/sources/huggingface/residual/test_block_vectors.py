@@ -6,7 +6,6 @@ import torch
 from attn_cli.model.blocks import BlockVectors
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
-from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
 from attn_cli.sources.huggingface.residual.block_vectors import recording_blocks
 from tests.sources.huggingface.models import KINDS, sentence, tiny
 
@@ -15,7 +14,8 @@ from tests.sources.huggingface.models import KINDS, sentence, tiny
 def test_steps_are_the_hidden_states(kind: str) -> None:
     model = tiny(kind)
     inputs = sentence(model)
-    places = [place for module in attention_modules(model) for place in ModulePlaces(model).of(module)]
+    found = ModulePlaces(model)
+    places = [place for module in found.attention for place in found.of(module)]
     steps: list[BlockVectors] = []
     rows = [1, 7]
     with (
@@ -34,7 +34,8 @@ def test_steps_are_the_hidden_states(kind: str) -> None:
 
 def test_only_asked_blocks_are_followed() -> None:
     model = tiny("llama")
-    places = [place for module in attention_modules(model) for place in ModulePlaces(model).of(module)]
+    found = ModulePlaces(model)
+    places = [place for module in found.attention for place in found.of(module)]
     steps: list[BlockVectors] = []
     with recording_blocks(model, places, Selection(layers=(-1,)), [0], 11, steps.append), torch.no_grad():
         model(**sentence(model))
