@@ -136,12 +136,18 @@ class BatchVisitor:
         return Ingredients(turning=turning, projection=projection, residual_lengths=lengths)
 
     def visit_weights(
-        self, recorded: LedgerEntry, groups: list[int], weights: torch.Tensor, scores: torch.Tensor | None
+        self,
+        recorded: LedgerEntry,
+        groups: list[int],
+        weights: torch.Tensor,
+        scores: torch.Tensor | None,
+        dtype: torch.dtype,
     ) -> None:
         """Show weights `[b, h, n, m]`, and the scores of their softmax if captured, to the visitor, text by text.
 
         recorded  where the call is in the model
         groups    for every head the key/value head that it reads
+        dtype     the type in which the model computed the weights
         """
         b, h, n, m = weights.shape
         heads = self._heads_of(recorded, h)
@@ -157,7 +163,7 @@ class BatchVisitor:
                 text.key_tokens,
                 rule_of(weights[cells]),
             )
-            check_rows(call.weights, call.place)
+            check_rows(call.weights, call.place, dtype)
             self.visit(call)
 
     def _heads_of(self, recorded: LedgerEntry, total: int) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ from torch import nn
 
 from attn_cli.call import Place
 from attn_cli.sources.huggingface.anatomy.head_counts import groups_of
+from attn_cli.sources.huggingface.anatomy.parameters import dtype_of_module
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor, Visit
 from attn_cli.sources.huggingface.capture.layer_output import output_of_layer, output_of_weights, with_sink_per_query
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule, Products
@@ -74,7 +75,9 @@ class ObservedAttention:
         query, _, value = qkv
         weights, scores = with_sink_per_query(rule, *qkv)
         shared = query.shape[1] // value.shape[1]  # query heads that read one value head
-        self.visitor.visit_weights(recorded, [head // shared for head in range(query.shape[1])], weights, scores)
+        self.visitor.visit_weights(
+            recorded, [head // shared for head in range(query.shape[1])], weights, scores, query.dtype
+        )
         return output_of_weights(weights, value)
 
     @torch.no_grad()
@@ -99,9 +102,10 @@ class ObservedAttention:
         if self.visitor is None or not recorded.is_selected:
             return
         b, n = self.ledger.labels.size, self.ledger.labels.length
+        dtype = weights.dtype
         weights = as_matrices(weights.detach().float(), module, b, n, 0.0)  # [b, h, n, m]
         if scores is not None:
             lowest = torch.finfo(torch.float32).min
             scores = as_matrices(scores.detach().float().clamp(min=lowest), module, b, n, lowest)
-            weights, scores = mask_lowest(weights, scores)
-        self.visitor.visit_weights(recorded, groups_of(module, weights.shape[1]), weights, scores)
+            weights, scores = mask_lowest(weights, scores, dtype_of_module(module))
+        self.visitor.visit_weights(recorded, groups_of(module, weights.shape[1]), weights, scores, dtype)

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from attn_cli import capture
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
+from attn_cli.weights_call import WeightsCall
+from tests.architectures.tiny import tiny_model
 from tests.sources.huggingface.models import KINDS, sentence, tiny
 from tests.sources.huggingface.runs import TEXT, encoded, run_captured, run_plain
 
@@ -39,3 +42,23 @@ def test_every_kind_runs_in_half_precision(kind: str, dtype: torch.dtype) -> Non
     eager = (expected.encoder_attentions if model.config.is_encoder_decoder else expected.attentions)[0][0]
     weights = run.weights(first.layer, stream=first.stream)
     np.testing.assert_allclose(weights, eager.float().numpy(), atol=TOLERANCE[dtype])
+
+
+# With attention of their own: masks added before and after the scale, in float32 and the model's type, and none.
+OWN_CODE = {"bloom": True, "codegen": True, "gptj": True, "mpt": True, "deberta": False, "xlnet": False}
+
+
+@pytest.mark.parametrize("kind", OWN_CODE)
+@pytest.mark.parametrize("dtype", [*TOLERANCE, torch.float32])
+def test_weights_of_own_code_are_taken_as_the_model_rounds_them_and_what_it_masks_is_masked(
+    kind: str, dtype: torch.dtype
+) -> None:
+    model = tiny_model(kind, "tiny").to(dtype)
+    calls: list[WeightsCall] = []
+    with torch.no_grad(), capture(model, calls.append):  # type: ignore[arg-type]
+        model(input_ids=torch.arange(1, 7)[None])
+    later = torch.ones(6, 6, dtype=torch.bool).triu(1) & OWN_CODE[kind]
+    for call in calls:
+        assert call.weights.sum(-1).numpy() == pytest.approx(1.0, abs=max(torch.finfo(dtype).eps, 1e-6))
+        assert torch.equal(call.scores == -torch.inf, later.expand(call.h, 6, 6))
+    assert len(calls) > 1

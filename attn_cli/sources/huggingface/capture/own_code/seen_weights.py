@@ -7,7 +7,8 @@ from attn_cli.errors import LoadError
 from attn_cli.kernel.definition.masks import Causal, Open
 from attn_cli.kernel.definition.rule import UnknownRule
 
-TOLERANCE = 1e-3  # tolerance: about the rounding error of a sum of many weights in half precision
+TOLERANCE = 1e-3  # of cells and sums of rows, of weights in float32 and float16
+_MOST_SCALED = 32  # the root of a head's size, about, by which scores are divided after they are masked
 
 
 def rule_of(weights: torch.Tensor) -> UnknownRule:
@@ -20,22 +21,28 @@ def rule_of(weights: torch.Tensor) -> UnknownRule:
     return UnknownRule(mask=Causal() if causal else Open())
 
 
-def mask_lowest(weights: torch.Tensor, scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Mask the cells whose score is half the lowest float of its type, or less: weight 0 and score -inf there.
+def mask_lowest(weights: torch.Tensor, scores: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+    """Mask the cells that a model masked by the lowest float of its `dtype`: weight 0 and score -inf there.
 
-    A fully masked row, to which the softmax gave equal weights, gets weights of 0.
+    Their score is half of that or less; where the weight is 0, a 32nd of it, for models that scale masked scores. A
+    fully masked row, to which the softmax gave equal weights, gets weights of 0.
     """
-    is_masked = scores <= torch.finfo(scores.dtype).min / 2
+    lowest = max(torch.finfo(dtype).min, torch.finfo(scores.dtype).min)
+    is_masked = (scores <= lowest / 2) | ((weights == 0) & (scores <= lowest / _MOST_SCALED))
     return weights.masked_fill(is_masked, 0.0), scores.masked_fill(is_masked, -torch.inf)
 
 
-def check_rows(weights: torch.Tensor, place: Place) -> None:
-    """Raise LoadError for weights `[h, n, m]` outside [0, 1], or rows that sum to more than 1, each by over 0.001."""
+def check_rows(weights: torch.Tensor, place: Place, dtype: torch.dtype) -> None:
+    """Raise LoadError for weights `[h, n, m]` outside [0, 1], or rows that sum to more than 1, each by over 0.001.
+
+    dtype  the type of the weights as the model computed them; those of bfloat16 sum to 1 up to 0.008 alone
+    """
+    tolerance = max(TOLERANCE, torch.finfo(dtype).eps)
     low, high = float(weights.min()), float(weights.max())
     most = float(weights.sum(-1).max())
-    if low < -TOLERANCE or high > 1 + TOLERANCE or most > 1 + TOLERANCE:
+    if low < -tolerance or high > 1 + tolerance or most > 1 + tolerance:
         raise LoadError(
             f"layer {place.layer} ({place.name}): what its {place.way} gave is not attention "
-            f"(cells {low:.3g} to {high:.3g}, row sums up to {most:.3g})",
+            f"(cells {low:.3g} to {high:.3g}, row sums up to {most:.5g})",
             "please report the model's type",
         )
