@@ -28,10 +28,9 @@ from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.summaries.reducers.received import ReceivedShares
 from attn_cli.summaries.reducers.row_keys import RowKeys
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.told.deciding_rows import deciding_reducers
 from attn_cli.summaries.told.overview import overview_of
 from attn_cli.summaries.told.story import deciding_rows, tell
-from attn_cli.summaries.told.told_run import ToldRun, can_tell, opened_to_tell, told_run
+from attn_cli.summaries.told.told_run import ToldRun, can_tell, deciding_reducers, opened_to_tell, told_run
 from attn_cli.summaries.told.word_reads import UnitReadsReducer
 from attn_cli.summaries.with_reads import reads_each_token
 from attn_cli.text import counted

@@ -3,9 +3,11 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
+from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, KINDS, PLACE, Kind
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
@@ -13,6 +15,7 @@ from attn_cli.summaries.standing_out import StandOut, standing_out
 
 FOCUSED, NONE = "*", "·"  # the letters of heads without a kind: that give one key a row most, and all others
 _FOCUSED_WORDS, _NO_KIND = "focused", "no kind"
+_LEAST_READ = 0.1  # of a row on a key that the head is said to read there
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,14 @@ class HeadWork:
         return next((out for out in self.outs if (out.call, out.at) == (call, at)), None)
 
 
+class ReadKey(NamedTuple):
+    """A query, the key that gets most of its weight in one head, sinks excluded, and that weight, 0 to 1."""
+
+    query: Token
+    key: Token
+    weight: float
+
+
 def does(kind: Kind | None) -> str:
     """What a head of a kind attends to, as a phrase; for None, what a head without a kind that stands out does."""
     return "gives one key a row most of what sinks don't get" if kind is None else kind.does
@@ -70,6 +81,22 @@ def sentence(out: StandOut) -> str:
     name = _FOCUSED_WORDS if out.kind is None else out.kind.words
     few = "" if out.is_judged else f" on {out.rows} rows"
     return f"{'' if out.is_judged else 'may be '}{name}: {does(out.kind)}, weight {out.weight:.2f}{few}"
+
+
+def readings(summary: Summary, at: int, count: int = 3) -> list[ReadKey]:
+    """Up to `count` queries of head number `at`, each with its strongest key that is no sink, of weight 0.1 or more.
+
+    The last query comes first, then those of the largest weights; there may be none.
+    """
+    part = summary.part(HeadKinds)
+    if part is None or not len(summary.queries):
+        return []
+    keys, weights = part.peaks.keys[at], part.peaks.weights[at]
+    rows = [row for row in np.argsort(-weights, kind="stable").tolist() if row > 0 and keys[row] >= 0]
+    last = len(summary.queries) - 1
+    ordered = ([last] if last in rows else []) + [row for row in rows if row != last]
+    found = [ReadKey(summary.queries[row], summary.keys[keys[row]], float(weights[row])) for row in ordered]
+    return [reading for reading in found if reading.weight >= _LEAST_READ][:count]
 
 
 def work_of(summaries: Sequence[Summary]) -> HeadWork:

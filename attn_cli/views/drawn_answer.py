@@ -1,6 +1,7 @@
 """A report's answer as it is drawn, and the command to ask next: the files of `views/answers` asked in turn."""
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import NamedTuple
 
 from rich.console import RenderableType
@@ -38,17 +39,14 @@ def draw_answer(report: Report, screen: Screen, invocation: Invocation | None = 
 
 def _drawn(report: Report, screen: Screen) -> Iterator[RenderableType]:
     if report.answer is not None:
-        yield from drawer(report.answer.name)(report.answer, report, screen)
-        return
+        return drawer(report.answer.name)(report.answer, report, screen)
     if report.is_overview:
-        yield from drawer("overview")(report, screen)
+        drawn = [drawer("overview")(report, screen)]
     else:
         together, alone = report.parted
-        for part, summary in (*together, *alone):
-            yield from drawer(part.name)(part, summary, report, screen)
-    for footnote in dict.fromkeys(part.footnote for summary in report.summaries for part in summary.parts):
-        if footnote:
-            yield Text(footnote, DIM)
+        drawn = [drawer(part.name)(part, summary, report, screen) for part, summary in (*together, *alone)]
+    footnotes = dict.fromkeys(part.footnote for summary in report.summaries for part in summary.parts)
+    return chain(*drawn, (Text(footnote, DIM) for footnote in footnotes if footnote))
 
 
 def _next_words(report: Report, invocation: Invocation) -> list[str] | None:

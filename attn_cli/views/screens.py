@@ -46,19 +46,11 @@ def _drawn(report: Report, screen: Screen, invocation: Invocation | None) -> Dra
     """The answer below the line on its text and model, with the tokens where they are shown."""
     answer = draw_answer(report, screen, invocation)
 
-    def parts() -> Iterator[RenderableType]:
-        shown = in_ascii(report) if screen.ascii_only else report
-        yield _header(shown, screen)
-        lists_tokens = shown.is_overview and shown.command == "inspect"
-        is_first = lists_tokens and shown.story is None and len(shown.prompts[0].tokens) <= _FEW_TOKENS
-        if is_first:
-            yield _tokens(shown, screen)
-        yield from answer.parts
-        if lists_tokens and not is_first:
-            yield ""
-            yield _tokens(shown, screen)
-
-    return answer._replace(parts=parts())
+    shown = in_ascii(report) if screen.ascii_only else report
+    tokens = [_tokens(shown, screen)] if shown.is_overview and shown.command == "inspect" else []
+    are_first = shown.story is None and len(shown.prompts[0].tokens) <= _FEW_TOKENS
+    parts = chain(tokens, answer.parts) if are_first or not tokens else chain(answer.parts, [""], tokens)
+    return answer._replace(parts=chain([_header(shown, screen)], parts))
 
 
 def _last_line(words: list[str] | None, screen: Screen) -> Iterator[UnbrokenLine]:

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from attn_cli.arrays import to_numpy
 from attn_cli.call import Call
 from attn_cli.kernel.bands.blocks import farthest
 from attn_cli.kernel.stats.wanted import Pool, RowStats, Wanted, block_sizes
@@ -25,6 +26,8 @@ class PooledMatrix:
     by          "weight", or with a `ReadShares` call "value" or "output": then each key's share of weight times norm
     rescale     whether numbers are divided, before pooling, by their row's sum on the keys not left out
     """
+
+    reads_tensors: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -72,14 +75,14 @@ class PooledMatrix:
         a mean at the edge is over the cells that are there.
         """
         pool = self._pool(call)
-        kept = np.asarray(stats.pooled[pool], dtype=np.float64)
+        kept = to_numpy(stats.pooled[pool]).astype(np.float64)
         if pool.sums:
             sizes = zip(self._sizes(call), (pool.rows, pool.keys), strict=True)
             height, width = (block_sizes(size, step) for size, step in sizes)
             kept = kept / (height[:, None] * width[None, :])
         pooling, ends = self.pooling, None
         if self._is_signed(call):
-            lowest = np.asarray(stats.pooled[replace(pool, lowest=True)], dtype=np.float64)
+            lowest = to_numpy(stats.pooled[replace(pool, lowest=True)]).astype(np.float64)
             ends = _ends(kept, lowest)
             kept, pooling = farthest(kept, lowest), "farthest from 0"
         kind = "scores" if self.scores else "weights" if self.by == "weight" else "shares"

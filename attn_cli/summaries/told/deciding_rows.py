@@ -6,12 +6,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from attn_cli.arrays import to_numpy
 from attn_cli.call import Call
 from attn_cli.kernel.stats.wanted import ColumnSums, RowStats, Wanted
-from attn_cli.prompt import Prompt
 from attn_cli.summaries.calls.value_norms import value_norms
-from attn_cli.summaries.reduce import Part, Reducer, Summary
-from attn_cli.summaries.reducers.whole_call import of_whole_call
+from attn_cli.summaries.reduce import Part, Summary
 
 _KEYS = 12  # of a head that are kept
 
@@ -67,22 +66,14 @@ def _deciding_queries(call: Call) -> tuple[int, ...]:
     return chosen or (call.n - 1,)
 
 
-def deciding_reducers(call: Call, prompt: Prompt, rows: tuple[int, ...]) -> tuple[Reducer, ...]:
-    """The reducers that collect what heads attend to in `rows`, those that choose what comes next, of one call.
-
-    () for a call whose queries or keys are other tokens than the prompt's.
-    """
-    if call.queries != prompt.tokens or call.keys != prompt.tokens:
-        return ()
-    return (of_whole_call(DecidingRowsReducer(rows), call),)
-
-
 class DecidingRowsReducer:
     """Makes `DecidingRows` of a call: what heads attend to in the query rows `rows`.
 
     None for the rows that choose what comes next: the last, those before generated tokens, or all without a causal
     mask.
     """
+
+    reads_tensors: ClassVar[bool] = True
 
     def __init__(self, rows: Sequence[int] | None = None) -> None:
         self.picked = rows
@@ -97,7 +88,7 @@ class DecidingRowsReducer:
         """For each head the keys of largest weight times value norm, mean over the rows,
         and the weight on every key.
         """
-        weights = stats.column_sums[self.sums].astype(np.float64) / max(1, len(self.rows))  # [h, m]
+        weights = to_numpy(stats.column_sums[self.sums]).astype(np.float64) / max(1, len(self.rows))  # [h, m]
         norms = value_norms(call)
         lengths = weights if norms is None else weights * norms
         keys = np.argsort(-lengths, axis=1, kind="stable")[:, :_KEYS]

@@ -1,27 +1,14 @@
-"""The heads of a text counted by what they do, and what one head reads most; the words are those of `head_words`."""
+"""The heads of a text counted by what they do; the words are those of `head_words`."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
-from attn_cli.prompt import Token
 from attn_cli.summaries.head_words import does
-from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reduce import Summary, with_part
 from attn_cli.summaries.reducers.kinds.head_kinds import BACK, FIRST, KINDS, Kind
 from attn_cli.summaries.reducers.kinds.kind_sums import NOT_JUDGED, NOTHING
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.standing_out import StandOut, on_few_rows
-
-_LEAST_READ = 0.1  # of a row on a key that the head is said to read there
-
-
-class ReadKey(NamedTuple):
-    """A query, the key that gets most of its weight in one head, sinks excluded, and that weight, 0 to 1."""
-
-    query: Token
-    key: Token
-    weight: float
 
 
 class CountedKind(NamedTuple):
@@ -48,6 +35,11 @@ class HeadFamilies(NamedTuple):
 
     counted: list[CountedKind]
     few: list[StandOut]
+
+
+def any_judged(summaries: Sequence[Summary]) -> bool:
+    """True if any head's kind (induction ...) could be told: enough rows have a key that would define one."""
+    return any((part.judged.kind != NOT_JUDGED).any() for _, part in with_part(summaries, HeadKinds))
 
 
 def families(summaries: Sequence[Summary]) -> HeadFamilies:
@@ -86,19 +78,3 @@ def work_in_words(summary: Summary, at: int) -> str:
     part = summary.part(HeadKinds)
     number = -1 if part is None else int(part.judged.kind[at])
     return does(KINDS[number]) if number >= 0 and KINDS[number] is not FIRST else ""
-
-
-def readings(summary: Summary, at: int, count: int = 3) -> list[ReadKey]:
-    """Up to `count` queries of head number `at`, each with its strongest key that is no sink, of weight 0.1 or more.
-
-    The last query comes first, then those of the largest weights; there may be none.
-    """
-    part = summary.part(HeadKinds)
-    if part is None or not len(summary.queries):
-        return []
-    keys, weights = part.peaks.keys[at], part.peaks.weights[at]
-    rows = [row for row in np.argsort(-weights, kind="stable").tolist() if row > 0 and keys[row] >= 0]
-    last = len(summary.queries) - 1
-    ordered = ([last] if last in rows else []) + [row for row in rows if row != last]
-    found = [ReadKey(summary.queries[row], summary.keys[keys[row]], float(weights[row])) for row in ordered]
-    return [reading for reading in found if reading.weight >= _LEAST_READ][:count]

@@ -3,10 +3,13 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
-from attn_cli.call import Look
+from attn_cli.call import Call, Look
 from attn_cli.errors import LoadError
 from attn_cli.model.source import Predicting, Source
 from attn_cli.prompt import Prompt
+from attn_cli.summaries.reduce import Reducer
+from attn_cli.summaries.reducers.whole_call import of_whole_call
+from attn_cli.summaries.told.deciding_rows import DecidingRowsReducer
 from attn_cli.text import decimal_bytes
 
 if TYPE_CHECKING:
@@ -46,6 +49,16 @@ def opened_to_tell(opened: Callable[[bool], Source]) -> Source:
 def can_tell(source: Source) -> TypeGuard[Predicting]:
     """True for a model with a language-model head: of no other it is told what its answer needs."""
     return isinstance(source, Predicting) and source.has_lm_head
+
+
+def deciding_reducers(call: Call, prompt: Prompt, rows: tuple[int, ...]) -> tuple[Reducer, ...]:
+    """The reducers that collect what heads attend to in `rows`, those that choose what comes next, of one call.
+
+    () for a call whose queries or keys are other tokens than the prompt's.
+    """
+    if call.queries != prompt.tokens or call.keys != prompt.tokens:
+        return ()
+    return (of_whole_call(DecidingRowsReducer(rows), call),)
 
 
 def told_run(source: Predicting, prompt: Prompt, rows: tuple[int, ...], look: Look, free: int | None) -> ToldRun:

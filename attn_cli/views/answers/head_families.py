@@ -38,10 +38,10 @@ from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.sinks import MOST_OF_A_KEY, TIMES_UNIFORM
 from attn_cli.summaries.text_sinks import text_sinks
 from attn_cli.summaries.told.copying import Copying
-from attn_cli.summaries.told.head_families import CountedKind, HeadFamilies, families
+from attn_cli.summaries.told.head_families import CountedKind, HeadFamilies, any_judged, families
 from attn_cli.text import counted, listed
 from attn_cli.views.answers.copying import lines as copying_lines
-from attn_cli.views.answers.kinds import any_judged, mean_baseline, rows_of_sinks, sink_lines
+from attn_cli.views.answers.kinds import mean_baseline, rows_of_sinks, sink_lines
 from attn_cli.views.drawing.cells import packed, packed_text
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM

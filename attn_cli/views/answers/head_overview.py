@@ -7,11 +7,10 @@ import numpy as np
 from rich.cells import cell_len
 from rich.text import Text
 
-from attn_cli.summaries.head_words import sentence
+from attn_cli.summaries.head_words import readings, sentence
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import standing_out
-from attn_cli.summaries.told.head_families import readings
 from attn_cli.views.answers import head_families
 from attn_cli.views.answers.heads import HeadRow, head_rows
 from attn_cli.views.drawing.bars import HEIGHTS

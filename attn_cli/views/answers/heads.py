@@ -17,8 +17,9 @@ from attn_cli.summaries.reducers.heads.statistics import FIRST_WEIGHT, STATISTIC
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.text_sinks import text_sinks
+from attn_cli.summaries.told.head_families import any_judged
 from attn_cli.text import counted
-from attn_cli.views.answers.kinds import any_judged, rows_of_sinks, sink_words, too_few
+from attn_cli.views.answers.kinds import rows_of_sinks, sink_words, too_few
 from attn_cli.views.drawing.cells import packed, packed_text
 from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.palette import Ramp, background

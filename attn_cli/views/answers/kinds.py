@@ -15,6 +15,7 @@ from attn_cli.summaries.report import Report
 from attn_cli.summaries.sinks import FEW_KEYS, SHORT_VALUE
 from attn_cli.summaries.standing_out import on_few_rows
 from attn_cli.summaries.text_sinks import SinkKey
+from attn_cli.summaries.told.head_families import any_judged
 from attn_cli.text import counted
 from attn_cli.views.answers.kind_grid import GridRow, cell_style, grid, has_letters, kind_letter, marks_in_words
 from attn_cli.views.drawing.cells import packed, packed_text
@@ -38,11 +39,6 @@ def draw(part: HeadKinds, summary: Summary, report: Report, screen: Screen) -> I
         yield ""
         yield Text("what heads do · attn heads --kinds", BOLD)
         yield from draw_kinds(with_part(report.summaries, HeadKinds), screen)
-
-
-def any_judged(summaries: Sequence[Summary]) -> bool:
-    """True if any head's kind (induction ...) could be told: enough rows have a key that would define one."""
-    return any((part.judged.kind != NOT_JUDGED).any() for _, part in with_part(summaries, HeadKinds))
 
 
 def draw_kinds(

@@ -9,13 +9,12 @@ from rich.text import Text
 
 from attn_cli.prompt import Token
 from attn_cli.summaries.calls.image_grid import image_grids
-from attn_cli.summaries.head_words import sentence
+from attn_cli.summaries.head_words import readings, sentence
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import ChosenHead
-from attn_cli.summaries.told.head_families import readings
 from attn_cli.views.drawing.cells import packed, packed_text
 from attn_cli.views.drawing.colored_text import ColoredText
 from attn_cli.views.drawing.heatmap import HeatMap, kind_of
@@ -86,9 +85,11 @@ def _pattern(matrix: Matrix, summary: Summary) -> str:
     `every row from 1 on gives most to the token before; least 17 book: 0.47, and 0.31 to 0 When`. "" for a matrix
     without such a place, of few rows, or of some of the keys.
     """
-    ((kind, values),) = matrix.maps
+    values = matrix.weights
+    if values is None or matrix.block != (1, 1) or matrix.rows is not None or matrix.keys:
+        return ""
     n, m = values.shape[1:]
-    if kind != "weights" or matrix.block != (1, 1) or matrix.rows is not None or matrix.keys or n != m or n < _FEW:
+    if n != m or n < _FEW:
         return ""
     weights, rows = np.nan_to_num(values[0].astype(np.float64), neginf=0.0), np.arange(1, n)
     places = {"the token before": rows - 1, "the token itself": rows, "the first token": np.zeros_like(rows)}

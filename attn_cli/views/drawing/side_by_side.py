@@ -42,6 +42,8 @@ def in_one_row(maps: Sequence[HeatMap], screen: Screen) -> bool:
 
 def _across(maps: Sequence[HeatMap], screen: Screen) -> int:
     """The number of maps in a row."""
+    if len(maps) == 1:
+        return 1
     most = (screen.width + _GAP) // (max(maps[0].width, _NARROWEST) + _GAP)
     return max(1, min(most, len(maps)))
 

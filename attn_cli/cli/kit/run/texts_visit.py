@@ -19,7 +19,7 @@ from attn_cli.summaries.calls.in_words import InWords, has_words
 from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.reduce import Reducer, Summary, reduce, reduce_texts
 from attn_cli.summaries.reducers.record import MemoryBudget, Record, Recorded, operand_bytes
-from attn_cli.summaries.told.deciding_rows import deciding_reducers
+from attn_cli.summaries.told.told_run import deciding_reducers
 from attn_cli.token_syntax import rows_of_stream
 
 if TYPE_CHECKING:

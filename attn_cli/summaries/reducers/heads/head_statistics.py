@@ -145,7 +145,7 @@ class HeadMeans:
         rescale  weights are divided by their sum over the keys that the user didn't leave out
         """
         of_rows = HeadRows(stats, self.texts, self.keys, rows, rescale)
-        live, columns = to_numpy(of_rows.live_rows), self.means(of_rows)  # [h, texts]
+        columns, live = self.means(of_rows), to_numpy(of_rows.live_rows)  # [h, texts]
         rest = to_numpy(of_rows.rest) if rescale or self.texts.any.hides else None
         masked = (self.texts.counts if rows is None else len(rows)) - live
         return [
