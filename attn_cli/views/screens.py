@@ -48,8 +48,8 @@ def _drawn(report: Report, screen: Screen, invocation: Invocation | None) -> Dra
 
     shown = in_ascii(report) if screen.ascii_only else report
     tokens = [_tokens(shown, screen)] if shown.is_overview and shown.command == "inspect" else []
-    are_first = shown.story is None and len(shown.prompts[0].tokens) <= _FEW_TOKENS
-    parts = chain(tokens, answer.parts) if are_first or not tokens else chain(answer.parts, [""], tokens)
+    are_first = not tokens or (shown.story is None and len(shown.prompts[0].tokens) <= _FEW_TOKENS)
+    parts = chain(tokens, answer.parts) if are_first else chain(answer.parts, [""], tokens)
     return answer._replace(parts=chain([_header(shown, screen)], parts))
 
 
