@@ -38,7 +38,8 @@ class Family:
 class HeadWork:
     """What the heads of all calls attend to on a text, in words and letters.
 
-    outs      the heads that stand out: those that find content first, then those of a place, then of no kind
+    outs      the heads that stand out: those that find content (induction, duplicate) first, then those of a place
+              (previous token ...), then those of no kind
     families  these heads by what they do, in the same order
     letters   for every call and head the letter of its kind
     weights   for every call and head the mean weight on the keys by which it stands out, NaN where it doesn't

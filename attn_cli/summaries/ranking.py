@@ -27,7 +27,7 @@ class Ranking:
         return f"by {self.heading}, {'largest' if self.largest_first else 'smallest'} first"
 
     def of(self, rows: Sequence[Row], number: Callable[[Row], float]) -> list[Row]:
-        """The first `count` rows in this order; rows of equal numbers in the order in which they came.
+        """The first `count` rows in the order of what `number` gives for each; ties in the order in which they came.
 
         >>> Ranking("distance", "distance", True, 2).of([1.0, 3.0, float("nan"), 2.0], lambda row: row)
         [3.0, 2.0]

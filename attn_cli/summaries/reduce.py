@@ -22,7 +22,7 @@ class Part(ABC):
     """One measured result about a call, one layer's attention, in NumPy arrays; a class for each kind of result.
 
     name      what machine output and the code that draws it call it
-    together  whether a screen shows the parts of all calls as one
+    together  whether a screen shows such results of all calls as one
     """
 
     name: ClassVar[str]
@@ -121,7 +121,8 @@ Kind = TypeVar("Kind", bound=Part)
 class Summary(Displayed):
     """What was measured of one attention call, one `Part` per reducer, with everything needed to label it.
 
-    place    the layer, heads and stream; `queries` and `keys` the tokens of its n rows and m columns
+    place    the layer, heads and stream (self, encoder, cross ...); `queries` and `keys` the tokens of its n rows and
+             m columns
     rule     mask, scale and the like in words and numbers, by name
     hidden   the keys that the user left out, whose weight in the parts is 0
     """
@@ -138,11 +139,11 @@ class Summary(Displayed):
         return f"Summary of layer {place.layer} ({place.stream}), {len(place.heads)} heads: {names}"
 
     def part(self, kind: type[Kind]) -> Kind | None:
-        """The part of that class, None if no reducer made one."""
+        """The result (a `Part`) of class `kind`; None if no reducer made one."""
         return next((part for part in self.parts if isinstance(part, kind)), None)
 
     def without(self, kind: type[Part]) -> "Summary":
-        """The summary without the part of that class."""
+        """The summary without its result (`Part`) of class `kind`; unchanged if it has none."""
         return replace(self, parts=tuple(part for part in self.parts if not isinstance(part, kind)))
 
     def head_names(self, averaged: int) -> list[int | str]:
@@ -153,7 +154,7 @@ class Summary(Displayed):
 
 
 def with_part(summaries: Iterable[Summary], kind: type[Kind]) -> list[tuple[Summary, Kind]]:
-    """The summaries that have a part of class `kind`, each with it."""
+    """The summaries that have a result (`Part`) of class `kind`, each with it."""
     return [(summary, part) for summary in summaries if (part := summary.part(kind)) is not None]
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # few reports tell of them
 
 
 class Answer(ABC, Displayed):
-    """A result of a command that is not one part per attention call,
+    """A result of a command that is not one result (`Part`) per attention call,
     such as the nearest words or two contexts compared.
 
     name           the name under which it is drawn, which selects a file of `views/answers`
@@ -109,15 +109,15 @@ class Report(Displayed):
         return list(dict.fromkeys(summary.place.stream for summary in self.summaries))
 
     def parts_of(self, kind: type[Kind]) -> Iterator[tuple[Summary, Kind]]:
-        """The parts of class `kind` among what was measured, each with the summary of its attention call."""
+        """The results (parts) of class `kind` of all attention calls, each with the summary of its call."""
         return iter(with_part(self.summaries, kind))
 
     @property
     def parted(self) -> tuple[list[tuple[Part, Summary]], list[tuple[Part, Summary]]]:
-        """Two lists of (part, summary of its call): parts drawn once for all calls, the first of each name,
-        and all others.
+        """Two lists of (part, summary of its call), a part being one measured result of a call.
 
-        The others are drawn call by call.
+        First those that are drawn once for all calls, of which the first of each name stands for all; then the others,
+        which are drawn call by call.
         """
         parts = [(part, summary) for summary in self.summaries for part in summary.parts]
         first: dict[str, tuple[Part, Summary]] = {}
@@ -133,7 +133,7 @@ class Report(Displayed):
         return {"stream": summary.place.stream} if len(self.streams) > 1 else {}
 
     def ordered(self, rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Rows of data, given in the order of the forward pass, in the order of `ranking`, and as many as it says."""
+        """Rows of data, given in the order of the forward pass, sorted and cut by `ranking`; unchanged without one."""
         return list(rows) if self.ranking is None else self.ranking.of_records(list(rows))
 
     @property
@@ -148,7 +148,7 @@ class Report(Displayed):
 
     @property
     def is_overview(self) -> bool:
-        """True if parts of several kinds, each of them short, are shown together; never where rows were ranked."""
+        """True if a call has several kinds of results, shown in short; False for an answer, a batch, ranked rows."""
         return (
             self.answer is None
             and self.ranking is None

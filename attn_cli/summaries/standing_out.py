@@ -73,8 +73,8 @@ class StandOut:
     def order(self) -> tuple[float, float]:
         """A key to sort by, small for a head that says more of a text.
 
-        First those that find content (induction, duplicate), then those that do on few rows, then those of a place,
-        then those of no kind; each by weight, largest first.
+        First those that find content (induction, duplicate), then those that do on few rows, then those of a place
+        (previous token ...), then those of no kind; each by weight, largest first.
         """
         if self.kind is None:
             return 3, -self.weight
@@ -117,8 +117,9 @@ def standing_out(summaries: Sequence[Summary]) -> list[StandOut]:
     """The heads that stand out, those first that say most; none where no head looks at anything but sinks.
 
     Heads that find content (induction, duplicate) come first, then those that would with more rows, then those that
-    look at a place, each by the weight on the keys that define their kind; then those of no kind that give one key a
-    row at least half of what sinks don't get, by the weight on it. All of these weights are at least 0.1.
+    look at a place (previous token ...), each by the weight on the keys that define their kind; then those of no kind
+    that give one key a row at least half of what sinks don't get, by the weight on it. All of these weights are at
+    least 0.1.
     """
     found = [
         out
@@ -131,7 +132,10 @@ def standing_out(summaries: Sequence[Summary]) -> list[StandOut]:
 
 
 def on_few_rows(summaries: Sequence[Summary]) -> dict[tuple[int, int], StandOut]:
-    """The heads that may be of a kind, on too few rows to be named by it, by (index of the call, index in the call)."""
+    """The heads that may be of a kind, on too few rows (4 to 15) to be named by it.
+
+    By (index of the call among the summaries, index among the call's heads).
+    """
     return {(out.call, out.at): out for out in standing_out(summaries) if not out.is_judged}
 
 

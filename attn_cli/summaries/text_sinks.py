@@ -16,10 +16,11 @@ HEADS_OF_A_SINK = 10  # one head of so many makes a key a sink of the text
 
 @dataclass(frozen=True)
 class SinkKey:
-    """A key of a text on which at least a tenth of all heads of its stream rest: a sink.
+    """A key of a text on which at least a tenth of all heads of its stream (self, encoder, cross ...) rest: a sink.
 
     key       the token's index
-    heads     the share of all heads of which it is a sink: it gets more than 0.3 of the weight of rows that see it
+    heads     the share of all heads of which it is a sink: its mean weight from rows that see it is over 0.3, and over
+              3 times that of uniform attention
     weight    the mean weight that it receives, over all heads
     value     the norm of its value over the median of all keys', median over heads and layers; None without values
     residual  the norm of its vector in the residual stream over the median of all keys', largest over blocks; None
@@ -48,7 +49,7 @@ class SinkKey:
 def text_sinks(parts: Sequence[tuple[Summary, HeadKinds]]) -> list[SinkKey]:
     """The keys that are sinks (over 0.3 of the weight of rows that see them) of a tenth or more of a stream's heads.
 
-    The sinks of most heads come first, stream by stream.
+    The sinks of most heads come first, stream (self, encoder, cross ...) by stream.
 
     parts  by attention call which keys are sinks of which heads, and what keys receive
     """

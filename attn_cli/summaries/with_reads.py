@@ -21,7 +21,8 @@ def reads_each_token(call: Call) -> bool:
 def with_word_reads(report: Report) -> Report:
     """The report with what each word (or sentence) of its text reads, from the parts `UnitReads`, which are taken out.
 
-    Of the first stream whose queries are the text's tokens. Unchanged where no summary has `UnitReads`.
+    Of the first stream (self, encoder ...) whose queries are the text's tokens. Unchanged where no summary has
+    `UnitReads`.
     """
     tokens = report.prompts[0].tokens
     seen = with_part(report.summaries, UnitReads)

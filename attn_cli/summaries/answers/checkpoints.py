@@ -81,16 +81,19 @@ class Checkpoints(Answer):
         return names if len(set(names)) == len(names) else list(self.models)
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One row per listed head and checkpoint: checkpoint, stream, layer, head, call, and the number as `column`."""
+        """One row per listed head and checkpoint: checkpoint, stream, layer, head, call, and the number as `column`.
+
+        `stream` is the stack (encoder, cross ...), `call` which run of its module in one pass, from 0.
+        """
         for course in self.listed:
             head = made(_HEAD, course)
             for name, value in zip(self.models, course.values, strict=True):
                 yield {"checkpoint": name, **head, self.column: value}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`values` `[heads, checkpoints]` of the listed heads, with their `streams`, `layers` and `heads`.
+        """`values` `[heads, checkpoints]` of the listed heads, with their `streams`, `layers` and `heads` `[heads]`.
 
-        `checkpoints` are the names.
+        `streams` are the stacks (self, encoder, cross ...), `checkpoints` the names.
         """
         return {
             "checkpoints": np.array(self.models),

@@ -149,8 +149,9 @@ class Comparison(Answer):
     def records(self) -> Iterator[dict[str, Any]]:
         """One row per block, text and key: the cosines of the word's vectors, and the key's weight and pull.
 
-        The columns are layer, cosine_before, cosine_after, text (0 or 1), cosine_turned, key, key_token, weight, pull.
-        A pull is the share of the attention output that comes from the key.
+        The columns are layer, cosine_before and cosine_after (of the two texts' vectors before and after the block),
+        text (0 or 1), cosine_turned (of that text's vector before with the one after), key, key_token, weight, the mean
+        over heads, and pull, the key's share of the attention output: signed, None where values are unknown.
         """
         for block in self.blocks:
             for text, (journey, context) in enumerate(zip(self.journeys, block.contexts, strict=True)):

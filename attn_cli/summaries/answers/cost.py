@@ -84,6 +84,8 @@ class Cost(Answer):
                     key), mixing (weights times values)
     matrix_bytes    the size of one layer's weights, if held whole, in float32
     band_bytes      the size of the part of them that attn holds at a time: `band` = (heads, rows)
+    windowed        how many of the layers have the sliding window of `layer`, if any
+    itemsize        bytes of a cached number
     is_longest      whether n is the longest text of the model, for want of another length
     """
 

@@ -30,7 +30,7 @@ class FarthestRow:
     """The row of attention weights that is farthest from the model's in a dump, arrays that another engine saw.
 
     difference  the largest |dump's weight - model's| in that row, or of all compared rows where none is wrong
-    over        the root mean square difference as a multiple of what rounding explains: above 1 is wrong
+    over        the root mean square difference of the row over 4 times that of rounding alone: above 1 is wrong
     precision   that of the dump, in which rounding was measured
     layer, head, row  where it is
     layers      how many layers were compared
@@ -99,7 +99,7 @@ class DumpCheck:
         self._held[layer] = _HeldLayer(rule, right, errors_of(theirs, right, 0), difference)
 
     def farthest(self, reference: Reference) -> FarthestRow | None:
-        """The row whose weights differ most from the model's, over what rounding explains; None without layers.
+        """The row whose weights differ most from the model's, relative to rounding; None where no layer was added.
 
         Rounding is measured by passes of `reference`, the model, in the precision of the dump: one, and up to three
         more while the row seems wrong.
@@ -154,7 +154,7 @@ class DumpCheck:
 
 
 def call_given(operands: DumpedOperands, layer: int, rule: Rule | None, tokens: tuple[Token, ...]) -> Call:
-    """The attention of one layer by a dump's q and k; by its scores where it has no q and k.
+    """The attention of one layer by the q and k that another engine dumped, or else by the scores (`operands`).
 
     rule  the layer's scale, mask and the like; None for causal attention at scale 1 / sqrt(d). Scores need none
     """

@@ -84,7 +84,7 @@ class Edges(Answer):
     row      the token in whose row the head's output was replaced
     target   the answer, the likeliest next token
     ablated  the outcome with that output 0
-    noise_floor  the largest effects of runs in which nothing was changed: rounding
+    noise_floor  the largest |change of log2 p| and KL divergence, in bits, of runs with nothing changed: rounding
     shown    how many edges a screen names
     """
 
@@ -112,7 +112,8 @@ class Edges(Answer):
     def records(self) -> Iterator[dict[str, Any]]:
         """One row per edge: the head that reads and its row, then rank, writer, through, bits and kl_bits.
 
-        `bits` is the change of log2 p of the answer with the writer taken out of the head's query, keys or values.
+        `bits` is the change of log2 p of the answer with the writer taken out of the head's query, keys or values
+        (`through`), `kl_bits` the KL divergence of the next token's probabilities without it from those with it.
         """
         lead = made(_HEAD, self)
         yield from ({**lead, **made(_EDGE, row)} for row in self.rows)
@@ -120,7 +121,8 @@ class Edges(Answer):
     def arrays(self) -> dict[str, np.ndarray]:
         """`writers` (names), `through` ("query", "keys" or "values"), `bits` and `kl_bits` of every edge `[edges]`.
 
-        `bits` is the change of the answer's log2 p without the writer, `kl_bits` the divergence of all next tokens.
+        `bits` is the change of the answer's log2 p without the writer, `kl_bits` the KL divergence, in bits, of the
+        probabilities of all next tokens.
         """
         return {
             "writers": np.array([edge.writer.name for edge in self.edges], dtype=np.str_),

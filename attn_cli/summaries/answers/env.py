@@ -251,6 +251,7 @@ def installation(
 ) -> Installation:
     """The installation, by what Python itself knows; torch is not imported.
 
+    devices   a row for each: device, name, cores, threads, bytes
     cache     the folder, the bytes by model, and how many entries are broken
     settings  the rows of settings, and their file
     """

@@ -131,8 +131,9 @@ class KindMap(Answer):
         return text_sinks(self.parts) if self.is_of_text else []
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One row per head: layer, head, kv_head, its kind and that kind's numbers, then the numbers of every kind.
+        """One row per head: layer, head, kv_head, kind, its weight, share, baseline and control, then all kinds'.
 
+        A share is of non-sink weight, the baseline what uniform attention gives, the control what random keys get.
         `stream` first where the model has several (encoder, cross ...); `module` and `call`, too, where a layer has
         several attention calls.
         """

@@ -61,13 +61,14 @@ class Knock(Answer):
     row_tokens  the tokens in whose rows heads were ablated; `everywhere` if these are all rows
     mean        whether heads were ablated to their mean, not to 0
     together    the outcome of all these heads ablated at once; None unless it was asked for
-    noise_floor the largest effects of untouched copies: rounding
+    noise_floor the largest |effects| of copies of the run with nothing changed, in bits or as 1 - cosine: rounding
     run_mode    how rows were computed: "cache" (last rows alone, by the KV cache), "prefix" (whole passes from the
                 first changed block on) or "whole"
     no_cache_reason  why that wasn't "cache"; "" where it was
     no_direct_reason  why it isn't known what heads add by themselves to the target's logit; "" where it is
     vector      which vector is compared where there is no target: "mean" or "first"
-    hidden      the key that the most needed head attends to most, masked; None where that takes more than these rows
+    hidden      the effect of masking the key that the most needed head attends to most; None if it is the row's own,
+                for several rows, without a target, and where that takes more than these rows
     shown       how many heads a screen names; None for all. Data has all
     """
 
@@ -102,19 +103,21 @@ class Knock(Answer):
     def records(self) -> Iterator[dict[str, Any]]:
         """One row per ablated head, the most needed first: layer, head, kv_head, effects, key, key_token and weight.
 
-        Effects are bits (change of the answer's log2 p), kl_bits, loss_bits, cosine_distance, and direct_logit (what
-        the head adds by itself), None where unknown. `key` is the one that it attends to most in the rows that choose,
-        by mean weight.
+        Effects are bits (change of the answer's log2 p), kl_bits (KL divergence of the next token's probabilities),
+        loss_bits (rise of the text's mean -log2 p), cosine_distance (1 - cosine of its vectors, without an LM head),
+        and direct_logit (what the head adds through W_O to the answer's logit, less the mean over all logits): None
+        where unknown. `key` is the one that it attends to most in the rows that choose, by mean weight.
         """
         none = dict.fromkeys(field.name for field in KEY)
         for row in self.table_rows:
             yield made(HEAD, row) | (made(KEY, row.head.top_keys[0]) if row.head.top_keys else none)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`layers`, `heads`, `kv_heads`, `streams` and effects of the heads, `[heads]` each, most needed first.
+        """`layers`, `heads`, `kv_heads`, `streams` (encoder ...) and effects of heads, `[heads]`, most needed first.
 
-        The effects are `bits` (change of the answer's log2 p), `kl_bits`, `loss_bits`, `cosine_distance` and
-        `direct_logit` (what the head adds by itself): NaN where one is unknown, left out where all are.
+        The effects are `bits` (change of the answer's log2 p), `kl_bits` (KL divergence of the next token's
+        probabilities), `loss_bits` (rise of the text's mean -log2 p), `cosine_distance` (1 - cosine of its vectors) and
+        `direct_logit` (what the head adds to the answer's logit): NaN where one is unknown, left out where all are.
         """
         numbers = {
             name: np.array([np.nan if value is None else value for value in values], dtype=np.float64)

@@ -53,7 +53,7 @@ class HiddenKey(NamedTuple):
 
 
 class KnockedRow(NamedTuple):
-    """A row of tables and JSON: an ablated head, and its stream, None where the model has only one."""
+    """A row of tables and JSON: an ablated head, and its stream (encoder, cross ...), None where there is only one."""
 
     head: KnockedHead
     stream: str | None

@@ -83,7 +83,10 @@ FIELDS = (Field("layers", Rows(LAYER_FIELDS, closed=True), "stream by stream, in
 
 @dataclass(frozen=True, eq=False)
 class Layers(Answer):
-    """The answer of `attn layers`: all blocks of a model and their attention, by stream, in the order of the blocks."""
+    """The answer of `attn layers`: all blocks of a model and their attention, stack by stack (encoder, decoder ...).
+
+    rows  in each stack in the order of its blocks
+    """
 
     name: ClassVar[str] = "layers"
     fields: ClassVar[Sequence[Field]] = FIELDS
@@ -123,7 +126,7 @@ class LayerMap:
         )  # fmt: skip
 
     def result(self, blocks: Sequence[Block]) -> Layers:
-        """The collected layers and the `blocks` without captured attention, each stream in the order of its blocks."""
+        """The collected layers and the `blocks` without captured attention, each stack in the order of its blocks."""
         rows = list(self.layers.values())
         rows += [
             Layer(block.stream, block.layer, block.mixes, block.name, heads=block.heads, note=block.note or None)

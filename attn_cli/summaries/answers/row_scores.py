@@ -34,7 +34,7 @@ class RowScores:
         return capped if self.bias is None else capped + self.bias
 
     def softmax(self, products: np.ndarray) -> np.ndarray:
-        """The weights `[m]` that the row would have with these products."""
+        """The weights `[m]` that the row would have with these products (scaled q kᵀ, before softcap and bias)."""
         scores = np.where(self.visible, self.scores(products), -np.inf)
         most = max(float(scores.max()), -np.inf if self.sink is None else self.sink)
         exponentials = np.exp(scores - most)

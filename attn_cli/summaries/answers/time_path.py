@@ -19,7 +19,7 @@ class Motion(NamedTuple):
 
 
 def motion(centres: np.ndarray, frames: int) -> Motion:
-    """How the mean frames of r rows of text `[r]` go on among `frames` frames of audio, as `Motion`.
+    """How `centres` `[r]`, the mean frames of r rows of text, go on among `frames` frames of audio, as `Motion`.
 
     >>> motion(np.array([0.0, 10.0, 20.0, 30.0]), 40)
     Motion(correlation=1.0, travel=0.75)

@@ -92,7 +92,7 @@ class WrittenCell:
 
     @property
     def product(self) -> float:
-        """The score before softcap and bias, less that of `against` or the visible keys' mean: all pairs' sum."""
+        """The score before softcap and bias, less that of `against` or the visible keys' mean: all writers' sum."""
         return self._less(self.row.products)
 
     @property
@@ -109,12 +109,12 @@ class WrittenCell:
 
     @cached_property
     def difference(self) -> float | None:
-        """|sum of all pairs - `product`|, the error of the sum over writers; None where there are no pairs."""
+        """|sum over all pairs of writers - `product`|, in units of the score; None where they can't be told apart."""
         return None if self.pairs is None else abs(float(self.pairs.sum()) - self.product)
 
     @cached_property
     def floor(self) -> float | None:
-        """|change of the key's weight| if its score is the sum of all pairs: rounding; None without pairs."""
+        """|change of the key's weight| with the sum over pairs of writers in place of `product`; None without pairs."""
         if self.pairs is None:
             return None
         untouched = float(self.row.products[self.at]) - self.product + float(self.pairs.sum())
@@ -148,7 +148,7 @@ class WrittenCell:
         return self.pairs.size if self.side == "pairs" else len(self.writers)
 
     def of_side(self, side: Literal["query", "key"]) -> list[tuple[Writer, float]]:
-        """What each writer of the "query" or the "key" adds to the score's contrast, signed; largest sizes first."""
+        """What each writer of the "query" or the "key" adds to `product`, signed, largest size first; [] if unknown."""
         if self.pairs is None:
             return []
         sums = self.pairs.sum(axis=1 if side == "query" else 0)
@@ -249,8 +249,9 @@ class Writers(Answer):
     def records(self) -> Any:
         """One row per listed term of each query and key: a pair of writers, or a writer of one side, with what it adds.
 
-        First layer, head, query, key, weight and score, then the term's rank, writers, part of the score's contrast,
-        and the key's weight without it. Of a key the 64 largest terms, none if writers can't be told apart.
+        First layer, head, query, key, weight and score, then the term's rank, writers, its part of the score less that
+        of another key (or the visible keys' mean), and the key's weight without it. Of a key the 64 largest terms, none
+        if writers can't be told apart.
         """
         for cell in self.cells:
             lead = made(CELL, cell)
@@ -259,8 +260,8 @@ class Writers(Answer):
     def arrays(self) -> dict[str, np.ndarray]:
         """`layers`, `heads`, `cell_queries`, `cell_keys`, `weights`, `contrasts` `[cells]`, a cell for a query and key.
 
-        For cell N from 0 its score's parts by pairs of W writers, `pairs_N` `[W, W]`, and their names `writers_N`
-        `[W]`.
+        A contrast is the score less that of another key, or the visible keys' mean. For cell N from 0 its parts by
+        pairs of W writers `pairs_N` `[W, W]` and their names `writers_N` `[W]`; left out where they are unknown.
         """
         arrays = {
             "layers": np.array([cell.place.layer for cell in self.cells]),
@@ -282,7 +283,7 @@ class KeyPicks(NamedTuple):
 
     most     how many keys with the largest weights, where `keys` is None
     keys     a function from the tokens of a call's keys to the indices of the chosen ones; None for the heaviest
-    against  one from them to the index of the key whose score is subtracted; None for the mean of visible keys
+    against  a function from these to the index of the key whose score is subtracted; None: the visible keys' mean
     """
 
     most: int
@@ -301,7 +302,9 @@ def writers_of(
 ) -> Writers:
     """What adds to the scores of some keys: pairs of writers (embedding, earlier heads, MLPs) of query and key.
 
-    rows  a function from a call's query tokens to the indices of the rows
+    rows   a function from a call's query tokens to the indices of the rows
+    picks  which keys of a row, and the key whose score is subtracted from theirs, if any
+    side   what is listed: "pairs", or the sums of each writer of the "query" or of the "key"
 
     Raises InputError for a source that is no model, and for more than 64 keys.
     """

@@ -6,10 +6,12 @@ from attn_cli.prompt import Token
 
 
 class DerivedCall(Call):
-    """One layer's attention changed from another's (keys hidden, tokens merged); subclasses define bands().
+    """One layer's attention changed from another's (keys hidden, tokens merged); it has weights, and no q, k or v.
 
-    It has the place, rule (mask, scale ...), heads and value width of `call`, its own `queries` and `keys`, and no q, k
-    or v: it suits what needs weights alone.
+    Place, rule (mask, scale ...), heads and value width are those of `call`. Subclasses define bands(), which yields
+    the weights some adjacent rows at a time.
+
+    queries, keys  the tokens, or words, that label the rows and columns of the weights
     """
 
     def __init__(self, call: Call, queries: tuple[Token, ...], keys: tuple[Token, ...]) -> None:

@@ -53,9 +53,9 @@ class HiddenKeys(DerivedCall):
     def device_stats(self, wanted: Wanted) -> RowStats:
         """The wanted statistics of its rows, without the hidden keys.
 
-        From compiled code over all keys, less the part of the hidden ones; else from the weights, band by band.
-        Entropies and distances come by subtraction: where a head leaves less than a thousandth of its weight, they are
-        read off the bands.
+        From compiled code over all keys, less the part of the hidden ones; else from the weights, some rows at a time.
+        Entropies and distances come by subtraction: where a head leaves less than a thousandth of its weight, they too
+        are read off the weights.
         """
         stats = self.by_subtraction(self.call, wanted) if isinstance(self.call, AttentionCall) else None
         return super().device_stats(wanted) if stats is None else stats
@@ -113,10 +113,13 @@ class HiddenKeys(DerivedCall):
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
-        """The bands of the attention that it hides keys in, changed in place:
-        weights and shares 0 in the hidden columns.
+        """The weights some adjacent rows at a time (a band), of all rows or of `rows`, 0 in the hidden columns.
 
-        Scores are the lowest number there. Each `band.hidden` `[h, b]` is what each of b rows gave to the hidden keys.
+        Shares are 0 there, too, and scores the lowest number. `band.hidden` `[h, b]` is the weight that each of b rows
+        gave to the hidden keys.
+
+        want_scores  bands carry the scores, too
+        in_parts     a band may be of some of the heads only
         """
         for band in self.call.bands(rows=rows, want_scores=want_scores, in_parts=in_parts):
             weights, scores = band.weights, band.raw_scores

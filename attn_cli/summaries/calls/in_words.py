@@ -102,7 +102,7 @@ class InWords(DerivedCall):
 
     @property
     def shows_scores(self) -> bool:
-        """True: bands carry as scores the logarithms of the words' weights, which are not the model's."""
+        """True: as scores it shows the logarithms of the words' weights, which are not the model's scores."""
         return True
 
     def bands(
@@ -111,6 +111,9 @@ class InWords(DerivedCall):
         """The weights between words as bands of some adjacent words as rows, ascending; of all words or of `rows`.
 
         A word whose tokens lie in several bands of the tokens' attention comes with the last of them.
+
+        want_scores  bands carry the logarithms of the weights as scores, too
+        in_parts     a band may be of some of the heads only
         """
         starts = self._rows.starts
         tokens = None if rows is None else [at for row in rows for at in range(starts[row], starts[row + 1])]

@@ -26,6 +26,8 @@ _NUMBERS = 2**24  # of vectors that are held at once: 64 MiB in float32
 class ReadShares(DerivedCall):
     """One layer's attention whose bands also carry each key's share of what its row reads, by weight times norm.
 
+    A band is some adjacent query rows.
+
     by        the norm: "value", w_ij |v_j|, or "output", w_ij |v_j W_O|, each with the rows of W_O that belong to the
               head
     each      whether bands get the shares of every head
@@ -52,7 +54,13 @@ class ReadShares(DerivedCall):
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
-        """The weights as bands of b rows and c keys, with `shares` `[h, b, c]` or `joint` `[1, b, c]`, as asked for."""
+        """The weights as bands of b adjacent rows and c keys, of all rows or of `rows`, with each key's share.
+
+        That is `shares` `[h, b, c]` by head, if `each`, and `joint` `[1, b, c]` of all heads, if `together`.
+
+        want_scores  bands carry the scores, too
+        in_parts     a band may be of some of the heads only; never with `together`
+        """
         in_parts = in_parts and not self.together
         for band in self.call.bands(rows=rows, want_scores=want_scores, in_parts=in_parts):
             keys = slice(band.first, band.last)

@@ -155,8 +155,9 @@ class Matrix(Part, Displayed):
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per head, query and key that isn't hidden: layer, head, both with their tokens, score and weight.
 
-        Then `value_share` or `output_share` (of weight times norm) and `rescaled_share`, where collected; score or
-        weight is None where it wasn't.
+        Then, where collected, `value_share` or `output_share`, weight times norm of the value (after W_O) over the
+        row's sum of these, and `rescaled_share`, that share (or the weight) over its row's sum on keys that aren't
+        hidden. Score or weight is None where it wasn't collected.
         """
         place, keys = summary.place, self.listed_keys(summary)
         for at, head in enumerate(self.head_names(summary)):
@@ -187,7 +188,9 @@ class Matrix(Part, Displayed):
     def arrays(self) -> dict[str, np.ndarray]:
         """`weights`, `scores`, `value_share`, `output_share`, `rescaled_share`, `[h, rows, keys]`, if collected.
 
-        A share is a key's weight times the norm of its value, or of that after W_O, over the row's sum of these.
+        `value_share` is a key's weight times the norm of its value over the row's sum of these, `output_share` the
+        same with the value after W_O. `rescaled_share` is that share (or the weight, where no share is collected) over
+        its row's sum on keys that aren't hidden.
         """
         named = {"weights": self.weights, "scores": self.scores, f"{self.by}_share": self.shares,
                  "rescaled_share": self.rescaled_share}  # fmt: skip
@@ -241,7 +244,7 @@ class FullMatrix:
         self.kept_shares: np.ndarray | None = None if self.by == "weight" else np.zeros(shape, dtype=dtype)
 
     def add(self, band: Band) -> None:
-        """Copy the weights, scores and shares of the picked rows and keys of a band, adjacent query rows."""
+        """Copy the weights, scores and shares of the picked rows and keys of a band (some adjacent query rows)."""
         fit, columns = self.places.of(band), self.columns.fit(band.first, band.last)
         if fit is None or columns is None:
             return

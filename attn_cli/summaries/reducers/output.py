@@ -63,11 +63,11 @@ class KeepOutput:
         self.kept = zeros((call.h, call.n, call.e), call.like)
 
     def add(self, band: Band) -> None:
-        """Copy the output of the rows of a band."""
+        """Copy the output of the rows of a band, some adjacent query rows."""
         self.kept[band.heads, band.start : band.stop, :] = band.output
 
     def result(self) -> Outputs:
-        """The output, joined and projected if that was chosen."""
+        """The output of all rows, with heads joined and multiplied by W_O if that was chosen."""
         if self.value_up is not None:
             self.kept = self.kept @ self.value_up[list(self.heads)]
         if not self.joined:
@@ -97,7 +97,7 @@ class PassOutput:
         """Do nothing: no output is kept."""
 
     def add(self, band: Band) -> None:
-        """Write the band's rows, head by head."""
+        """Write the output of a band (some adjacent query rows), head by head."""
         for head, rows in enumerate(to_numpy(band.output), start=band.heads.start or 0):
             self.write(head, band.start, rows)
 

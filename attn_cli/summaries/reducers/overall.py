@@ -67,16 +67,17 @@ class Overall(Part):
 
     @property
     def measured(self) -> np.ndarray:
-        """The number that ranks the keys `[h, k]`, 0 to 1: the mean weight,
-        or the mean share of weight times value norm.
+        """The number that ranks the keys `[h, k]`, 0 to 1, a mean over the queries: of the weight on the key,
+        or of the key's share of weight times value norm in the row's sum.
         """
         return self.shares if self.read is None else self.read
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per head and rank from 0: layer, head, rank, key, key_token and received_share, the mean weight.
 
-        Then `value_share` or `output_share` (of weight times norm), and `rescaled_share` (of keys not left out), where
-        collected. Ranks without a key are left out.
+        Then, where collected, `value_share` or `output_share`, the mean share of weight times norm of the value (after
+        W_O), and `rescaled_share`, that share (or the weight) over its sum on keys not left out. Ranks without a key
+        are left out.
         """
         shares = [(SHARE_BY.get(self.by), self.read), (RESCALED_SHARE, self.rescaled_shares)]
         columns = {one.name: values for one, values in shares if one is not None and values is not None}
@@ -136,7 +137,7 @@ class OverallKeys:
         self.received = ReceivedShares(rows, by=by, mean_heads=mean_heads)
 
     def wanted(self, call: Call) -> Wanted:
-        """A request for the sums over rows of the weights on each key, or of what else ranks the keys."""
+        """A request for the sums over rows of the weights on each key, and of the shares that rank keys, if any."""
         return self.received.wanted(call)
 
     def part(self, call: Call, stats: RowStats) -> Overall:

@@ -75,7 +75,7 @@ class PullOfKeys:
         self.values: Array = None if call.v is None else expand_groups(at_least_float32(call.v), call.h)
 
     def add(self, band: Band) -> None:
-        """Take in the picked rows of a band: their mean weights, and the pulls of its keys."""
+        """Take in the picked rows of a band (adjacent query rows): mean weights, and keys' shares of the output."""
         fit = self.places.of(band)
         if fit is None:
             return

@@ -53,18 +53,25 @@ class Received(Part):
 
     @property
     def rescaled_shares(self) -> np.ndarray:
-        """The measure `by` of each key over its sum on the keys that weren't left out `[h, m]`; a head's add to 1."""
+        """What each key receives over the sum on the keys that weren't left out `[h, m]`; a head's add to 1.
+
+        The mean weight, or by "value" or "output" the mean share of weight times norm; 0 where the sum is 0.
+        """
         return renormalised(self.measured, self.measured.sum(axis=-1, keepdims=True))
 
     @property
     def measured(self) -> np.ndarray:
-        """The mean weight on each key `[h, m]`, or by value or output its mean share of weight times norm; 0 to 1."""
+        """What each key receives `[h, m]`, 0 to 1: the mean over all n queries of its weight, 0 where masked.
+
+        By "value" or "output" the mean of its share of weight times norm in a row's sum.
+        """
         return self.shares if self.read is None else self.read
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per head and key that isn't hidden: layer, head, key, key_token and received_share, 0 to 1.
 
-        If rescaled `rescaled_share` beside it: the measure of the key over its sum on the keys that aren't hidden.
+        The latter is the mean weight over the rows. If rescaled `rescaled_share` beside it: that, or by value or output
+        the mean share of weight times norm, over its sum on the keys that aren't hidden.
         """
         rescaled_shares, hidden = self.rescaled_shares, set(summary.hidden)
         for at, head in enumerate(summary.place.heads):
@@ -83,8 +90,8 @@ class Received(Part):
     def arrays(self) -> dict[str, np.ndarray]:
         """`received_share` `[h, m]`, the mean weight on each of m keys over the rows; 0 for hidden keys.
 
-        If rescaled `rescaled_share` `[h, m]`, too: weight, or share of weight times norm, over its sum on keys not
-        hidden.
+        If rescaled `rescaled_share` `[h, m]`, too: that, or by value or output the mean share of weight times norm,
+        over its sum on keys not hidden.
         """
         return {"received_share": self.shares} | ({"rescaled_share": self.rescaled_shares} if self.rescaled else {})
 

@@ -26,7 +26,7 @@ class RowKeys:
     mean_heads  whether heads are averaged
     by          what ranks the keys: "weight", or "value" or "output", weight times the norm of the value (after W_O)
     scores      whether scores are shown beside weights
-    rescale     whether shares are of what is left without the keys left out
+    rescale     whether numbers are divided by their row's sum on the keys not left out
     together    whether the rows are ranked together
     abridges    for a screen: whether the rows of a call of more than 64 queries are ranked together, too
     all_heads   whether all heads are taken together, in the picked rows or those that choose the next token

@@ -17,7 +17,8 @@ from attn_cli.summaries.sinks import Reception, SinkRows
 class HeadSinks(Part):
     """The mean weight on each key from the rows that may see it, and which keys each head rests on: its sinks.
 
-    A sink gets over 0.3 of the weight of these rows, and over 3 times what uniform attention would give it.
+    Rows that see fewer than 8 keys are left out, unless all are such. A sink gets over 0.3 of the weight of the others
+    that see it, in the mean, and over 3 times what uniform attention would give it.
 
     reception  for h heads and m keys the mean weight `[h, m]`, that of uniform attention `[m]`, and booleans `[h, m]`
     """
@@ -29,7 +30,8 @@ class HeadSinks(Part):
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per head and sink: layer, head, key, key_token, reception and baseline.
 
-        `reception` is the mean weight on the key from the rows that may see it, `baseline` that of uniform attention.
+        `reception` is the mean weight on the key from the rows that may see it, without those that see fewer than 8
+        keys (unless all do), `baseline` that of uniform attention.
         """
         for at, key in np.argwhere(self.reception.is_sink).tolist():
             yield {
@@ -42,7 +44,10 @@ class HeadSinks(Part):
             }
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`reception` `[h, m]`, the mean weight on a key of the rows that may see it; booleans `is_sink` `[h, m]`."""
+        """`reception` `[h, m]`, the mean weight on a key from the rows that may see it; booleans `is_sink` `[h, m]`.
+
+        Rows that see fewer than 8 keys are left out, unless all are such.
+        """
         return {"reception": self.reception.mean, "is_sink": self.reception.is_sink}
 
 

@@ -123,7 +123,8 @@ class Top(Part):
     def arrays(self) -> dict[str, np.ndarray]:
         """The k heaviest keys of each head and row, heaviest first: `keys`, -1 for none, and `weights`, `[h, r, k]`.
 
-        `scores`, `value_share` or `output_share` (of weight times norm), and `rescaled_share` only where collected.
+        Where collected `scores`, `value_share` or `output_share`, a key's part of the row's sum of weight times norm of
+        the value (after W_O), and `rescaled_share`, that part (or the weight) over its row's sum on keys not left out.
         """
         named = {"keys": self.keys, "weights": self.weights, "scores": self.scores, f"{self.by}_share": self.shares,
                  "rescaled_share": self.rescaled_shares}  # fmt: skip
@@ -138,7 +139,7 @@ class TopKeys:
     """Makes `Top` of a call: the `count` heaviest keys of all queries or of `rows`; equal weights rank by key number.
 
     by       "weight", or with a `ReadShares` call "value" or "output": keys rank by their shares of weight times norm
-    rescale  whether each row's sum on the keys not left out is noted, to show shares of it
+    rescale  whether each row's sum on the keys that the user didn't leave out is kept, to divide by it
     """
 
     reads_tensors: ClassVar[bool] = True

@@ -170,7 +170,7 @@ class ExplainedKeys:
         self.cells: list[tuple[int, int, list[ExplainedCell]]] = []
 
     def add(self, band: Band) -> None:
-        """Explain the picked rows of a band, head by head."""
+        """Explain the picked rows of a band (some adjacent query rows), head by head."""
         fit = self.places.of(band)
         if fit is None or band.first == band.last:
             return

@@ -67,10 +67,10 @@ def _deciding_queries(call: Call) -> tuple[int, ...]:
 
 
 class DecidingRowsReducer:
-    """Makes `DecidingRows` of a call: what heads attend to in the query rows `rows`.
+    """Makes `DecidingRows` of a call: what heads attend to in some query rows.
 
-    None for the rows that choose what comes next: the last, those before generated tokens, or all without a causal
-    mask.
+    rows  their indices; None for the rows that choose what comes next: the last, those before generated tokens, or all
+          without a causal mask
     """
 
     reads_tensors: ClassVar[bool] = True

@@ -14,7 +14,7 @@ _COPYING = "copying"  # no name of rows
 
 
 def told_document(story: Story | None, rows: Sequence[int]) -> dict[str, Any]:
-    """JSON that a recording keeps of what was told of these rows: which words and heads the answer needs, or null."""
+    """JSON that a recording keeps of the words and heads that the answer of these rows needs; null for no story."""
     return {_name(rows): None if story is None else _document(story)}
 
 

@@ -32,6 +32,8 @@ def resting_keys(seen: Sequence[tuple[Summary, DecidingRows]]) -> set[int]:
 def read_shares(seen: Sequence[tuple[Summary, DecidingRows]]) -> np.ndarray:
     """The share of each of m keys in what the rows that choose the answer read `[m]`, 0 to 1, mean over layers.
 
+    seen  by call what heads attend to in these rows
+
     Of a layer it is the root of the sum over heads of (weight times norm of the value) squared, over its sum over keys.
     """
     lengths = [np.sqrt(part.strength) for _, part in seen]

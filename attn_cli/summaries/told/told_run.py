@@ -31,7 +31,7 @@ class ToldRun(NamedTuple):
 
     @property
     def visited(self) -> bool:
-        """True if the run's attention calls were all shown; else some may have been, and a run of their own is due."""
+        """True if the visitor got all attention calls of the run; if not, some at most: a run of their own is due."""
         return self.experiment is not None and self.experiment.visited
 
 
@@ -64,7 +64,8 @@ def deciding_reducers(call: Call, prompt: Prompt, rows: tuple[int, ...]) -> tupl
 def told_run(source: Predicting, prompt: Prompt, rows: tuple[int, ...], look: Look, free: int | None) -> ToldRun:
     """Run a prompt so that variants can go on from it, to tell what the answer of `rows` needs.
 
-    look  what is shown of each attention call of the run
+    rows  the indices of the query rows that choose the answer
+    look  a function that gets the attention calls of the run, and the layers and heads that these are of
     free  the free memory in bytes; None where that isn't known
 
     Without a run where keys and values would take half of the free memory, or the model can't be run so.

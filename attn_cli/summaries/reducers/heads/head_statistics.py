@@ -45,8 +45,8 @@ HEADS = Field("heads", FieldRows(_ROW, "means over the queries that are not full
 class Heads(Part):
     """Statistics of the attention of each head over queries, `[h]` each; rows that may attend to nothing are left out.
 
-    Entropy is in bits, distance in tokens, `max_score` a score; all else is from 0 to 1: mean weights, and `ruled`, a
-    share of rows. Means over rows, but for the largest score.
+    Entropy is in bits, distance in tokens, `max_score` a score; all else is from 0 to 1: mean weights, and `ruled`, the
+    share of rows in which one key has 0.95 of the weight or more. Means over rows, but for the largest score.
 
     statistics   by the names in `STATISTICS`, which are attributes too: `heads.entropy_bits`; NaN where a call has none
     masked_rows  the number of rows that may attend to nothing

@@ -24,7 +24,7 @@ class HeadRows:
 
     All arrays are of the library of `stats`, on their device; of several texts they are NumPy's.
 
-    stats     of all rows, or more than `rows` of them
+    stats     the row statistics (entropy, largest score ...) of all rows, or more than `rows` of them
     texts     where each text's rows begin, and how its queries stand among its keys
     keys      the index of the key of every row `[n, 1]`, for each rule (first, previous ...) that a statistic is about
     rows      the rows that means are taken over; None for all: then over those of each text
@@ -106,9 +106,7 @@ class HeadRows:
 
     @cached_property
     def peak(self) -> Array:
-        """The largest weight of every row `[h, n]`;
-        where rows are rescaled as a share of its sum on keys not left out.
-        """
+        """The largest weight of every row `[h, n]`; if `rescaled`, over the row's sum on keys not left out."""
         with np.errstate(invalid="ignore"):  # rows without a key
             exponents = self._moment("maximum") - self._moment("logsumexp")
         peak = self.xp.exp(self.xp.where(self.live, exponents, -np.inf))
@@ -132,7 +130,7 @@ class HeadRows:
     def mean(self, values: Array) -> Array:
         """The mean `[h, texts]` of `values` `[h, n]`, 0 in masked rows, over the rows that may attend to anything.
 
-        Rescaled it is the sum of values over the sum of weights: a mean of ratios would be ruled by the rows of which
+        If `rescaled`, the sum of values over the sum of weights: a mean of ratios would be ruled by the rows of which
         next to nothing is left.
         """
         if self.rescaled:
@@ -162,7 +160,7 @@ class Statistic(ABC):
     meaning  what the JSON Schema says
     minimum  of the JSON Schema, None for none
     nothing  the value of no interest: a column of it alone is left out of tables. None: the column always stays
-    moments  names of the row statistics that it is made of, for all of a class
+    moments  names of the row statistics (sums over a row's keys ...) that it is made of, the same for a whole class
     cell     the rule that gives each row the key whose weight it is the mean of; None for none
     largest_first  whether heads with large values come first where a table is sorted by it
     """
@@ -195,7 +193,7 @@ class Statistic(ABC):
         """The number of each head and text `[h, texts]`, from the statistics of their rows."""
 
     def says_nothing(self, values: np.ndarray) -> bool:
-        """True if the number is the same, `nothing`, for every head: then a table leaves its column out."""
+        """True if all `values`, a number per head, are the one of no interest: then a table leaves the column out."""
         if self.nothing is None:
             return False
         return np.array_equal(values, np.full(values.shape, self.nothing), equal_nan=True)

@@ -69,7 +69,7 @@ class InductionWeight(CellWeight):
     cell: KeyOfRow
 
     def rows_of(self, keys: Sequence[Token], n: int) -> np.ndarray:
-        """The rows whose token stands earlier in the text, too, by index, ascending `[rows]`."""
+        """Those of n queries, the last n of `keys`, whose token stands earlier in the text, too: ascending indices."""
         return np.flatnonzero(self.cell.keys_of(keys)[len(keys) - n :] >= 0)
 
     def finish(self, rows: HeadRows) -> Array:

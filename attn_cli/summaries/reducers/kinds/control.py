@@ -49,7 +49,11 @@ class DrawnFrom(NamedTuple):
 
     @classmethod
     def of(cls, targets: np.ndarray, rows: TextRows) -> "DrawnFrom":
-        """The distances of the target keys `[R, c]`, at most c a row, -1 for none, by the texts that `rows` are of."""
+        """The distances of all targets from their queries, text after text, for random keys to be drawn at.
+
+        targets  the target keys of each row `[R, c]`, -1 for none
+        rows     which rows are of one text
+        """
         queries, distances = distances_of(targets)
         bounds = np.searchsorted(queries, [rows.begin, rows.stop])
         return cls(distances, bounds[0], bounds[1] - bounds[0])
@@ -65,10 +69,10 @@ def distances_of(targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def shares_of(seed: int, kind: Kind, places: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Random numbers from 0 to 1 `[Q, 64]`, 64 draws for each of Q queries, by their places in their texts `[Q]`.
+    """Random numbers from 0 to 1 `[Q, 64]`, 64 draws for each of Q queries, others for each seed and kind of head.
 
-    Every place has numbers of its own, which each text moves by its offset `[Q]`, 0 to 1, modulo 1 (Cranley and
-    Patterson 1976).
+    places   the index of each query in its text `[Q]`: every index has numbers of its own
+    offsets  0 to 1 `[Q]`, the same for all queries of a text, added modulo 1 (Cranley and Patterson 1976)
     """
     random = np.random.default_rng((seed, KINDS.index(kind)))
     moved = random.random((int(places.max(initial=-1)) + 1, _TRIED))[places] + offsets[:, None]
@@ -86,7 +90,7 @@ def control_keys(kind: Kind, targets: np.ndarray, rows: TextRows, drawn: DrawnFr
     at targets' distances.
 
     targets  the target keys of each row `[R, c]`, those that define `kind`; -1 after its last
-    drawn    the distances of targets to draw from
+    drawn    the distances of targets to draw from, at random with `seed`
 
     Indices `[R, 16]`, -1 after the last of a row; rows without a target have none.
     """

@@ -54,8 +54,9 @@ def of_uniform_entropy(keys: np.ndarray) -> np.ndarray:
 def control_factors(targets: np.ndarray, drawn: np.ndarray, counted: np.ndarray) -> np.ndarray:
     """The number of target keys that each row sees over that of random keys at like distances that it sees, `[R]`.
 
-    0 for rows that don't count, or see none of those keys.
+    0 for rows that don't count, or see none of the random keys.
 
-    counted  1 for rows that count, else 0 `[R]`
+    targets, drawn  how many target keys, and how many random keys, each row sees `[R]`
+    counted         1 for rows that count, as they see 4 keys or more, a target among them; else 0 `[R]`
     """
     return np.divide(targets, drawn, out=np.zeros(len(targets)), where=drawn > 0) * counted

@@ -133,10 +133,12 @@ class JudgedKinds:
         return self.is_high(self.measured)
 
     def is_high(self, number: np.ndarray) -> np.ndarray:
-        """True where a number `[K, h]` is at least `least_for_name` and passes the other tests of a kind's name.
+        """True where a head's number `[K, h]` is at least `least_for_name` and passes the other tests of a kind's name.
 
-        These are that most texts and rows bear it out, that keys at other fixed distances get less, and that the weight
-        itself is 0.1 or more. False for NaN.
+        number  the mean weight on the kind's target keys; `by_share` its share of the weight on keys that are no sinks
+
+        The tests are that most texts and rows bear it out, that keys at other fixed distances get less, and that the
+        mean weight is 0.1 or more. False for NaN.
         """
         best_place = _best_places(number)
         pairs = zip(KINDS, self.baseline, self.control, strict=True)

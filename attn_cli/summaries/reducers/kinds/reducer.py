@@ -160,7 +160,9 @@ class KindTexts:
         return targets_of(call.keys, call.n, sinks, self._distances[is_causal], is_causal=is_causal, seed=self.seed)
 
     def factors(self, call: Call, targets: Targets, seen: Intervals | None) -> RowFactors:
-        """Which of a call's n rows count for each of K kinds, `[K, n]` each: those that see a key that defines it.
+        """Which of a call's n rows count for each of K kinds of heads, in arrays `[K, n]`.
+
+        Those count that see 4 keys or more, one that defines the kind among them.
 
         targets  the keys that define each kind, for every row
         seen     the keys that each row may read, as intervals; None where the mask allows others: then it is asked

@@ -45,8 +45,8 @@ class RowFactors:
     copies: dict[str, "RowFactors"] = field(default_factory=dict)
 
     def beside(self, like: Array) -> "RowFactors":
-        """These factors on the device of `like`: themselves for NumPy's, else with counted,
-        rest and controls copied there.
+        """These arrays on the device of `like`: unchanged for a NumPy array, else with counted, rest and controls
+        copied there.
         """
         if isinstance(like, np.ndarray):
             return self
@@ -68,7 +68,7 @@ class RowFactors:
 
     @cached_property
     def sink_rows(self) -> SinkRows:
-        """The rows that tell which keys are sinks: those that see 8 keys or more."""
+        """The rows that tell which keys are sinks: those that see 8 keys or more; all where none sees so many."""
         return SinkRows.of(self.sight)
 
     @cached_property
@@ -79,7 +79,9 @@ class RowFactors:
 
 
 def factors_of(targets: Targets, sight: Sight, *, learned_sink: bool) -> RowFactors:
-    """Which of n rows count for each of K kinds of heads, `[K, n]` each: those that see 4 keys, a target among them.
+    """Which of n rows count for each of K kinds of heads: those that see 4 keys or more, a target among them.
+
+    Targets are the keys that define a kind; for the kind uniform, which has none, any row that sees 4 keys counts.
 
     targets       for every row the keys that define each kind
     sight         the keys that each row sees

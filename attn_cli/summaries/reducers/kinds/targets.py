@@ -84,8 +84,9 @@ def targets_of_rows(
 ) -> Targets:
     """For R rows of texts side by side the keys that define each kind of head; each row's token is a key of its text.
 
-    drawn  the distances at which random keys are drawn, with `seed`, to compare those of induction and duplicate with;
-           None for the distances of each text's own
+    drawn      the distances at which random keys are drawn, with `seed`, to compare those of induction and duplicate
+               with; None for the distances of each text's own
+    is_causal  whether queries see no later keys: then later keys define no kind
     """
     count = len(rows.names)
     begin, stop = rows.begin[:, None], rows.stop[:, None]
