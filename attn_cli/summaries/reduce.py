@@ -124,7 +124,7 @@ class Summary(Displayed):
     place    the layer, heads and stream (self, encoder, cross ...); `queries` and `keys` the tokens of its n rows and
              m columns
     rule     mask, scale and the like in words and numbers, by name
-    hidden   the keys that the user left out, whose weight in the parts is 0
+    hidden   the keys that the user left out, whose weight in the results is 0
     """
 
     place: Place

@@ -35,7 +35,8 @@ class StandOut:
     layer, head  its numbers in the model
     kind       what it is called (induction, previous token ...); None for a head that no kind names, and that puts much
                weight on one key a row
-    is_judged  whether so many rows have a target (16, or 8) that the kind is its name; of fewer it may be chance
+    is_judged  whether so many rows have a target that the kind is its name: 16, or for sharp induction or duplicate
+               heads 8; of fewer it may be chance
     weight     mean weight on the keys that define the kind and are no sinks, over the rows with one; without a kind on
                the strongest key that is no sink, over the rows that see 4 keys or more
     share      the same as a share of what these rows give to anything but sinks

@@ -83,7 +83,7 @@ class Edges(Answer):
     place    the head
     row      the token in whose row the head's output was replaced
     target   the answer, the likeliest next token
-    ablated  the outcome with that output 0
+    ablated  the change of the answer's log2 p, and the like, with that output 0
     noise_floor  the largest |change of log2 p| and KL divergence, in bits, of runs with nothing changed: rounding
     shown    how many edges a screen names
     """

@@ -180,7 +180,8 @@ class KeptRuns:
 class Installation(Answer):
     """The installation that attn runs on: versions, devices, paths.
 
-    compiled_kernel  the vectors that the compiled kernel uses; None where it wasn't built, or is unfit
+    compiled_kernel  the processor's vectors ("AVX2" ...) that the compiled kernel uses; None where it wasn't built, or
+                     is unfit
     unusable_kernel     whether compiled code is there that can't be used: of another version, or of another system
     packages       versions by package; None for one that is missing
     devices        device, name, cores, threads, bytes of each; empty where torch could not be asked

@@ -22,7 +22,7 @@ class ImageGrid:
     """Patches that make up a rectangle of an image.
 
     cells          the index of each patch among the tokens `[rows, columns]`
-    rows, columns  their names
+    rows, columns  the labels of its rows and columns, their numbers as text
     name           which of several grids of one image it is, WHOLE or TILED; "" for the only one
     box            the part of the picture that it covers; None where that is unknown
     """

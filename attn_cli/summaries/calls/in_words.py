@@ -27,7 +27,7 @@ class MergedWords(NamedTuple):
     starts: np.ndarray
 
     def range(self, first: int, last: int) -> tuple[int, int]:
-        """The range first:last of words that have a token among tokens first:last; both end before last."""
+        """The words with a token among tokens first:last, as a range of indices: the first, and the last plus 1."""
         if first == last:
             return 0, 0
         begin, end = np.searchsorted(self.starts, (first, last - 1), side="right")

@@ -97,8 +97,9 @@ class Received(Part):
 
 
 def mean_received(parts: Sequence[Received]) -> np.ndarray:
-    """The mean over all heads of some calls of what each key receives `[m]`: mean weight, or share by another measure.
+    """The mean over all heads of some calls of what each key receives `[m]`, itself a mean over rows.
 
+    That is weight, or by "value" or "output" the key's share of weight times norm in the row's sum.
     Where rescaled, over its sum on the keys that aren't left out.
     """
     mean: np.ndarray = np.mean([part.measured.mean(axis=0) for part in parts], axis=0)

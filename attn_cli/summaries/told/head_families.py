@@ -30,7 +30,7 @@ class HeadFamilies(NamedTuple):
 
     counted  a group for each kind that any head is of, in the order of `KINDS`; kinds of 2 to 8 tokens back are one
              group, and last come heads that fit no kind
-    few      the heads that may be of a kind, on rows too few to name them by it; they are in no group
+    few      the heads that may be of a kind, on too few rows (4 to 15) to be named by it; they are in no group
     """
 
     counted: list[CountedKind]

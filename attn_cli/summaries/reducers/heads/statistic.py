@@ -144,7 +144,7 @@ class HeadRows:
 
     @property
     def rest(self) -> Array:
-        """The mean weight of a row on keys not left out, `[h, texts]`; over the rows that may attend to any key."""
+        """The mean weight of a row on keys that the user didn't leave out, `[h, texts]`, over rows that see any key."""
         return self.total(self.weight_sum) / self.counted_rows
 
 

@@ -78,9 +78,10 @@ class JudgedKinds:
     baseline  what uniform attention would give the targets `[K]`
     control   for induction and duplicate the weight (by_share: the share) on random keys at the targets' distances `[K,
               h]`
-    row_support  the fraction of rows that are enough for a name on their own `[K, h]`
+    row_support  the fraction of rows whose weight on targets is enough to name the head `[K, h]`
     rows      how many rows have a target `[K]`
-    agrees    whether most texts bear out a name by place or marks, each on its own `[K, h]`
+    agrees    whether most texts, each by itself, bear out the name `[K, h]`; True for kinds other than those of a fixed
+              distance, first and delimiter
     by_share  whether heads are named by their share, as on a text, and not by their weight
     """
 
