@@ -12,7 +12,10 @@ FAR = 10  # steps of a capital letter
 
 
 def moved(down: int, across: int) -> Run:
-    """A command that moves the cursor so many steps: of heads and layers, tokens of a text, or cells of a matrix."""
+    """A command that moves the cursor so many steps down and across, up and left if negative.
+
+    Over heads and layers, the tokens of a text, or the cells of a matrix.
+    """
 
     def run(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
         if view.pane == "heads":
@@ -54,7 +57,7 @@ def _token_moved(scene: Scene, view: Viewpoint, down: int, across: int) -> Viewp
 
 
 def paged(direction: int) -> Run:
-    """A command that moves the cursor by as many lines as the pane of matrix or text shows, elsewhere 10; -1 is up."""
+    """A command that moves the cursor down (1) or up (-1): by a page of the matrix or text, elsewhere by 10 steps."""
 
     def run(scene: Scene, view: Viewpoint, words: str) -> Outcome:
         pages = {"matrix": scene.window(view).shape[0] - 1, "text": scene.text_lines(view)[0] - 1}
@@ -159,7 +162,7 @@ def next_key(step: int) -> Run:
 
 
 def layer_chosen(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """The viewpoint on the layer of a number, "3" or "encoder 3", at the same head; InputError if there is none."""
+    """The viewpoint on the layer that `words` name, "3" or "encoder 3", at the same head; InputError without one."""
     for at, layer in enumerate(scene.recording.layers):
         if words in (str(layer.place.layer), f"{layer.place.stream} {layer.place.layer}"):
             return _same_place(scene, view, at, view.head)
@@ -175,7 +178,7 @@ def head_chosen(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 
 
 def head_named(scene: Scene, view: Viewpoint, words: str) -> tuple[int, int]:
-    """The indices of layer and head by a name: "6" (of this layer) or "15.6"; InputError if there is none."""
+    """The indices of layer and head that `words` name: "6" (of this layer) or "15.6"; InputError if there is none."""
     layer, dot, head = words.rpartition(".")
     for at, each in enumerate(scene.recording.layers):
         if (at == view.at if not dot else str(each.place.layer) == layer) and head.lstrip("-").isdigit():

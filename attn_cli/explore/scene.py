@@ -125,7 +125,7 @@ class Scene:
         return replace(view, query=out.strongest.query, key=out.strongest.key)
 
     def head_label(self, at: int, head: int) -> str:
-        """A head's name as the command line has it, 18.6, after its stream where there are several: cross 3.0."""
+        """The name of a head, by indices of layer and head: 18.6; `cross 3.0` if there is more than self-attention."""
         place = self.recording.layers[at].place
         stream = "" if len({layer.place.stream for layer in self.recording.layers}) == 1 else f"{place.stream} "
         return f"{stream}{place.layer}.{place.heads[head]}"

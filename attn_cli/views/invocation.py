@@ -22,11 +22,11 @@ class Invocation:
     given: tuple[GivenValue, ...]
 
     def has(self, name: str) -> bool:
-        """True if that argument or option was given."""
+        """True if the argument or option of that parameter name, such as "layer", was given."""
         return any(given.name == name for given in self.given)
 
     def value(self, name: str) -> str | None:
-        """The last word of an argument or option; None where it was not given."""
+        """The last word of the argument or option of that parameter name; None where it was not given."""
         return next((given.words[-1] for given in self.given if given.name == name and given.words), None)
 
     def words(self, names: Collection[str]) -> list[str]:

@@ -60,7 +60,7 @@ def matrix_of_head(summary: Summary, at: int, report: Report, invocation: Invoca
 
 
 def against_again(name: str, report: Report, invocation: Invocation, *more: str) -> list[str] | None:
-    """The words of a command that compares the same input with the same other text or model, then the words `*more`.
+    """The words of the command `name` that compares the same input with the same other text or model; then `*more`.
 
     None where the input came through a pipe, and can't be given again.
     """
@@ -81,13 +81,13 @@ def more_of_matrices(report: Report, invocation: Invocation, *more: str, row: in
 
 
 def scanned_head(folder: str, place: ScannedPlace) -> list[str]:
-    """The words of `attn scan show` for one head of a scan."""
+    """The words of `attn scan show` for one head of the scan in `folder`."""
     stream = "" if place.stream == "self" else f"{place.stream}:"
     return ["scan", "show", folder, "--head", f"{stream}{place.layer}.{place.head}"]
 
 
 def on_given_texts(name: str, texts: Sequence[str | None], invocation: Invocation, *more: str) -> list[str] | None:
-    """The words of a command on texts that were given as arguments, with the same model, followed by the words `*more`.
+    """The words of the command `name` on texts that were given as arguments, with the same model; then `*more`.
 
     None where a text is missing, or was read from standard input.
     """

@@ -54,7 +54,7 @@ def draw(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
 
 
 def pointed(scene: Scene, view: Viewpoint, region: Region, x: int, y: int) -> Viewpoint | None:
-    """The viewpoint on the head at a place of the pane; None where there is none."""
+    """The viewpoint on the head at column x and line y of the pane, from 0; None where there is none."""
     place = _head_at(scene, view, region, x, y)
     return None if place is None else replace(view, at=place[0], head=place[1])
 

@@ -35,7 +35,7 @@ def kinds_title(scene: Scene, work: HeadWork, width: int) -> Line:
 
 
 def map_room(scene: Scene, room: int) -> int:
-    """The number of lines that the map of heads by kind takes of `room`, its ruler among them."""
+    """The lines that the map of heads by kind (induction ...) takes of `room`, that with layer numbers included."""
     most = max(layer.h for layer in scene.recording.layers)
     return min(most + 1, max(room - _LISTED, room // 2))
 
@@ -43,7 +43,8 @@ def map_room(scene: Scene, room: int) -> int:
 def draw_kinds(scene: Scene, view: Viewpoint, work: HeadWork, width: int, room: int) -> list[Line]:
     """The lines of the map of heads by kind, of the kinds with their heads, and of the head under the cursor.
 
-    work  what each head attends to
+    work         what each head attends to
+    width, room  the columns and lines for all of it
     """
     lines = _map(scene, view, work, width, map_room(scene, room))
     own = _own(scene, view, work, width)

@@ -14,7 +14,7 @@ _CELLS = 8
 
 
 def with_ramp(parts: Line, ramp: Ramp, ends: tuple[str, str], width: int, screen: Screen) -> Line:
-    """A line with the colours of a scale behind its parts, with a word at either end of these, where there is room."""
+    """A line with the colours of a scale behind its parts, between the words `ends`, where there is room for them."""
     drawn = [Segment(f"  {ends[0]} ", DIM), *_bar(ramp, screen), Segment(f" {ends[1]}", DIM)]
     return [*parts, *drawn] if width_of(parts) + width_of(drawn) <= width else parts
 

@@ -40,7 +40,7 @@ def draw(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
 
 
 def pointed(scene: Scene, view: Viewpoint, region: Region, x: int, y: int) -> Viewpoint | None:
-    """The viewpoint on the cell at a place of the pane; None where there is none."""
+    """The viewpoint on the cell at column x and line y of the pane, from 0; None where there is none."""
     cell = _cell_at(scene, view, x, y)
     return None if cell is None else scene.snapped(replace(view, query=cell[0], key=cell[1]))
 

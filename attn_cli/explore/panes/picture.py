@@ -34,7 +34,7 @@ def picture_lines(scene: Scene, shown: ShownPicture, row: np.ndarray, ramp: Ramp
 
 
 def patch_at(shown: ShownPicture, x: int, y: int) -> int | None:
-    """The token whose patch is at a column and line of the image; None beside it."""
+    """The index of the token whose patch is at column x and line y of the image, from 0; None beside it."""
     if not (0 <= x < shown.columns and 0 <= y < shown.lines):
         return None
     rows, columns = shown.grid.cells.shape

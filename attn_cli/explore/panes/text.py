@@ -48,7 +48,7 @@ def draw(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
 
 
 def pointed(scene: Scene, view: Viewpoint, region: Region, x: int, y: int) -> Viewpoint | None:
-    """The viewpoint on the token at a place of the pane, in the text or in the table; None where there is none."""
+    """The viewpoint on the token at column x and line y of the pane (text, table or image); None without one."""
     picture = scene.image(view)
     if picture is not None and x >= scene.text_width(view):
         token = patch_at(picture, x - scene.text_width(view) - 1, y - 1)

@@ -24,9 +24,9 @@ Seen = Sequence[tuple[Summary, DecidingRows]]
 
 
 def draw(part: DecidingRows, summary: Summary, report: Report, screen: Screen) -> Iterator[Text]:
-    """For self-attention, cross-attention ... the keys that all heads together read most in the rows that decide.
+    """For self-attention, cross-attention ... the keys with most weight, mean over heads, in the rows that decide.
 
-    These rows predict the answer, or were picked. Then the heads that read mostly one key there.
+    These rows predict the answer, or were picked. Then the heads that give a key, no sink, 0.05 or more there.
     """
     for stream in report.streams:
         seen = [(x, own) for x, own in report.parts_of(DecidingRows) if x.place.stream == stream]

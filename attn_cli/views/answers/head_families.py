@@ -78,7 +78,7 @@ def family_lines(
 
     These are heads in which too few rows have a key that would define a kind.
 
-    summaries  the layers, of self-attention or another stream
+    summaries  the layers, of self-attention, or of cross-attention
     found      their heads by kind
     copying    whether those that find content copy; a kind in which one does has a line a head; None if not measured
     """
@@ -143,7 +143,11 @@ def _numbered(heads: Sequence[tuple[str, float]], shares: Mapping[str, float]) -
 
 
 def of_several(work: str, count: int) -> str:
-    """The same phrase for so many heads: `looks at the token before`, of several `look at the token before`."""
+    """What a head does, as words: `looks at the token before`, or of several heads `look at the token before`.
+
+    work   these words, of one head
+    count  how many heads
+    """
     verb, _, rest = work.partition(" ")
     several = f"{verb.removesuffix('s')} {rest}".replace(" its own", " their own").replace(" it may", " they may")
     return work if count == 1 else several

@@ -147,6 +147,7 @@ def cell_text(kind: int, number: float, columns: int, *, ascii_only: bool = Fals
     kind     the index in `KINDS`, or `NOTHING` or `NOT_JUDGED`
     number   its weight or share on the keys that define the kind, 0 to 1; first rounded to hundredths
     columns  2, or 1 for a mark of what the head does: finds content, looks at a place ...
+    ascii_only  whether other marks can't be shown
 
     >>> cell_text(0, 0.66, 2), cell_text(0, 0.198, 2), cell_text(0, 0.2, 1), cell_text(NOTHING, 0.0, 2)
     ('I6', 'I2', '█', ' -')
@@ -166,9 +167,10 @@ def marks_in_words(screen: Screen) -> list[str]:
 
 
 def kind_letter(kind: int) -> str:
-    """The letter of a kind of head in the map, by its index: "-" for no kind, "?" where none was judged.
+    """The letter of a kind of head in the map, by its index in `KINDS`.
 
-    A small one for heads on the first key, the most common kind; B for all that look 2 to 8 tokens back.
+    "-" for `NOTHING`, which is no kind, "?" for `NOT_JUDGED`, where too few rows tell. A small letter for heads on the
+    first key, the most common kind; B for all that look 2 to 8 tokens back.
     """
     if kind < 0:
         return "-" if kind == NOTHING else "?"
@@ -178,5 +180,8 @@ def kind_letter(kind: int) -> str:
 
 
 def cell_style(kind: int) -> Style:
-    """The style of a head in the map: bold for kinds that find content, a colour for those of a place, else dim."""
+    """The style of a head in the map: bold for kinds that find content, a colour for those of a place, else dim.
+
+    kind  its index in `KINDS`, below 0 for none
+    """
     return _STYLES.get(KINDS[kind].rank, DIM) if kind >= 0 else DIM

@@ -46,7 +46,7 @@ def draw_kinds(
 ) -> Iterator[Text]:
     """For self-attention, cross-attention ... the heads that find content (induction ...) by name, and a map of all.
 
-    before  draws what stands above the legend of a stream, in place of these names
+    before  draws what stands above the map of each in place of these names; None for the names
     """
     streams = list(dict.fromkeys(summary.place.stream for summary, _ in parts))
     for stream in streams:

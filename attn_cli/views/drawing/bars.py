@@ -26,9 +26,9 @@ def bar(value: float, width: int, longest_value: float = 1.0) -> str:
 
 
 def course_bars(values: Sequence[float], width: int, smallest: float, largest: float) -> str:
-    """A column for each value, eight heights between both ends, a space for NaN; more than `width` are pooled.
+    """A column for each value, of eight heights from `smallest` to `largest`, a space for NaN.
 
-    Of several values in one column it shows the largest.
+    Of more than `width` values several share a column, which shows the largest.
 
     >>> course_bars([0.0, 1.0, float("nan"), 0.5], 8, 0.0, 1.0), course_bars([0, 1, 0, 0], 2, 0, 1)
     ('▁█ ▅', '█▁')
@@ -45,6 +45,8 @@ def course_bars(values: Sequence[float], width: int, smallest: float, largest: f
 def signed_bar(value: float, width: int, longest_value: float = 1.0) -> str:
     """A bar whose length is the magnitude of a value, in full blocks for a positive value, light for a negative one.
 
+    It has `width` columns for the magnitude `longest_value`.
+
     >>> signed_bar(0.5, 8), signed_bar(-0.5, 8)
     ('████', '░░░░')
     """
@@ -52,7 +54,7 @@ def signed_bar(value: float, width: int, longest_value: float = 1.0) -> str:
 
 
 def bar_line(label: str, label_width: int, value: float, screen: Screen, longest_value: float = 1.0) -> Text:
-    """`bank  0.620  ████`: a label, the value, and a bar that is full at `longest_value`."""
+    """`bank  0.620  ████`: a label in `label_width` columns, the value, and a bar that is full at `longest_value`."""
     width = bar_width(screen, label_width + 12)
     line = Text("  ").append(fit(label, label_width)).append(f" {value:6.3f}  ")
     return line.append(bar(value, width, longest_value), bar_style(screen.depth))

@@ -96,7 +96,7 @@ def background(level: float, ramp: Ramp, depth: str) -> Style:
 
 
 def foreground(level: float, ramp: Ramp, depth: str) -> Style:
-    """The style of a character that stands for a level, 0 to 1: coloured on screens of 16 colours alone."""
+    """The style of a character that stands for a level, 0 to 1: coloured only with `depth` "16", for 16 colours."""
     number = None if level != level or depth != "16" else _sixteen(level, ramp)
     return Style.null() if number is None else Style(color=Color.from_ansi(number))
 
@@ -130,7 +130,10 @@ def shade(level: float, ramp: Ramp, *, ascii_only: bool) -> str:
 
 @cache
 def color_at(index: int, colors: str, depth: str) -> Color:
-    """Colour `index`, 0 to 255, of the colour map `colors`; with `depth` "256" the nearest that a terminal has."""
+    """Colour `index`, 0 to 255, of a colour map; with `depth` "256" the nearest that a terminal has.
+
+    colors  the map's name, as `Ramp.colors` says it
+    """
     if depth == "256" and colors == "bids:viridis":
         return Color.from_ansi(_VIRIDIS_256[index * len(_VIRIDIS_256) // _LEVELS])
     red, green, blue = _table(colors)[index]

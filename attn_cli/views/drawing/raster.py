@@ -20,7 +20,7 @@ def require(format: str) -> None:
 
 
 def converted(svg: str, format: str, dpi: int) -> bytes:
-    """An SVG as `format`: svg as it is, png with so many dots an inch, pdf with its fonts embedded."""
+    """An SVG as `format`: svg as it is, png with `dpi` dots an inch, pdf with its fonts embedded."""
     if format == "png":
         import resvg_py
 

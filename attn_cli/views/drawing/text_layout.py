@@ -67,6 +67,7 @@ def layout_of(
     """Lay out `tokens`, whose offsets are into `text`, in lines of `width` columns.
 
     suffixes  what stands after each token, such as its share where no colour says it; empty for none
+    ascii_only  whether other characters are shown as escapes
     """
     later = later_pieces(tokens)
     shown = [

@@ -32,11 +32,11 @@ class Graphics:
     colors: int = MOST_COLORS
 
     def size(self, columns: int, lines: int) -> tuple[int, int]:
-        """Height and width, in pixels, of a rectangle of cells."""
+        """Height and width, in pixels, of a rectangle of `columns` x `lines` cells of the terminal."""
         return lines * self.cell[1], columns * self.cell[0]
 
     def drawn(self, pixels: np.ndarray, columns: int, lines: int, *, replaces: bool = False) -> str:
-        """The escape codes that draw a picture `[h, w, 3]` from the cursor on, over a rectangle of cells.
+        """The escape codes that draw a picture `[h, w, 3]` from the cursor on, over `columns` x `lines` cells.
 
         In sixels it has its own size, which must be that of the rectangle; by the other protocols it is stretched.
         Where the cursor is afterwards depends on the protocol.

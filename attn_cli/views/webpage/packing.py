@@ -111,7 +111,7 @@ def chosen_cells(layer: RecordedLayer, head: int, choice: Choice) -> PackedCells
 def packed_head(layer: RecordedLayer, cells: PackedCells) -> PackedHead:
     """The chosen weights of one head as bytes of the page: indices as differences, roots of weights in 8 bits.
 
-    A byte is round(255 sqrt(weight / high)); with negative weights round(127 sqrt(size / high)) and a bit for the sign.
+    A byte is round(255 sqrt(weight / high)); with negative weights round(127 sqrt(|weight| / high)) and a sign bit.
     """
     size = np.abs(cells.weights)
     high = max(1.0, float(size.max(initial=0.0)))

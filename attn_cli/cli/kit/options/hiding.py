@@ -69,7 +69,7 @@ class HidingOptions:
     def rows(self, rows: Sequence[int] | None, queries: Sequence[Token]) -> Sequence[int] | None:
         """The query rows that are shown: `rows` (None for all) without special tokens, if --no-special is given.
 
-        None where all are shown.
+        None where all are shown. `queries` are the tokens of all rows.
         """
         special = set(special_places(queries).tolist()) if self.no_special else set()
         if not special:

@@ -106,7 +106,10 @@ class TextOptions:
 
 
 def check_alone(inputs: str | None, *, text: bool, media: bool) -> None:
-    """Raise InputError where a text, an image or audio is given beside --inputs, a file that holds all that is read."""
+    """Raise InputError where something is given beside --inputs, a file that holds all that is read.
+
+    text, media  whether a text is given, and whether an image or audio
+    """
     if inputs is not None and text:
         raise InputError("a text and --inputs at once", "give one of them")
     if inputs is not None and media:

@@ -52,6 +52,7 @@ class AskedAnswer:
         InputError for an encoder if an answer was given, or its sentences are to be cited.
 
         messages  the role and content of a chat's messages; an assistant's last one is the answer; None for no chat
+        quiet     print nothing on stderr while the model writes
         """
         if not isinstance(source, Predicting) or not source.has_lm_head:
             if self.given is None and not self.cite:

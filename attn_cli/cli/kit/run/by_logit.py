@@ -25,6 +25,8 @@ def run_by_logit(
 ) -> ExitCode:
     """Print what heads write to the logit of each text's answer: by key, by head, or as a matrix of both.
 
+    That logit is less the mean over the vocabulary.
+
     command  the option that asks for it, as errors name it
     count    how many keys or heads; None for all
     others   options that go with weights alone, and whether each is given; InputError if one is

@@ -10,7 +10,10 @@ from attn_cli.sources import Generating
 
 @contextmanager
 def counted_tokens(source: Source, most: int | None, *, quiet: bool) -> Iterator[None]:
-    """Context manager: says on stderr how many tokens, of `most` at most, a model has generated so far."""
+    """Context manager: says on stderr how many tokens, of `most` at most, a model has generated so far.
+
+    Says nothing if `quiet`.
+    """
     with StatusLine(quiet=quiet) as line:
         if isinstance(source, Generating):
             source.on_token(lambda count: line.set(f"writing token {count} of up to {most}"))

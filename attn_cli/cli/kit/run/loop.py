@@ -58,7 +58,8 @@ def answer_each(
 ) -> ExitCode:
     """Answer every text by itself with the report that `report_of` makes, given its number from 0 and the text.
 
-    With `lines` a text for which it raises an error is named on stderr, and the others go on; without it is raised.
+    lines  a text for which an error is raised is named on stderr, and the others go on; without, the error is raised
+    quiet  print no notes
     """
     return answer(
         texts, view, report_of, lambda reports, _: ((report, None) for report in reports), lines=lines, quiet=quiet

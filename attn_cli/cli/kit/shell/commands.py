@@ -142,7 +142,7 @@ def imported_command(name: str, *, quiet: bool = False) -> Any:
 def declared_command(name: str) -> Any:
     """The Click command of that name for --help and completion, without the imports of its module.
 
-    These are made when it is called. The user's settings are defaults of its options.
+    Its module is imported when it is called. The user's settings are defaults of its options.
     """
     function = name.replace(" ", "_")
     return _command(name, declaration(f"attn_cli.cli.{function}", function), lambda note: None)

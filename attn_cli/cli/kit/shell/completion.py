@@ -10,7 +10,10 @@ _GUIDE = Path(__file__).parents[3] / "guide"
 
 
 def models(incomplete: str) -> list[str]:
-    """Completions of --model: built-in tables, models in the cache, and model folders, .gguf files and tables here."""
+    """Completions of --model: built-in tables, models in the cache, and model folders, .gguf files and tables here.
+
+    incomplete  what was typed of the value so far
+    """
     suffixes = alone("attn_cli.sources", "TABLE_SUFFIXES")  # not imported: that takes longer than a person waits
     names = [*_built_in(incomplete), *_cached()]
     return [name for name in names if name.startswith(incomplete)] + _files(incomplete, (*suffixes, ".gguf"))
@@ -23,12 +26,12 @@ def _built_in(incomplete: str) -> list[str]:
 
 
 def tables(incomplete: str) -> list[str]:
-    """The completions of a table's name: built-in tables, and files with the suffix of a table."""
+    """Completions of a table's name, typed so far as `incomplete`: built-in tables, and files with a table's suffix."""
     return [name for name in models(incomplete) if name.startswith("toy") or "." in Path(name).name]
 
 
 def masks(incomplete: str) -> list[str]:
-    """Completions of --mask: the names of masks, with a number where they need one, and files of arrays."""
+    """Completions of --mask, typed so far as `incomplete`: names, some with a number, and files of arrays."""
     from attn_cli.sources.matrices.mask_syntax import MASKS  # here, as below: only a shell that completes needs them
 
     names = [entry.example or entry.name for entry in MASKS]
@@ -36,31 +39,31 @@ def masks(incomplete: str) -> list[str]:
 
 
 def formats(incomplete: str) -> list[str]:
-    """The completions of an output format's name."""
+    """The names of output formats that begin with `incomplete`."""
     return [name for name in format_names() if name.startswith(incomplete)]
 
 
 def dtypes(incomplete: str) -> list[str]:
-    """Completions of --dtype: the number types that a model may run in."""
+    """Completions of --dtype: the number types that a model may run in, of those that begin with `incomplete`."""
     from attn_cli.sources.devices import DTYPES
 
     return [name for name in DTYPES if name.startswith(incomplete)]
 
 
 def devices(incomplete: str) -> list[str]:
-    """The completions of --device: the kinds of devices that torch knows."""
+    """Completions of --device: auto, cpu, cuda, cuda:0 and mps, of these what begins with `incomplete`."""
     return [name for name in ("auto", "cpu", "cuda", "cuda:0", "mps") if name.startswith(incomplete)]
 
 
 def schemas(incomplete: str) -> list[str]:
-    """The completions of a schema's name."""
+    """The names of JSON schemas that begin with `incomplete`."""
     from attn_cli.views.schemas import schema_names
 
     return [name for name in schema_names() if name.startswith(incomplete)]
 
 
 def topics(incomplete: str) -> list[str]:
-    """Completions of a name of a page of the guide."""
+    """The names of pages of the guide that begin with `incomplete`."""
     return sorted(page.stem for page in _GUIDE.glob("*.md") if page.stem.startswith(incomplete))
 
 

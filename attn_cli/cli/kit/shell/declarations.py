@@ -32,7 +32,7 @@ def declaration(module: str, name: str) -> Callable[..., Any]:
 
 
 def alone(module: str, name: str) -> Any:
-    """A constant or function of a module, made by running its own lines, not all that the module imports.
+    """The constant or function `name` of a module, made by running its own lines, not all that the module imports.
 
     Names that these lines need are imported, or made in the same way.
     """
