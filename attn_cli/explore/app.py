@@ -106,7 +106,7 @@ class Explorer(App[int], inherit_bindings=False):
 
     failure         an error that ended it; the caller raises it, after the terminal is itself again
     switches_mouse  whether it ended so that it is started again with the mouse the other way
-    early           signals that came before it could answer them
+    early           the numbers of signals that came before it ran, which it then answers
     """
 
     ENABLE_COMMAND_PALETTE = False

@@ -36,9 +36,9 @@ _NARROW = 60  # columns below which there are no bars, and no column of size
 
 
 def draw(answer: PartsRead, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """The question, a line for each part of the text that the answer needed most, one for the rest, and captions.
+    """Lines: what the answer needed, which answer and rows these are, and each part of the text, the most needed first.
 
-    A part is needed as the answer loses log2 p, in bits, with it masked.
+    A part is needed as the answer loses log2 p, in bits, with it masked. The least needed share one line.
     """
     yield ""
     yield from (Text(line, BOLD) for line in verdict_lines(answer, screen.width))

@@ -56,9 +56,9 @@ def query_maps(
 
 
 def received_maps(report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """For self-attention, cross-attention ... a map of an image: what patches get, mean of queries, heads and layers.
+    """For self-attention, cross-attention ... a map of an image: the attention that its patches receive.
 
-    Only layers that see all of the image count, not tiles or windows of it.
+    As shares, the mean over queries, heads and those layers that see all of the image, not tiles or windows of it.
     """
     streams: dict[str, list[Received]] = {}
     grids: dict[str, list[ImageGrid]] = {}
