@@ -28,7 +28,7 @@ def full_line(text: str, width: int, style: Style) -> Line:
 
 
 def parts_line(parts: Sequence[str], width: int, style: Style = PLAIN, between: str = " · ") -> Line:
-    """As many of the parts as fit, the first one in any case."""
+    """As many of the parts as fit, the first one in any case, joined by `between`."""
     text = parts[0] if parts else ""
     for part in parts[1:]:
         if cell_len(text) + cell_len(between) + cell_len(part) > width:

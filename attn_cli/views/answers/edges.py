@@ -59,7 +59,7 @@ def draw(edges: Edges, report: Report, screen: Screen) -> Iterator[Text | str]:
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: `attn knock --edges` of the writing head that the answer needs most, if through the query.
+    """The next command: `attn knock --edges` of the writing head that the answer needs most, if it writes to the query.
 
     Else, and where its effect is no more than rounding, `attn top --why writers` of what the head attends to most. None
     for piped input.

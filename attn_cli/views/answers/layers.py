@@ -24,7 +24,10 @@ _GIVEN_UP = ("way", "name", "scale", _MORE, "kv_heads", "heads")
 
 
 def draw(layers: Layers, report: Report, screen: Screen) -> Iterator[Text | Table | str]:
-    """A sentence where all blocks are alike, and a table; blocks that differ in their number alone share a line."""
+    """A table of the model's blocks with heads, mask, scale ...; blocks that differ in their number alone share a line.
+
+    Above it a sentence where all blocks are alike.
+    """
     groups = list(_grouped(layers.rows))
     if (said := _sentence(groups)) is not None:
         yield ""

@@ -29,7 +29,8 @@ _TITLES = {
 def draw(received: Received, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
     """Lines: the sinks of the text (keys that many heads rest on), and the keys that get the largest mean weight.
 
-    By weight or as --by says, the mean over all heads and layers; of images also maps of what patches get.
+    With --by the largest share of weight times norm of the value or output; the mean over all heads and layers.
+    Of images also maps of what patches get.
     """
     heads = sum(len(each.place.heads) for each in report.summaries)
     of_heads = f"{', rescaled' if received.rescaled else ''} · mean of {heads} heads" if heads > 1 else ""

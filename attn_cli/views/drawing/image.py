@@ -88,7 +88,7 @@ def image_map(
     *,
     picture: ReadPicture | None = None,
 ) -> HeatMap | MapOverPicture:
-    """A map of an image whose cells are the numbers of its patches, or where it is too large the largest of several.
+    """A map of an image whose cells are the numbers of its patches; on a small screen the largest of several.
 
     values   a number for each token `[m]`
     grid     which tokens are the patches, in rows and columns

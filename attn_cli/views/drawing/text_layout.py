@@ -41,7 +41,10 @@ class TextLayout:
         return {piece.token: number for number, line in enumerate(self.lines) for piece in line if piece.token >= 0}
 
     def neighbour(self, token: int, lines: int) -> int:
-        """The token so many lines below (above if negative) that stands nearest to the column of `token`."""
+        """The index of the token so many lines below (above if negative) that stands nearest to the column of `token`.
+
+        token  an index, too
+        """
         number = self.line_of[token]
         middle = next(piece.column + piece.width / 2 for piece in self.lines[number] if piece.token == token)
         target = min(max(number + lines, 0), len(self.lines) - 1)
@@ -54,7 +57,7 @@ class TextLayout:
         return token
 
     def token_at(self, line: int, column: int) -> int | None:
-        """The token at a column of a line; None where there is none."""
+        """The index of the token at a column of a line, both from 0; None where there is none."""
         if not 0 <= line < len(self.lines):
             return None
         pieces = (piece for piece in self.lines[line] if piece.token >= 0)
