@@ -30,7 +30,12 @@ class Generating(Protocol):
 
 
 class Reading(TypedDict, total=False):
-    """Inputs beside the texts or in their place: parameters of `open_source`, where each is described."""
+    """Inputs beside the texts or in their place, as keyword arguments of `open_source`, and what is known of the texts.
+
+    decoder_text, generate, inputs, image, audio, chat  as `open_source` describes them
+    known_texts  texts that will be read, so that one too long is refused before the model is loaded
+    reads_text   whether texts will be read, without which a model may have no tokenizer
+    """
 
     decoder_text: str | None
     generate: int | None

@@ -53,6 +53,8 @@ class Corpus:
     def documents(self, start: int = 0, stop: int | None = None) -> Iterator[Document | RejectedRecord]:
         """The documents with numbers from `start` up to and without `stop`, in order, and rejected records among them.
 
+        stop  None for all to the end
+
         Records before `start` and outside of the sample are passed over without being parsed; where a file says how
         many it has (.parquet), without being read. Errors: InputError for a file that can't be read, or is a table
         without the column.

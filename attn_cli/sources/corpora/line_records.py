@@ -72,10 +72,13 @@ class Lines:
 
 
 class JsonLines(Lines):
-    """Lines of JSON, each an object with the text in a field, or a string that is the text."""
+    """Lines of JSON, each an object with the text in its fields `fields`, or a string that is the text.
+
+    With no fields given, the text is in "text", else in "messages".
+    """
 
     def parse(self, record: bytes) -> FieldText:
-        """The text of a line; BadRecordError for one that is not JSON, or has no such field."""
+        """The text of a line; BadRecordError for one that is not JSON, or lacks a field whose text is read."""
         line = decoded(record)
         try:
             value = json.loads(line)
@@ -93,7 +96,8 @@ class JsonLines(Lines):
 def refuse_other_fields(stream: BinaryIO, label: str, fields: Sequence[str]) -> None:
     """Raise InputError if none of the first lines of JSON has the wanted fields, and all that are objects have others.
 
-    label  the file's name in the error
+    label   the file's name in the error
+    fields  the wanted ones; none for "text" or "messages"
     """
     reader = JsonLines(stream, label, fields)
     first: dict[str, Any] = {}

@@ -23,7 +23,7 @@ _BUFFER = 2**16  # as much of a damaged file is lost before the place of the dam
 def unpacked(path: Path, packing: str) -> Iterator[BinaryIO]:
     """The content of a file as a stream to be read forwards; `packing` is "", ".gz" or ".zst".
 
-    Reading raises one of READ_ERRORS where a packed file is damaged or cut short.
+    Reading raises OSError, EOFError or zlib.error where a packed file is damaged or cut short.
     """
     with path.open("rb") as file:
         yield _unpacking(file, packing) if packing else file

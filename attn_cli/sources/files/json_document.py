@@ -12,6 +12,8 @@ from attn_cli.sources.files.parse_errors import parse_errors
 def read_json_document(path: Path, label: str, error_type: type[AttnError], hint: str) -> Any:
     """The JSON value in a file in UTF-8, called `label` in messages.
 
+    hint  what to do, said with the error
+
     Raises an error of `error_type` for a file that can't be read or isn't JSON, LimitError for one larger than the free
     memory.
     """

@@ -50,6 +50,8 @@ class NpyHeader(NamedTuple):
 def read_npy(data: Bytes, name: str, label: str) -> Matrix:
     """The matrix in the bytes of a .npy file, as a view of them: two axes or more, real numbers.
 
+    name, label  what errors call the array, such as "q", and the file
+
     Errors: InputError before anything is allocated, where the header is broken or promises more than is there. Source:
     numpy.lib.format, versions 1.0 to 3.0.
     """
@@ -73,6 +75,8 @@ def read_any_npy(data: Bytes, label: str) -> np.ndarray:
 
 def read_npz(raw: Raw, name: str) -> tuple[Matrix, str]:
     """One array of an .npz file and its label for messages: `raw.member`, else the one whose name fits `name`.
+
+    name  its role, such as "q" or "mask"
 
     Only that array is unpacked, in memory and if it fits there; names in the archive are never used as paths.
     """

@@ -37,6 +37,8 @@ class SafetensorsHeader(NamedTuple):
 def read_safetensors(raw: Raw, name: str) -> tuple[Matrix, str]:
     """One array of a .safetensors file and its label for messages: `raw.member`, else the one whose name fits `name`.
 
+    name  its role, such as "q" or "mask"
+
     bfloat16 and float8 are widened to float32. Errors: InputError where the safetensors library finds a fault in the
     file.
     """

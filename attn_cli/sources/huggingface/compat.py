@@ -225,7 +225,7 @@ def is_quantised(model: Any) -> bool:
 def audio_lengths(model: Any, samples: int) -> int:
     """The number of frames that a speech model's convolutions make of so many samples.
 
-    By a private method; without it frames have no times.
+    By a private method; without it reading audio ends in an AttributeError.
     """
     return int(model._get_feat_extract_output_lengths(samples))
 
@@ -242,7 +242,8 @@ def builder_of(model_class: Any) -> Callable[..., Any]:
 def processor_parts() -> tuple[MutableMapping[str, Any], MutableMapping[str, Any]]:
     """Two tables of transformers: by the name of a processor's part its automatic class, and its base class.
 
-    For loading processors without torchvision; without the tables, those of models that also take videos need it.
+    For loading processors without torchvision. AttributeError where transformers has no such tables; without
+    torchvision no processor can then be loaded.
     """
     from transformers import processing_utils
 
@@ -252,7 +253,10 @@ def processor_parts() -> tuple[MutableMapping[str, Any], MutableMapping[str, Any
 
 
 def tensor_parallel_arguments() -> dict[str, Any]:
-    """Arguments of `from_pretrained` that share a model among the processes of torchrun, by the model's own plan."""
+    """Arguments of `from_pretrained` that share a model among the processes of torchrun.
+
+    Which weights are split, and how, is as the model's own configuration plans it ("auto").
+    """
     try:
         from transformers.distributed import DistributedConfig
     except ImportError:  # before 5.18
@@ -261,7 +265,10 @@ def tensor_parallel_arguments() -> dict[str, Any]:
 
 
 def keep_tensor_parallel_place(whole: nn.Module, part: nn.Module) -> None:
-    """Copy to a part of a tensor-parallel model the attributes that `tensor_parallel_place` reads of the whole."""
+    """Copy to a part of a tensor-parallel model the attributes that say which processes share the whole, and how many.
+
+    `tensor_parallel_place` reads them. Nothing is copied of a model that isn't shared.
+    """
     for name in ("_tp_size", "_device_mesh"):
         if part is not whole and hasattr(whole, name):
             setattr(part, name, getattr(whole, name))

@@ -54,7 +54,8 @@ def why_failed(
 ) -> AttnError | None:
     """The error for a forward pass that ended in `error`; None for one of attn's own code, or of a visitor's.
 
-    missing  arguments that parts of the model need and that were not given
+    name     the model's, for messages
+    missing  the names of arguments that parts of the model need and that were not given
     unfit    whether the given arguments may be the cause
     """
     modules = _modules_run(error)

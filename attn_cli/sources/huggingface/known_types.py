@@ -21,7 +21,7 @@ REGISTERS = "registers"  # as many tokens as the tower's configuration gives as 
 class RowByRow:
     """A vision tower that sees the patches of an image, or of a tile of one, row by row.
 
-    before  the tokens before the patches; REGISTERS stands for several
+    before  the tokens before the patches, such as "[CLS]"; "registers" for as many as the configuration has registers
     """
 
     before: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class GivenGrid:
 class MergedSquares:
     """A model whose vision tower gets squares of `spatial_merge_size` patches, row by row within each square.
 
-    Its text holds a token for each square. An entry of the whole model, not of the tower.
+    Its text holds a token for each square. It is noted under the type of the whole model, not of the tower.
 
     windows  whether the tower gets the squares window by window, each of `window_size` pixels
     """
@@ -234,7 +234,7 @@ TYPES: dict[str, ModelType] = {
 
 
 def type_of(config: "PreTrainedConfig") -> ModelType:
-    """The entry for the type of a configuration, of a whole model or of a part; the defaults without an entry.
+    """The facts noted on the type of a configuration, of a whole model or of a part; the defaults for any other type.
 
     A type of remote code that is called after RoBERTa numbers positions as RoBERTa does.
     """

@@ -222,9 +222,12 @@ class ModelSource(ModelPasses):
         return AlignmentHeads(tuple((int(layer), int(head)) for layer, head in named), width or _FILTER_WIDTH)
 
     def with_frames(self, prompt: Prompt, order: Sequence[int]) -> Prompt:
-        """The prompt with the frames of its spectrogram in this order; its tokens keep their places and names.
+        """The prompt with its spectrogram cut along time into len(order) equal frames, which are put in this order.
 
-        InputError for a prompt without a spectrogram, or one whose length is no multiple of the number of frames.
+        A frame is a group of adjacent columns; `order` has their indices. The prompt's tokens keep their places and
+        names.
+
+        InputError for a prompt without a spectrogram, or where len(order) doesn't divide its number of columns.
         """
         spectrum = prompt.arrays.get("input_features") if isinstance(prompt, ArrayPrompt) else None
         if not isinstance(prompt, ArrayPrompt) or spectrum is None or spectrum.shape[-1] % len(order):

@@ -101,7 +101,7 @@ def table_file(model: Path) -> bytes:
 
 
 def principal_components(x: npt.NDArray[np.float64], fitted: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
-    """The first principal components of x `[words, d]`: `[words, COMPONENTS]`.
+    """The first 64 principal components of x `[words, d]`: `[words, 64]`.
 
     Mean and directions are those of the `fitted` words, booleans `[words]`; others are projected on them.
     """
@@ -123,7 +123,7 @@ def dealt_to_heads(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def scaled(x: npt.NDArray[np.float64], fitted: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
-    """x `[words, d]` times the one factor by which its `fitted` rows have the root mean square length TYPICAL_LENGTH.
+    """x `[words, d]` times the one factor by which its `fitted` rows have a root mean square length of 5.
 
     fitted  booleans `[words]`
     """
@@ -132,7 +132,7 @@ def scaled(x: npt.NDArray[np.float64], fitted: npt.NDArray[np.bool_]) -> npt.NDA
 
 
 def rounded(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """x, of any shape, rounded to multiples of 1 / STEPS_PER_UNIT, without -0."""
+    """x, of any shape, rounded to multiples of 1/256, without -0."""
     return np.round(x * STEPS_PER_UNIT) / STEPS_PER_UNIT + 0.0
 
 

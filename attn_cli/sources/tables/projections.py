@@ -27,6 +27,8 @@ def read_projections(file: str, width: int, heads: int) -> TableProjections:
 
     width  the length of the table's vectors
     heads  into how many heads the projected vectors are cut
+
+    Raises InputError for a file that lacks wq or wk, and for shapes that don't fit `width`, `heads` or each other.
     """
     wq, wk = (read_array(f"{file}:{name}", name=name) for name in ("wq", "wk"))
     wv = _optional(file, "wv")

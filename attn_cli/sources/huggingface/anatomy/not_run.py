@@ -53,8 +53,8 @@ def modules_not_run(
 ) -> Iterator[Block]:
     """A `Block` for each place (path, block, stack) of the attention `modules` that did not run in the recorded pass.
 
-    Its note says which input they need, where that is known. Modules around or inside one that ran are left out: their
-    code is part of what did run.
+    It has the block's number, stack, path and head count, and as its note which input the module needs, where that is
+    known. Modules around or inside one that ran are left out: their code is part of what did run.
     """
     paths_run = [place.path for module in record.modules for place in modules[module]]
     for module, places in modules.items():

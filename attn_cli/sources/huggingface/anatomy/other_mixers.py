@@ -29,7 +29,9 @@ def no_attention(model: PreTrainedModel, name: str) -> LoadError:
 
 
 def blocks_without_attention(model: nn.Module, places: Sequence[ModulePlace]) -> Iterator[Block]:
-    """A `Block` for every block without attention in a stack (list of blocks) in which other blocks have attention.
+    """Every block without attention in a stack (list of blocks) in which other blocks have attention.
+
+    Each as a `Block`: its number, stack and path, and what mixes its tokens instead, such as "Mamba".
 
     places  of all attention modules of the model
     """

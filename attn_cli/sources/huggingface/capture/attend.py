@@ -23,7 +23,9 @@ class Attend(Protocol):
     def of_products(self, module: nn.Module, way: str, qkv: Products, rule: LayerRule) -> torch.Tensor | None:
         """Get the queries, keys and values of a call, and its scale, mask and bias; returns its output `[b, h, n, e]`.
 
-        way  how the call was captured, such as "registry" or "sdpa" (see `Place.way`)
+        module  the attention module
+        way     how the call was captured: "registry", "sdpa", "flex" or "fused"; it is noted with the call
+                (`Place.way`)
 
         None leaves the output to the caller.
         """
@@ -31,5 +33,7 @@ class Attend(Protocol):
     def of_softmax(self, module: nn.Module, way: str, weights: torch.Tensor, scores: torch.Tensor | None) -> None:
         """Get weights that the model's own code computed, in its layout, and their scores; None if not captured.
 
-        way  how they were captured, such as "softmax" or "returned" (see `Place.way`)
+        module  the attention module
+        way     how they were captured: "softmax", "dispatch", "flex" or "returned"; it is noted with the call
+                (`Place.way`)
         """

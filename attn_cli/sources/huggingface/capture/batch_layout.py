@@ -57,9 +57,11 @@ class BatchLayouts:
     ) -> BatchLayout | None:
         """The packing of b texts of n queries and m keys in one row of tokens.
 
-        sizes   b, n and m
-        find    finds the rows and keys of one text without padding, by its number in the batch
-        packed  the rows of all texts as the model has them, where it packs texts itself; None where it pads them
+        place       where the call is in the model
+        sizes       b, n and m
+        layer_rule  the layer's scale, mask, bias ...
+        find        finds the rows and keys of one text without padding, by its number in the batch
+        packed      the rows of all texts as the model has them, where it packs texts itself; None where it pads them
 
         None where they can't be packed: for n other than m, stacks that read no text, a bias, or a mask that isn't
         known as a function, or that allows a row other keys than one interval.

@@ -35,7 +35,13 @@ class LayerBatch:
     def call(
         self, index: int, place: Place, text: UnpaddedText, ingredients: Ingredients, output: torch.Tensor | None
     ) -> AttentionCall:
-        """The attention call of text `index` without padding, which writes its rows into `output` `[b, h, n, e]`."""
+        """The attention call of text `index` without padding, which writes its rows into `output` `[b, h, n, e]`.
+
+        place        where the call is in the model
+        text         the text's rows and keys without padding, and the tokens that label them
+        ingredients  what q, k and v were computed from, and W_O; None in it where unknown
+        output       None where nothing goes on with the output
+        """
         rows, keys = text.rows, text.keys
         q, k, v = self.query[index, :, rows], self.key[index, :, keys], self.value[index, :, keys]
         q, k, v = self._of_heads(q, k, v)

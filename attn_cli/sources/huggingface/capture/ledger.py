@@ -106,7 +106,7 @@ class Ledger:
     def record(self, module: nn.Module, way: str) -> LedgerEntry:
         """Count one attention call of `module`; returns where it is in the model, and whether its layer is selected.
 
-        way  how the call was captured, one of the values of `Place.way`
+        way  how the call was captured: "registry", "sdpa", "flex", "fused", "softmax", "dispatch" or "returned"
 
         Raises SelectionDone where nothing selected is left to run.
         """

@@ -51,6 +51,9 @@ class ObservedAttention:
     def of_products(self, module: nn.Module, way: str, qkv: Products, rule: LayerRule) -> torch.Tensor | None:
         """The output `[b, h, n, e]` of a call, if showing it to the visitor computed it or `tap` changes it.
 
+        way   how the call was captured: "registry", "sdpa", "flex" or "fused"
+        rule  the scale, mask, bias ... of the layer
+
         None otherwise: the caller computes it. Raises SelectionDone where the pass ends with this call.
         """
         recorded = self.ledger.record(module, way)

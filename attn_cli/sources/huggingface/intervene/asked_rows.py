@@ -51,7 +51,9 @@ class AskedRows:
         return InterventionBatch(interventions, rows, self._in_text, first=first)
 
     def readout(self, logits: torch.Tensor) -> Readout:
-        """The answer's tokens and the rows that choose them: those generated, else the likeliest one after `rows[-1]`.
+        """The answer's tokens and the rows that choose them: the generated tokens, or without any the likeliest one.
+
+        That one is chosen by the last of the rows in which interventions hold.
 
         logits  `[1, rows, words]` of the text's last rows in the run without interventions; words are the vocabulary
         """

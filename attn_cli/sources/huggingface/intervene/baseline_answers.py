@@ -67,10 +67,13 @@ class BaselineAnswers:
         with_loss: bool,
         vector: Literal["mean", "first"],
     ) -> list[Outcome]:
-        """What each intervention changes against the baseline, in bits; without an LM head as 1 - cosine of vectors.
+        """What each intervention changes against the baseline: log2 p of the answer, less that without it.
+
+        With the KL divergence in the row that chooses its last token, both in bits; without an LM head 1 - cosine of
+        the output vectors with and without the intervention instead.
 
         output     the model's, for all interventions side by side, one per batch element
-        with_loss  also the change of the mean loss of the text's tokens
+        with_loss  also the mean -log2 p of the text's own tokens, less the baseline's
         vector     without an LM head, which vectors are compared: the mean of all tokens, or the first
         """
         if self._log_p is None:

@@ -69,6 +69,7 @@ class BaselineRun:
     ) -> None:
         """Note an attention call: where it is in the model, and the key head of each of its query heads (`groups`).
 
+        number, place  which call of the pass it is; its layer and stack
         blocks  how many blocks its stack has
         seen    how many keys the last row may attend to; None where unknown
         latent  how many numbers the latent vector of a token has, of which keys and values are made; 0 without
@@ -141,7 +142,10 @@ class BaselineRun:
         return place.layer, place.stream
 
     def first_block(self, layer: int, stream: str) -> int:
-        """The number of the first block call, from 0 in running order, in which that layer of that stream attends."""
+        """The number of the first block call, from 0 in running order, in which that layer attends.
+
+        stream  the layer's stack, "self", "encoder", "cross" ...
+        """
         return self._first_blocks[layer, stream]
 
     def mean_of(self, number: CallNumber) -> torch.Tensor | None:

@@ -35,7 +35,11 @@ class InterventionBatch:
         return len(self.interventions)
 
     def ablated(self, layer: int, stream: str, h: int, n: int) -> torch.Tensor | None:
-        """Which heads' outputs are ablated, set to 0 or a mean, in which rows: booleans `[S, h, n]`; None for none."""
+        """Which heads' outputs are ablated, set to 0 or a mean, in which rows: booleans `[S, h, n]`; None for none.
+
+        stream  the layer's stack, "self", "encoder", "cross" ...
+        h, n    its query heads, and the rows that run
+        """
         ablated = torch.zeros((self.size, h, n), dtype=torch.bool)
         for at, intervention in enumerate(self.interventions):
             heads = [x.head for x in intervention.ablated if (x.layer, x.stream) == (layer, stream)]
@@ -44,7 +48,10 @@ class InterventionBatch:
         return ablated if bool(ablated.any()) else None
 
     def with_replaced(self, layer: int, stream: str, output: torch.Tensor) -> torch.Tensor:
-        """The output `[S, h, n, e]` of a layer, with the vectors that interventions put in place of heads' own."""
+        """The output `[S, h, n, e]` of a layer, with the vectors that interventions put in place of heads' own.
+
+        stream  the layer's stack, "self", "encoder", "cross" ...
+        """
         given = [(at, x) for at, intervention in enumerate(self.interventions) for x in intervention.replaced
                  if (x.place.layer, x.place.stream) == (layer, stream)]  # fmt: skip
         if not given:
@@ -136,9 +143,11 @@ class InterventionBatch:
         return ChangedCache(tuple(keys), tuple(values), tuple(top), rows, m - n)
 
     def can_hide_in(self, stream: str) -> bool:
-        """True if a stack's keys are tokens of the text, which an intervention may hide from its rows.
+        """True if the keys of a stack are tokens of the text, which an intervention may hide from its rows.
 
         Those of the encoder of an encoder-decoder only if interventions hold in all rows.
+
+        stream  the stack: "self", "encoder", "cross" ...
         """
         return stream == "cross" or (stream in TEXT_STREAMS and (stream != "encoder" or self.rows is None))
 

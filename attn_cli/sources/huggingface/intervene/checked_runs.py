@@ -36,9 +36,10 @@ class RunPlan(NamedTuple):
 class CheckedRuns:
     """Runs with interventions over one text, each held against the run without, the baseline.
 
-    Beside some runs a copy of the baseline runs, in which nothing is changed: its effects are rounding.
+    Beside some runs a copy of the baseline runs, in which nothing is changed: what it differs by is rounding.
 
-    noise_floor    the largest effects of such copies so far
+    noise_floor    the largest differences of such copies so far: of the answer's log2 p, or 1 - cosine of output
+                   vectors without an LM head; KL divergence and mean loss; in bits
     vector         of a model without an LM head, which vectors are compared: the mean of all tokens, or the first
     is_batchable   whether several runs can be the elements of one batch: not those of images, of arrays of any shape
     """
@@ -51,12 +52,15 @@ class CheckedRuns:
         self._beside: dict[tuple[RunPlan, bool], int] = {}  # most interventions beside a copy, by plan and loss
 
     def outcomes(self, plan: RunPlan, interventions: Sequence[Intervention], *, with_loss: bool) -> list[Outcome]:
-        """What each intervention changes against the baseline, in one run of them side by side.
+        """What each intervention changes of the answer against the baseline, in one run of them side by side.
 
+        That is the answer's log2 p less the baseline's, in bits, and other measures: see `Outcome`.
+
+        plan       which rows run, and how many calls of blocks are left out
         with_loss  also the change of the text's mean loss
 
-        A mode's first run has an unchanged copy beside it, and so have large ones of other rows or blocks, or larger
-        ones.
+        An unchanged copy runs beside the first run of each mode, and beside 8 interventions or more if none ran beside
+        as many by this plan.
         """
         count = len(interventions)
         is_first = not any((plan.mode, with_loss) == (other.mode, loss) for other, loss in self._beside)
@@ -71,9 +75,13 @@ class CheckedRuns:
     def outcomes_if_same(
         self, plan: RunPlan, interventions: Sequence[Intervention], *, with_loss: bool
     ) -> list[Outcome] | None:
-        """What each intervention changes, in one run beside a copy in which nothing is changed.
+        """What each intervention changes of the answer, as `outcomes` gives it, in a run beside an unchanged copy.
 
-        None where the run fails, or the copy differs from the baseline by more than rounding.
+        plan       which rows run, and how many calls of blocks are left out
+        with_loss  also the change of the text's mean loss
+
+        None where the run fails, or where rounding doesn't explain what the copy differs by: 0.001 bits or more (in 1 -
+        cosine without an LM head), 0.0001 from a model's own KV cache in float32.
         """
         try:
             *outcomes, copy = self._run(plan, [*interventions, _UNTOUCHED], with_loss)
@@ -93,7 +101,10 @@ class CheckedRuns:
         return outcomes
 
     def is_baseline(self, plan: RunPlan) -> bool:
-        """True if a run without interventions, by this plan, gives the baseline's output; False if not, or it fails."""
+        """True if a run without interventions gives the baseline's output to rounding; False if not, or it fails.
+
+        plan  which rows run, and how many calls of blocks are left out
+        """
         return self.outcomes_if_same(plan, [], with_loss=False) is not None
 
     def _add_copy(self, copy: Outcome, plan: RunPlan, with_loss: bool, count: int) -> None:

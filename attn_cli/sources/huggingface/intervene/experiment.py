@@ -93,9 +93,10 @@ class ModelExperiment:
 
     @property
     def noise_floor(self) -> NoiseFloor:
-        """The largest effects so far of runs in which nothing is changed, which are rounding.
+        """The most that runs in which nothing is changed have differed from the baseline so far, which is rounding.
 
-        They run beside the first batch and every large one.
+        In the answer's log2 p (in 1 - cosine of output vectors without an LM head), KL divergence and mean loss, in
+        bits. They run beside the first batch and every large one.
         """
         return self._runs.noise_floor
 
@@ -110,10 +111,10 @@ class ModelExperiment:
 
     @property
     def run_mode(self) -> RunMode:
-        """How runs compute rows: "cache", the last alone over kept keys and values, "prefix" or "whole".
+        """How runs compute rows: "cache", the last rows alone over kept keys and values, "prefix" or "whole".
 
-        "prefix" runs all rows from the first changed block on, "whole" all of all. A run without interventions comes
-        first, if none did, to see whether it gives the baseline's output.
+        "prefix" runs all rows from the first changed block on, "whole" all rows of all blocks. A run without
+        interventions comes first, if none did, to see whether it gives the baseline's output.
         """
         return self._modes.without_cache if self.no_cache_reason else "cache"
 
@@ -125,14 +126,17 @@ class ModelExperiment:
     def run_mode_of(self, interventions: Sequence[Intervention]) -> RunMode:
         """How runs with these interventions compute rows: "cache", the last alone over kept keys and values, or others.
 
-        Those are "prefix", all rows from the first changed block on, and "whole", all of all.
+        Those are "prefix", all rows from the first changed block on, and "whole", all rows of all blocks.
         """
         return self._modes.of(interventions)
 
     def outcomes(self, interventions: Sequence[Intervention], *, with_loss: bool = False) -> Iterator[Outcome]:
-        """What each intervention changes against the baseline, in their order, in bits; see `Outcome`.
+        """What each intervention changes against the baseline, in their order: log2 p of the answer, less that without.
 
-        with_loss  also the change of the mean loss of the text's own tokens
+        With the KL divergence in the row that chooses its last token, both in bits; without an LM head 1 - cosine of
+        the output vectors instead.
+
+        with_loss  also the mean -log2 p of the text's own tokens, less the baseline's
         """
         done = 0
         while done < len(interventions):
@@ -141,7 +145,7 @@ class ModelExperiment:
             done += len(outcomes)
 
     def outcomes_from_cache(self, interventions: Sequence[Intervention]) -> list[Outcome] | None:
-        """What each intervention changes, from a run of the last rows over the baseline's keys and values.
+        """What each intervention changes, as `outcomes` gives it, running the last rows over the baseline's KV cache.
 
         None where one of them needs a run of all rows.
         """

@@ -12,8 +12,8 @@ from attn_cli.sources.huggingface.intervene.runner import Runner
 class RunModes:
     """How runs with interventions compute their rows, the cheapest that is right: "cache", "prefix" or "whole".
 
-    "cache" runs the last rows alone over kept keys and values, "prefix" all from the first changed block on, "whole"
-    all.
+    "cache" runs the last rows alone over kept keys and values, "prefix" all rows from the first changed block on,
+    "whole" all rows of all blocks.
 
     obstacle     why runs can't go on from the baseline's keys and values, as far as is known; "" where they may
     cache_holds  whether such a run gave the baseline's output; None before it is tried
@@ -47,7 +47,10 @@ class RunModes:
         return self.obstacle
 
     def note_trial(self, holds: bool) -> None:
-        """Note whether the last rows alone gave the baseline's output; if not, the model's own KV cache is next."""
+        """Note whether the last rows alone gave the baseline's output (`holds`).
+
+        If they didn't, over keys and values that attn kept, the model's own KV cache is tried next, where it has one.
+        """
         calls = self._runner.calls
         if not holds and calls.past and self._runner.has_cache:
             calls.forget_past()

@@ -79,7 +79,7 @@ class Runner:
 
     @property
     def bytes_of_variant(self) -> int:
-        """The bytes that a run copies of the model's own KV cache; 0 where runs share the baseline's keys."""
+        """The bytes of the model's own KV cache that each of several runs copies; 0 where runs share the baseline's."""
         return 0 if self.calls.past else sum(x.nbytes for layer in self._prefix.layers for x in _tensors(vars(layer)))
 
     def _copies_of_prefix(self, size: int) -> Cache:

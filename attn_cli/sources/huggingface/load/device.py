@@ -9,7 +9,10 @@ from attn_cli.sources.devices import DTYPES, DeviceRow, cpu_row, device_row
 
 
 def dtype_of(name: str) -> Any:
-    """The torch dtype behind one of the names in DTYPES; "auto" as it is, which leaves the choice to the checkpoint."""
+    """The torch dtype of a name that --dtype takes: float32, float16, bfloat16, or a short name such as bf16.
+
+    "auto" as it is, which leaves the choice to the checkpoint.
+    """
     full_name = DTYPES[name]
     return full_name if full_name == "auto" else getattr(torch, full_name)
 

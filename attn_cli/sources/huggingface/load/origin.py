@@ -40,12 +40,13 @@ class OriginOptions:
 
     revision           the branch, tag or commit on the hub; None for its main branch
     device             auto, cpu, cuda, cuda:N or mps
-    dtype              one of DTYPES
+    dtype              auto (the checkpoint's), float32, float16, bfloat16, or a short name of these
     trust_remote_code  whether code that comes with the model may run
     offline            whether the hub must not be asked
     reads_text         whether texts will be read, so that a tokenizer has to be there
     adapters           folders of adapters, or ids of those in the hub's cache, that are merged in one after the other
-    device_map         one of DEVICE_MAPS, or a device; spreads the weights by the package accelerate
+    device_map         auto, balanced, balanced_low_0, sequential, or a device: how accelerate spreads the weights; or
+                       None
     predicts           whether a model that has a language-model head is loaded with it
     known_texts        texts that will be read, as far as they are known
     chosen             the layers and heads that will be looked at

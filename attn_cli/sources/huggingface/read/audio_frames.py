@@ -14,8 +14,12 @@ from attn_cli.sources.huggingface.read.media import Audio
 
 
 def frame_tokens(model: PreTrainedModel, arrays: Mapping[str, Any], extractor: Any | None) -> tuple[Token, ...]:
-    """The frames of the audio in `arrays`, each labelled by the second in which it begins; none where unknown.
+    """The tokens that a model makes of audio, one for each position, labelled by the second in which each begins.
 
+    A token may hold several columns of the spectrogram. () where the sampling rate or the columns per token are
+    unknown.
+
+    arrays     the forward's arguments, the audio among them
     extractor  the feature extractor that made the arrays and has their sampling rate; None for arrays from elsewhere
     """
     rate = getattr(extractor, "sampling_rate", None)
@@ -31,9 +35,9 @@ def frame_tokens(model: PreTrainedModel, arrays: Mapping[str, Any], extractor: A
 
 
 def silence_notes(frames: Sequence[Token], audio: Audio | None) -> tuple[str, ...]:
-    """A note on the tokens after the end of the audio, where a processor pads it with silence; else none.
+    """A note on the tokens after the end of the audio, where a processor pads it with silence; else ().
 
-    frames  the audio's tokens, labelled by the second in which each begins
+    frames  the audio's tokens, labelled by the second in which each begins; () where these times are unknown
     """
     if audio is None or not frames:
         return ()

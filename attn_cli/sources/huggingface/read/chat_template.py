@@ -36,6 +36,7 @@ def rendered(
 
     A template is a program that came with the model: it runs in a sandbox, and may take only so much time and memory.
 
+    name     the model's, for messages
     answers  whether the conversation ends with the model's answer
     hint     what to try where the template refuses the messages
 

@@ -32,7 +32,10 @@ class PatchGrid(NamedTuple):
         return PatchGrid(self.rows // side, self.columns // side, self.height * side, self.width * side)
 
     def region(self, row: int, column: int, tile: int | None = None) -> tuple[int, Box] | None:
-        """The number of a patch's tile (0 for None), and its edges in that tile's pixels; None without patch sizes."""
+        """The number of a patch's tile (0 for None), and its edges in that tile's pixels; None without patch sizes.
+
+        tile  its number among the image's tiles; None for an image that is not cut into tiles
+        """
         if not self.height or not self.width:
             return None
         top, left = row * self.height, column * self.width

@@ -138,7 +138,10 @@ def with_patches(
 
 
 def unplaced_notes(config: PreTrainedConfig, text: Sequence[Token], tower: Sequence[Token]) -> tuple[str, ...]:
-    """A note where nobody knows which part of the picture the image's tokens show; none where that is known."""
+    """A note where nobody knows which part of the picture the image's tokens show; () where that is known.
+
+    text, tower  the tokens of the text, and those of the vision tower
+    """
     marked = [text[at] for at in _image_places(config, text)]
     if any(token.box is not None for token in marked or (*text, *tower)):
         return ()

@@ -17,6 +17,8 @@ _NO_LIMIT = "anyres_max_1000000"  # so many tiles that the model shrinks none
 def packed_tiles(model: PreTrainedModel, arrays: Mapping[str, Any], layout: PackedTiles) -> list[Patch | None]:
     """The patch that each of the image's tokens holds, tile 0 (all of the image) first; None at the end of a row.
 
+    layout  whether the model makes the joined grid of many tiles coarser
+
     Found by calling the model's `pack_image_features` with patch numbers in place of patch vectors. Where that shrinks
     the joined image, its tokens are cells of a coarser grid over it, with rows and columns of their own. An empty list
     where tiles, patches or the image's size are unknown.

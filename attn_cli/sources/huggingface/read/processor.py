@@ -107,7 +107,9 @@ class Processor:
         return MarkedText("".join(missing) + text, complete=False)
 
     def placements(self, marked_text: MarkedText) -> tuple[Placement | None, ...]:
-        """Where each tile that the model sees is in the image; none without an image, or where that is unknown.
+        """Where each tile that the model sees is in the image; () without an image, or where that is unknown.
+
+        None for a single tile that is no plain part of the image, such as a turned one.
 
         marked_text  any text that the processor takes beside the image
         """

@@ -59,7 +59,7 @@ def encode(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[Enc
 def labels(tokenizer: PreTrainedTokenizerBase | None, ids: torch.Tensor | None) -> tuple[Token, ...]:
     """The tokens of ids `[1, n]`, each labelled by its own text, or its number without a tokenizer.
 
-    None at all for ids of another shape, or that are no whole numbers.
+    () for ids that are None, of another shape, or no whole numbers.
     """
     if ids is None or ids.ndim != 2 or ids.is_floating_point() or ids.is_complex():
         return ()
@@ -146,6 +146,8 @@ def token_at(
     """The token with id `number` that stands for `whole[start:end]`, labelled by that without the space around it.
 
     Where it stands for no text, by its vocabulary name if it is `special`, else by its decoded text.
+
+    index  its place among the tokens, from 0
     """
     if start == end:  # a token that the tokenizer added, or a tokenizer without offsets
         name = str(tokenizer.convert_ids_to_tokens(number) or number)  # models may have more ids than their tokenizers

@@ -41,6 +41,8 @@ def logit_parts(
 ) -> LogitParts:
     """What each head, and all else, adds to the logits of `targets`, each less the mean logit, summed over targets.
 
+    arguments    of the model's forward for the text
+    projections  W_O of each attention module
     targets  pairs of a row and a token's id
     places  of the attention modules, by their paths in `loaded.model`
     tokens  how many tokens the stack that answers reads

@@ -34,6 +34,8 @@ def mixed_layers(
 
     In the order of the forward pass.
 
+    arguments    of the model's forward for the prompt
+    projections  W_O of each attention module
     places  of the attention modules, by their paths
 
     Raises LoadError for a layer that is not attention added to its input, with or without a norm behind the sum, and

@@ -129,6 +129,8 @@ def run_to_logits(
 ) -> _Of:
     """Run the model once; returns what `answer` makes of the residual stream in `rows`, up to the logits.
 
+    arguments    of the model's forward for the text
+    projections  W_O of each attention module
     places  of the attention modules, by their paths in `loaded.model`
     tokens  how many tokens the stack that answers reads
 

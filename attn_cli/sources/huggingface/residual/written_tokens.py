@@ -20,6 +20,7 @@ def written_tokens(
 ) -> dict[HeadPlace, WrittenTokens]:
     """What each head of `reads` adds in its rows, through W_O and the frozen final norm, to the logits of tokens by id.
 
+    seen   the residual stream of a pass, with W_O and the final norm
     reads  by head, its rows, all of them among those of the stream, each with the id of the token that it reads there
     ids    of the tokens
 

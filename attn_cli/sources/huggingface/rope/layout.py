@@ -27,6 +27,8 @@ def find_rope_layout(
 ) -> Turning:
     """How rotary positions turned query `[d]`: which columns in pairs, by which angles; or in `unknown` why none fits.
 
+    No pairs where the query is as a module put it out, so not turned.
+
     place      the query's position among the keys, from 0
     tables     pairs of cos and sin `[m, columns]` that the attention was given: for every pair or every column
     outputs    what modules of the attention put out for that query, each flat; the unturned query is among them

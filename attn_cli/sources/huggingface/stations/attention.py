@@ -88,9 +88,15 @@ class StationAttention:
         self.note: Callable[[int, Products, Rule, Turning], None] | None = None
 
     def of_products(self, module: nn.Module, way: str, qkv: Products, rule: LayerRule) -> torch.Tensor | None:
-        """The output `[1, h, n, e]` of one attention call; on the way q, k and so on are shown, replaced or rounded.
+        """The output `[1, h, n, e]` of one attention call, made of q, k and v as `seen` and the mistakes leave them.
 
-        None, which leaves the output to the model, for a stack that isn't looked at.
+        `seen` is called with q, k, v and the heads' output, and may replace them; they are rounded where `rounding` is
+        given.
+
+        way  how the call was captured: "registry", "sdpa", "flex" or "fused"
+
+        None, which leaves the output to the model, for a stack that isn't looked at. A layer with a learned sink per
+        query is computed unchanged.
         """
         place = self.ledger.record(module, way).place
         if place.stream not in self.streams or rule.sink_per_query is not None:
@@ -156,6 +162,8 @@ class StationAttention:
 
         They are made wrong where q and k are found in the last product, and rounded where they are the softmax of
         `scores`.
+
+        way  how they were captured: "softmax", "dispatch", "flex" or "returned"
         """
         layer = self.ledger.record(module, way).place.layer
         self.unseen = True

@@ -51,7 +51,7 @@ def attention_mistakes(problem: Problem) -> Iterator[PlantedMistake]:
 class KernelMistake:
     """A known mistake of attention kernels, made on purpose in every attention call of `layers`; None for all layers.
 
-    planted  the mistake's name, words, and the place in a layer whose numbers it changes first
+    planted  the mistake's name, a clause on the likely cause, and the place in a layer whose numbers it changes first
     """
 
     def __init__(self, config: PreTrainedConfig, planted: PlantedMistake, layers: Collection[int] | None) -> None:
