@@ -14,6 +14,9 @@ _BLOCK = 256
 def require_finite_scores(q: np.ndarray, k: np.ndarray, scale: float, hint: str) -> None:
     """Raise InputError where a score of finite q `[h, n, d]` and k `[g, m, d]` is beyond their dtype; it names queries.
 
+    scale  the factor on q kᵀ
+    hint   what to do, said with the error
+
     Costs a pass over q and k; products are made only where their size can be too large.
     """
     dtype = np.result_type(q.dtype, k.dtype, np.float32)

@@ -31,7 +31,10 @@ def unpacked(path: Path, packing: str) -> Iterator[BinaryIO]:
 
 @contextmanager
 def seekable(path: Path, packing: str) -> Iterator[BinaryIO]:
-    """The content of a file as one that can be read from any place; a packed one is unpacked to a temporary file."""
+    """The content of a file as one that can be read from any place; a packed one is unpacked to a temporary file.
+
+    packing  "", ".gz" or ".zst"
+    """
     with unpacked(path, packing) as stream:
         if not packing:
             yield stream

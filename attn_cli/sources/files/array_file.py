@@ -39,7 +39,10 @@ def read_array(spec: str, *, name: str, stdin: BinaryIO | None = None, allow_non
 
 
 def widened_from(spec: str, *, name: str) -> str | None:
-    """The precision in which a file stores an array that `read_array` widens, such as "bfloat16"; None for others."""
+    """The precision in which a file stores an array that `read_array` widens, such as "bfloat16"; None for others.
+
+    spec, name  the file, and the array's role such as "q", as `read_array` takes them
+    """
     if not is_file(spec):  # a pipe is read once
         return None
     raw = open_raw(spec, None)

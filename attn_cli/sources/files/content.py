@@ -30,7 +30,7 @@ def read_content(path: Path) -> bytes:
 
 
 def read_stream(stream: BinaryIO, label: str) -> bytes:
-    """The bytes of a stream until it ends; LimitError for more than 1 GB."""
+    """The bytes of a stream until it ends; LimitError, in which `label` names it, for more than 1 GB."""
     pieces, size = [], 0
     while piece := stream.read(_PIECE):
         size += len(piece)

@@ -19,6 +19,8 @@ _DEEP = "expected lists of lists of numbers"
 def read_json(raw: Raw, name: str) -> tuple[Matrix, str]:
     """The numbers of nested JSON lists as float64 (bool for a mask of true and false), and their JSON path.
 
+    name  the array's role, such as "q" or "mask", by which it is found in an object of named lists
+
     The path is `$`, or `$.q` where the file is an object of named lists. Errors: InputError with the path of the first
     cell that is no number, or of the first list of another length.
     """
@@ -38,7 +40,10 @@ def read_json(raw: Raw, name: str) -> tuple[Matrix, str]:
 
 
 def parse_json(text: str, label: str) -> Any:
-    """The JSON value with every number as a float; InputError for invalid JSON and for repeated keys."""
+    """The JSON value with every number as a float; InputError for invalid JSON and for repeated keys.
+
+    label  the file's name in the error
+    """
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         members: dict[str, Any] = {}

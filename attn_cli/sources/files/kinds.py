@@ -104,7 +104,7 @@ def is_text(start: bytes) -> bool:
 
 
 def refuse_pickle(start: bytes, label: str) -> None:
-    """Raise InputError if a file begins as a pickle does.
+    """Raise InputError if a file, called `label` in the error, begins as a pickle does.
 
     A .safetensors file may begin with the same two bytes, so `sniff` is asked first.
     """

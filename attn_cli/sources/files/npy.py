@@ -64,6 +64,8 @@ def read_npy(data: Bytes, name: str, label: str) -> Matrix:
 def read_any_npy(data: Bytes, label: str) -> np.ndarray:
     """The array in the bytes of a .npy file, of any shape and of any dtype but Python objects, as a view.
 
+    label  the file's name in errors
+
     Errors: InputError where the header is broken or promises more than is there, and for a pickle.
     """
     header = _header(data, label)
@@ -102,9 +104,9 @@ def npy_header(data: Bytes, label: str) -> NpyHeader:
 
 
 def npz_header(archive: zipfile.ZipFile, entry: str, label: str) -> NpyHeader:
-    """The header of a .npy file in a zip archive, of which nothing more is unpacked.
+    """The header of a .npy file (`entry`) in a zip archive, of which nothing more is unpacked.
 
-    InputError for a broken one, one that promises too much, and a pickle.
+    InputError, in which `label` names the file, for a broken one, one that promises too much, and a pickle.
     """
     size = archive.getinfo(entry).file_size
     with archive.open(entry) as member:
@@ -129,10 +131,10 @@ def npz_archive(raw: Raw) -> Iterator[zipfile.ZipFile]:
 
 
 def unpacked(archive: zipfile.ZipFile, entry: str, label: str) -> Bytes:
-    """The bytes of a .npy file in a zip archive, as many as its own header promises.
+    """The bytes of a .npy file (`entry`) in a zip archive, as many as its own header promises.
 
     Errors: InputError where the header promises more than the archive says is there, LimitError where the memory is too
-    small; both before anything is unpacked but the header.
+    small; both before anything is unpacked but the header, and with `label` as the file's name.
     """
     size = archive.getinfo(entry).file_size
     with archive.open(entry) as member:

@@ -24,7 +24,7 @@ def read_text(data: Bytes, label: str) -> Matrix:
 
     The separator is the first of `;`, tab, comma and blanks that the first line of numbers contains. With `;` and no
     point in any number, a comma is the decimal mark. A first line of names is skipped, and so are blank lines and lines
-    that begin with `#`. Errors: InputError with line and column, both from 1.
+    that begin with `#`. Errors: InputError with the file's `label`, line and column, both from 1.
     """
     lines = _lines(decode_text(data, label))
     if not lines:

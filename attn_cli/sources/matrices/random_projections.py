@@ -11,6 +11,9 @@ def drawn_shapes(
 ) -> dict[str, tuple[int, int]]:
     """The shapes of the projections that can be drawn at random, by their options' names: "wq" and so on.
 
+    width, context_width  of the embeddings of queries, and of those of keys and values
+    heads                 the number of query heads
+
     For latent attention, projections to and from latents of `rank` numbers take the place of W_K and W_V.
     """
     d, groups = _head_size(options, width, heads), options.kv_heads or heads

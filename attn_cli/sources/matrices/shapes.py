@@ -129,7 +129,10 @@ def check_output_projection(projection: np.ndarray, heads: int, e: int) -> None:
 
 
 def check_cells(cells: np.ndarray, name: str, shape: ScoreShape) -> None:
-    """Raise InputError for a mask or bias that is not `[..., n, m]`, with other axes as the scores' or 1 long."""
+    """Raise InputError for a mask or bias that is not `[..., n, m]`, with other axes as the scores' or 1 long.
+
+    name  what the error calls it
+    """
     n, m = shape.n, shape.m
     if cells.shape[-2:] != (n, m):
         slip = ": is it transposed?" if cells.shape[-2:] == (m, n) else ""

@@ -60,7 +60,11 @@ class TableSource:
             self.about["projections"] = projections
 
     def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
-        """The texts as words of the table; a word that it lacks is left out and named in a warning."""
+        """The texts as words of the table; a word that it lacks is left out and named in a warning.
+
+        InputError for a `pair` (a second text), an empty text, and one of which the table has no word; LimitError for
+        one too long.
+        """
         if pair is not None:
             raise InputError("--pair needs a model", "a table knows no sentence pairs; add -m MODEL")
         return [self._prompt(text) for text in texts]

@@ -28,7 +28,7 @@ def is_pair(module: nn.Module) -> bool:
 
 
 def text_configuration(config: PreTrainedConfig, *, decoder: bool = False) -> PreTrainedConfig:
-    """The configuration of the stack that reads text; of the decoder if asked for and where there is one.
+    """The configuration of a model's stack that reads text; of its decoder if `decoder` asks for it and there is one.
 
     Of a model with a text encoder and a decoder of something else, as MusicGen's, the encoder's unless `decoder`.
     """

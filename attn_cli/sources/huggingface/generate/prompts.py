@@ -60,6 +60,8 @@ class TextGenerator:
 
         If `decoder` is the start token alone, the model chooses its start tokens; Whisper's include the language.
 
+        on_token  called with the count of every generated token
+
         Raises LimitError for more than the decoder has positions.
         """
         loaded = self.loaded

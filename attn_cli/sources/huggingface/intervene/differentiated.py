@@ -26,7 +26,7 @@ class DifferentiatedRows(InterventionBatch):
 
     @abstractmethod
     def output(self, at: AttentionLayer, past: CachedAttention, own: Products, allowed: torch.Tensor) -> torch.Tensor:
-        """The output `[1, h, r, e]` of a layer's last r rows, as a function of the numbers in `variables`.
+        """The output `[1, h, r, e]` of the layer `at`, in its last r rows, as a function of the numbers in `variables`.
 
         past     keys and values of the baseline
         own      queries, keys and values of these rows
@@ -54,7 +54,11 @@ class GatedRows(DifferentiatedRows):
         return list(self.gates.values())
 
     def output(self, at: AttentionLayer, past: CachedAttention, own: Products, allowed: torch.Tensor) -> torch.Tensor:
-        """The layer's own output `[1, h, r, e]` times its gates, which are 0.9."""
+        """The layer's own output `[1, h, r, e]` in its last r rows, times its gates, which are 0.9.
+
+        past, own  keys and values of the baseline; queries, keys and values of these rows
+        allowed    which of all m keys the rows may attend to, `[r, m]` or `[h, r, m]`
+        """
         output = _attention(past, own, allowed)
         shape = (1, output.shape[1], 1, 1)
         gates = torch.full(shape, _GATE, dtype=output.dtype, device=output.device, requires_grad=True)
@@ -82,7 +86,11 @@ class PartlyWindowed(DifferentiatedRows):
         return [self.shares]
 
     def output(self, at: AttentionLayer, past: CachedAttention, own: Products, allowed: torch.Tensor) -> torch.Tensor:
-        """The output `[1, h, r, e]` of each head mixed: 1 - share of that without its window, share of that with it."""
+        """The output `[1, h, r, e]` of each head mixed: 1 - share of that without its window, share of that with it.
+
+        past, own  keys and values of the baseline; queries, keys and values of the last r rows
+        allowed    which of all m keys these rows may attend to, `[r, m]` or `[h, r, m]`
+        """
         r, m = allowed.shape[-2:]
         masks = self.masks(at, r, m)
         window = None if masks is None else masks[0]

@@ -125,7 +125,7 @@ class Processor:
     def arrays(self, marked_text: MarkedText, image: Any = None) -> dict[str, Any]:
         """The processor's arrays for one example, batched: a leading axis of 1.
 
-        image  another one than that of the media
+        image  the image to read in place of the one given to this processor; None for that one
 
         Raises InputError where the processor refuses, LoadError where it doesn't know the medium.
         """

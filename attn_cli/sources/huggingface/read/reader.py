@@ -42,12 +42,15 @@ class Generator(Protocol):
     """Continues prompts by generated tokens; `on_token` is called with the count of each."""
 
     def continue_text(self, prompt: Prompt, on_token: Callable[[int], None] | None = None) -> Prompt:
-        """The prompt with the tokens that the model generates after it."""
+        """The prompt with the tokens that the model generates after it; `on_token` is called with each one's count."""
 
     def continue_decoder(
         self, prompt: Prompt, decoder: tuple[Token, ...], on_token: Callable[[int], None] | None = None
     ) -> Prompt:
-        """The prompt of an encoder-decoder with the tokens that its decoder generates after the tokens `decoder`."""
+        """The prompt of an encoder-decoder with the tokens that its decoder generates after the tokens `decoder`.
+
+        on_token  called with the count of every generated token
+        """
 
 
 class PromptReader:

@@ -75,6 +75,8 @@ def aligned(
 ) -> tuple[Token, ...]:
     """The tokens with the ids `[1, n]` that a processor made of `text`, labelled by the text.
 
+    add_special_tokens  whether the processor's tokenizer added special tokens to the text
+
     A processor replaces a token such as <image> by many. Tokens before and after these are labelled by the text, they
     themselves by their vocabulary names; so are all tokens if the processor changed the text in another way.
     """

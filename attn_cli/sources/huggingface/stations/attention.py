@@ -51,13 +51,25 @@ class WrongAttention(Protocol):
     """
 
     def products(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> Products | None:
-        """q, k and v `[h, n, d]` with the mistake in them, such as other rotary positions; None if it isn't there."""
+        """q, k and v `[h, n, d]` with the mistake in them, such as other rotary positions; None if it isn't there.
+
+        layer               the layer's number
+        qkv, rule, turning  the right q, k and v, scale, mask ..., and how rotary positions turned q and k
+        """
 
     def attended(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> Attended | None:
-        """The wrong q, k, v and rule (scale, mask ...) to attend with; None where the mistake isn't in these."""
+        """The wrong q, k, v and rule (scale, mask ...) to attend with; None where the mistake isn't in these.
+
+        layer               the layer's number
+        qkv, rule, turning  the right q, k and v, scale, mask ..., and how rotary positions turned q and k
+        """
 
     def output(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> torch.Tensor | None:
-        """The wrong output `[h, n, e]` of a mistake that can't be made by other q, k, v, scale or mask; else None."""
+        """The wrong output `[h, n, e]` of a mistake that can't be made by other q, k, v, scale or mask; else None.
+
+        layer               the layer's number
+        qkv, rule, turning  the right q, k and v, scale, mask ..., and how rotary positions turned q and k
+        """
 
 
 class StationAttention:
@@ -209,7 +221,10 @@ def _with_angle_noise(x: torch.Tensor, turning: Turning, draw: int) -> torch.Ten
 
 
 def turned(x: torch.Tensor, turning: Turning, *, back: bool = False) -> torch.Tensor:
-    """Queries or keys `[h, n, d]` rotated as the model does; with `back` as they were before that."""
+    """Queries or keys `[h, n, d]` rotated as the model does; with `back` as they were before that.
+
+    turning  the pairs of columns that rotary positions turn, and the cos and sin of their angles
+    """
     if not turning.first:
         return x
     first, second = list(turning.first), list(turning.second)

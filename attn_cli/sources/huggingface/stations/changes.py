@@ -71,7 +71,10 @@ def by_changes(
 
 
 def of_layers(sites: Sites, part: str) -> list[tuple[int, nn.Module]]:
-    """For every layer that has a module of this part, such as "mlp" or "w_o": the layer's number, and the module."""
+    """For every layer that has a module of this part, such as "mlp" or "w_o": the layer's number, and the module.
+
+    sites  which modules of the model are norms, attention, MLP ..., by layer
+    """
     return [(layer, inner[part]) for layer, inner in enumerate(sites.inner) if part in inner]
 
 

@@ -22,6 +22,8 @@ def mistakes_of_embeddings(model: PreTrainedModel, sites: Sites) -> Iterator[Mod
     """Mistakes before the first layer: a missing or needless factor on embeddings, tokens or positions off by 1 or 2.
 
     Position embeddings that are learned, or sines in a table, may also be missing.
+
+    sites  the modules of every layer, and the embedding's scale
     """
     embedding = model.get_input_embeddings()
     width = sites.width
@@ -84,6 +86,7 @@ def mistakes_of_logits(model: PreTrainedModel, whole: PreTrainedModel | None, si
     """Mistakes behind the last layer: of the final norm, of the LM head's weights, of the logits' softcap and scale.
 
     whole  the model with its LM head; None without one, and then of the final norm alone
+    sites  which module is the final norm
     """
     if sites.final_norm is not None:
         norm = norm_of(sites.final_norm)

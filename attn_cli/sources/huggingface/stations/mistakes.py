@@ -27,6 +27,8 @@ def problem_of(config: PreTrainedConfig, layer: int, qkv: Products, rule: Rule, 
     """A layer's right attention on one text, by q, k and v `[h, n, d]`, rule (scale, mask ...) and rotary positions.
 
     From this `Problem` mistaken variants are computed, also with angles and windows that the configuration suggests.
+
+    turning  the pairs of columns that rotary positions turn, and the cos and sin of their angles
     """
     q, k, v = (to_numpy(x) for x in qkv)
     angles = other_angles(config, layer, len(turning.first), q.shape[-1])
@@ -59,7 +61,10 @@ class KernelMistake:
         self._families = REGISTER  # from the first call that has the mistake on: those that it belongs to
 
     def products(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> Products | None:
-        """q, k and v `[h, n, d]` with wrong rotary positions; None for any other mistake, and in other layers."""
+        """q, k and v `[h, n, d]` with wrong rotary positions; None for any other mistake, and in other layers.
+
+        qkv, rule, turning  the right q, k and v, scale, mask ..., and how rotary positions turned q and k
+        """
         mistake = self._made(layer, qkv, rule, turning) if self.planted.kind == "q_rotated" else None
         if mistake is None or mistake.operands is None:
             return None
@@ -70,6 +75,8 @@ class KernelMistake:
         """The wrong q, k, v and rule (scale, mask ...) with which a kernel would attend; None if none is wrong.
 
         None as well for wrong rotary positions, which `products` makes, and in other layers.
+
+        qkv, rule, turning  the right q, k and v, scale, mask ..., and how rotary positions turned q and k
         """
         mistake = None if self.planted.kind == "q_rotated" else self._made(layer, qkv, rule, turning)
         if mistake is None or mistake.operands is None:
@@ -79,7 +86,10 @@ class KernelMistake:
         return Attended((_tensor(q, qkv[0]), _tensor(k, qkv[0]), _tensor(v, qkv[0])), wrong_rule, changed)
 
     def output(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> torch.Tensor | None:
-        """The wrong output `[h, n, e]` of a mistake that can't be made by other q, k, v, scale or mask; else None."""
+        """The wrong output `[h, n, e]` of a mistake that can't be made by other q, k, v, scale or mask; else None.
+
+        qkv, rule, turning  the right q, k and v, scale, mask ..., and how rotary positions turned q and k
+        """
         mistake = None if self.planted.kind == "q_rotated" else self._made(layer, qkv, rule, turning)
         if mistake is None or mistake.operands is not None:
             return None

@@ -29,7 +29,10 @@ from attn_cli.sources.huggingface.stations.sites import Sites
 
 
 def mistakes_of_mlps(sites: Sites) -> Iterator[ModuleMistake]:
-    """Mistakes of MLPs: another activation, gate and up in each other's place."""
+    """Mistakes of MLPs: another activation, gate and up in each other's place.
+
+    sites  which modules are MLPs and their parts, by layer
+    """
     right: dict[int, list[tuple[nn.Module, str]]] = {}
     for layer, modules in enumerate(sites.activations):
         right[layer] = [(module, name) for module in modules if (name := activation_of(module)) is not None]
@@ -67,7 +70,10 @@ def _halves(module: nn.Module, args: Any, output: torch.Tensor) -> torch.Tensor:
 
 
 def mistakes_of_experts(sites: Sites) -> Iterator[ModuleMistake]:
-    """Mistakes with experts: their weights normalised or not, the wrong experts, one too few, missing factors."""
+    """Mistakes with experts: their weights normalised or not, the wrong experts, one too few, missing factors.
+
+    sites  which modules choose experts and are MLPs, by layer
+    """
     normed: list[tuple[int, Any, str, Any]] = []
     fewer: list[tuple[int, Any, str, Any]] = []
     factors: dict[str, list[tuple[int, Any, str, Any]]] = {}

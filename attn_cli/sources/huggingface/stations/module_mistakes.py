@@ -15,6 +15,7 @@ def module_mistakes(model: PreTrainedModel, whole: PreTrainedModel | None, sites
     """Every mistake known to attn that can be made in the modules of this model, beside attention's own arithmetic.
 
     whole  the model with its LM head; None without one
+    sites  which modules of the model are norms, attention, MLP ..., by layer
     """
     return [
         *mistakes_of_norms(sites),

@@ -34,6 +34,8 @@ def mistakes_of_norms(sites: Sites) -> Iterator[ModuleMistake]:
     """Mistakes with norms (gain, epsilon ...) in all norms at once, then in each kind, such as those before the MLP.
 
     Then norms of q and k, and norms in another place: behind attention and MLP, not before, or the other way about.
+
+    sites  which modules are norms, attention and MLP, by layer
     """
     ends = [] if sites.final_norm is None else [(AFTER_LAYERS, sites.final_norm)]
     parts = {part: of_layers(sites, part) for part in _PLACES}

@@ -33,7 +33,10 @@ def _without_bias(module: nn.Module, args: Any, output: torch.Tensor) -> torch.T
 
 
 def mistakes_of_biases(sites: Sites) -> Iterator[ModuleMistake]:
-    """Mistakes that leave biases out: those of q, k and v together, of W_O, of the MLP, of all linear layers."""
+    """Mistakes that leave biases out: those of q, k and v together, of W_O, of the MLP, of all linear layers.
+
+    sites  which modules are linear layers of what, by layer
+    """
     biased = [
         (layer, module, part)
         for layer, parts in enumerate(sites.linear)
@@ -53,7 +56,10 @@ def mistakes_of_biases(sites: Sites) -> Iterator[ModuleMistake]:
 
 
 def mistakes_of_projections(sites: Sites) -> Iterator[ModuleMistake]:
-    """Mistakes in the order of q, k and v: k and v exchanged, a joint projection split otherwise, columns permuted."""
+    """Mistakes in the order of q, k and v: k and v exchanged, a joint projection split otherwise, columns permuted.
+
+    sites  which modules are the projections of q, k and v, and W_O, by layer
+    """
     swapped: list[tuple[int, nn.Module, nn.Module]] = []
     joint: list[tuple[int, nn.Module]] = []
     for layer, parts in enumerate(sites.linear):

@@ -26,6 +26,8 @@ _Wrong = Callable[[int, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray] |
 def mistakes_of_tables(model: PreTrainedModel, sites: Sites) -> Iterator[ModuleMistake]:
     """Every mistake in the cos and sin of rotary positions, for attention modules that are given these as arguments.
 
+    sites  the modules of every layer, and the cos and sin that modules were given
+
     Mistakes in which columns make a pair are not among them.
     """
     modules = [(layer, module) for layer, module in of_layers(sites, "attention") if module in sites.tables]

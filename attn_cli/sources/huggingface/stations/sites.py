@@ -77,8 +77,10 @@ def find_sites(
 ) -> Sites:
     """In which modules' outputs and inputs the stations are (places in the pass), of the stack that reads the text.
 
-    arguments  of a pass over a few tokens
-    stream     the names of that stack's stream
+    arguments    of a pass over a few tokens
+    places       the path, block and stack of every module
+    projections  W_O of each attention module
+    stream       the names of that stack's stream
     """
     log = Log()
     lists = {p.block_path.rpartition(".")[0] for m in places.attention for p in places.of(m) if p.stream in stream}

@@ -35,7 +35,8 @@ def mask_lowest(weights: torch.Tensor, scores: torch.Tensor, dtype: torch.dtype)
 def check_rows(weights: torch.Tensor, place: Place, dtype: torch.dtype) -> None:
     """Raise LoadError for weights `[h, n, m]` outside [0, 1], or rows that sum to more than 1, each by over 0.001.
 
-    dtype  the type of the weights as the model computed them; those of bfloat16 sum to 1 up to 0.008 alone
+    place  where the attention is in the model, which the error names
+    dtype  the type of the weights as the model computed them; its eps is allowed if larger: 0.008 in bfloat16
     """
     tolerance = max(TOLERANCE, torch.finfo(dtype).eps)
     low, high = float(weights.min()), float(weights.max())
