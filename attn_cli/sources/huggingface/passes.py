@@ -281,8 +281,11 @@ class ModelPasses:
     def each_encoded(self, texts: Sequence[EncodedText], selection: Selection, visit: Visit) -> None:
         """Run the texts as one batch; `visit` gets each selected layer's attention, its tokens labelled by number.
 
-        For corpora: linear layers are multiplied the quicker way, which on some processors rounds less well. A
-        `PackedVisit` gets all texts of a layer as one call, where they can be packed (varlen). Errors as of `each`.
+        For corpora: linear layers are multiplied by oneDNN where that is quicker, which on some processors rounds less
+        well. A `PackedVisit` gets all texts of a layer as one call, where they can be packed (varlen).
+
+        Raises LoadError if a selected layer's attention can't be captured, InputError for a layer that doesn't exist,
+        MemoryError where memory is too small.
         """
         self._check_alone()
         model = self.loaded.model

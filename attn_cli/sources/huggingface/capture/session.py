@@ -103,7 +103,7 @@ def capture(
         with capture(model, lambda call: summaries.append(reduce(call, TopKeys(5)))):
             model(**inputs)
 
-    model      any torch module; no configuration is asked for
+    model      any torch module; no configuration is asked for, and its outputs stay the same to within rounding
     visit      gets each `AttentionCall`: queries `[h, n, d]`, keys `[g, m, d]`, values `[g, m, e]` and the rule for
                their scores (scale, mask ...). The arrays are the model's own: read them during the visit, and don't
                change them.
@@ -114,7 +114,8 @@ def capture(
     others     for each text the tokens of the stacks that read something else, by stack: decoder, vision, audio
     rotations  also find out, for calls that ask, how rotary positions turned their queries and keys
 
-    The rest is as for `Capture`. Raises LoadError after passes in which no attention was seen at all.
+    Entered, it gives the ledger: which layers attended, how often, and which could not be captured. Raises LoadError
+    after passes in which no attention was seen at all. Don't run other models in other threads meanwhile.
     """
     labels = BatchLabels(texts, others, encoder_decoder=is_pair(model), tokenizer=tokenizer)
     ledger, passes = Ledger(model, selection, labels), []

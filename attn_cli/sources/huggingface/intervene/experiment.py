@@ -49,7 +49,14 @@ class _Batch(NamedTuple):
 class ModelExperiment:
     """Runs of one model over one text with interventions (heads ablated, tokens hidden, a KV cache changed).
 
-    Each is held against the run without, the baseline; public fields are those of `Experiment`.
+    Each is held against the run without, the baseline.
+
+    tokens     of the stack whose rows these are: the decoder's in an encoder-decoder
+    rows       in which interventions hold, ascending
+    target     the answer's tokens, with their probability in the baseline; None without an LM head
+    likeliest  the five likeliest tokens after the last row that chooses one of these; () without an LM head
+    layers     every attention layer that ran
+    visited    whether the visitor that was given saw the baseline's attention
     """
 
     def __init__(

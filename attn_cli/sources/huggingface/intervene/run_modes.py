@@ -84,7 +84,11 @@ class RunModes:
         return self._runs.is_baseline(RunPlan(mode, first, skip))
 
     def of(self, interventions: Sequence[Intervention]) -> RunMode:
-        """How a run with these interventions computes its rows: "cache", "prefix" or "whole", as `RunModes` says."""
+        """How a run with these interventions computes its rows, the cheapest way that is right.
+
+        "cache": the last rows alone over kept keys and values; "prefix": all rows from the first changed block on;
+        "whole": all rows of all blocks.
+        """
         calls, first_run = self._runner.calls, self._runner.first
         firsts = {self._asked.first_of(intervention) for intervention in interventions}
         if not self.obstacle and all(x >= first_run and calls.is_causal_before(x) for x in firsts):

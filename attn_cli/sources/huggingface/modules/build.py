@@ -24,8 +24,8 @@ class BuiltModule:
 
     loaded     the module in evaluation mode on its device, without a tokenizer
     transform  an image to an array `[3, height, width]`; None where the library states none
-    tokenize   texts to ids `[b, n]`; None for a module that reads none
-    token      the text of an id; None as for `tokenize`
+    tokenize   texts to ids `[b, n]`; None for a module that reads no text
+    token      the text of an id; None for a module that reads no text
     """
 
     loaded: LoadedModel

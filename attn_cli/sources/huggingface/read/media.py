@@ -78,7 +78,11 @@ class Media:
 
 
 def read_media(image: str | None, audio: str | None) -> Media | None:
-    """The media in these files; None if neither is given. Raises what `read_image` and `read_audio` raise."""
+    """The image and audio in these files; None if neither is given.
+
+    Raises InputError for a file that holds no image, or audio of another kind than .wav, LoadError where the package
+    that reads images is missing, LimitError for an image that doesn't fit into memory.
+    """
     files = {kind: file for kind, file in (("image", image), ("audio", audio)) if file is not None}
     if not files:
         return None

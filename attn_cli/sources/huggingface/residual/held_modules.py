@@ -24,7 +24,10 @@ class Constants:
     are_added: bool = False
 
     def add(self, gradient: torch.Tensor, constant: torch.Tensor) -> None:
-        """Add a constant's part of the number: its dot product with the number's gradient by the constant's place."""
+        """Add what a constant gives to the number whose gradient is taken: its dot product with `gradient`.
+
+        gradient  that of the number, by the tensor to which the constant is added
+        """
         self.are_added = True
         self.total += float((gradient * constant).sum())
 
@@ -42,7 +45,7 @@ def of_tensor(module: nn.Module, x: torch.Tensor, args: tuple[Any, ...], kwargs:
 
 
 class BiasHook:
-    """Gradient hook of a module's output: adds what the module's bias, its output for zeros, gives to the number.
+    """Gradient hook of a module's output: adds what its bias, its output for zeros, gives to the number differentiated.
 
     constants  the sum over all biases
     """

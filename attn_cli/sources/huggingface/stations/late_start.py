@@ -33,6 +33,8 @@ class LateStart:
     def layer(self, wanted: set[Station], given: Given) -> int:
         """The layer, from 0, at which a pass can begin: the first that has a wanted station, a place in the pass.
 
+        given  the stations whose numbers the pass is given
+
         0, so a whole pass, unless that layer's input is given and beginning there was found to change nothing.
         """
         first = min(at.layer - (at.kind == "residual_in") for at in wanted)

@@ -51,7 +51,7 @@ def own_attention(
     scores   what the softmax was given `[..., n, m]`, masked ones about the lowest float
     scale    by which the code multiplied queries before the product, where it says so
 
-    None where no scale, 1 or 1 / sqrt(d), with a bias of each key makes these scores of the product.
+    None where the scores are not the product times 1 or 1 / sqrt(d), plus a bias of each key (to rounding).
     """
     if factors is None or scores is None or min(x.ndim for x in factors) < 3:
         return None
