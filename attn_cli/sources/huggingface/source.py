@@ -72,7 +72,7 @@ class ModelSource(ModelPasses):
         return self.loaded.generating is not None
 
     def written(self, prompt: Prompt, most: int, *, one_sentence: bool = True) -> Prompt:
-        """The prompt with what the model writes after it, of `most` tokens or as many as positions are free.
+        """The prompt with what the model writes after it: at most `most` tokens, fewer where fewer positions are free.
 
         one_sentence  whether it ends with its first sentence or line
 

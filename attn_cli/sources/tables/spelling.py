@@ -36,7 +36,7 @@ def near_words(words: Sequence[str], table: WordIndex) -> dict[str, str]:
 
 
 def with_suggestions(words: Sequence[str], table: WordIndex) -> list[str]:
-    """The words, each with the one that was probably meant: "bnak (bank?)"."""
+    """The words, each with the one that was probably meant, if the table has any: "bnak (bank?)"."""
     near = near_words(words, table)
     return [f"{word} ({near[word]}?)" if word in near else word for word in words]
 

@@ -134,7 +134,9 @@ class BatchLabels:
         return self.places_of_texts(place, (index,), batch).at(0)
 
     def places_of_texts(self, place: Place, indices: Iterable[int], batch: int) -> PlacesOfTexts:
-        """The text of each of these elements, of a batch of `batch`, and the number of the module's call on it, from 0.
+        """The text of each element of a batch with these indices, and the number of the module's call on it, from 0.
+
+        batch  how many elements the batch has
 
         Counts each as one more call on its text by the module of `place`.
         """

@@ -30,11 +30,11 @@ class HeadShard(NamedTuple):
         return cls(rank, ranks, heads, getattr(config, "num_key_value_heads", None) or heads)
 
     def first_head(self, h: int) -> int:
-        """The model's number of the first of the h heads here; 0 where all processes have all heads."""
+        """The model's number of the first of the h heads in this process; 0 where all processes have all heads."""
         return self.rank * h if h * self.ranks == self.heads else 0
 
     def first_group(self, g: int) -> int:
-        """The number of the first of the g key heads here; 0 where all processes have all of them."""
+        """The model's number of the first of the g key heads in this process; 0 where every process has all of them."""
         return self.rank * g if g * self.ranks == self.key_heads else 0
 
     def total(self, h: int) -> int:

@@ -131,9 +131,10 @@ class ModelExperiment:
         return self._modes.no_cache_reason
 
     def run_mode_of(self, interventions: Sequence[Intervention]) -> RunMode:
-        """How runs with these interventions compute rows: "cache", the last alone over kept keys and values, or others.
+        """How runs with these interventions compute rows: "cache", "prefix" or "whole".
 
-        Those are "prefix", all rows from the first changed block on, and "whole", all rows of all blocks.
+        "cache": the last rows alone over kept keys and values; "prefix": all rows from the first changed block on;
+        "whole": all rows of all blocks.
         """
         return self._modes.of(interventions)
 

@@ -73,8 +73,8 @@ def read_logits(logits: torch.Tensor, readout: Readout, n: int, *, with_loss: bo
 def outcomes_of_logits(baseline: LogProbs, changed: LogProbs) -> list[Outcome]:
     """For each of S runs its answer's log2 p and its loss, each less the baseline's, and the KL divergence in one row.
 
-    All in bits; KL is the sum over words of p log2(p / p of the run), p the baseline's. The change of loss is None
-    where the loss wasn't read.
+    All in bits. KL is the sum over words of p log2(p / p of the run), p the baseline's, in the row that chooses the
+    answer's last token. The change of loss is None where the loss wasn't read.
     """
     bits = (changed.targets - baseline.targets) / log(2)
     kl = (baseline.last.exp() * (baseline.last - changed.last)).sum(-1).clamp(min=0) / log(2)

@@ -159,7 +159,7 @@ def walked_output(
 
 
 def dense_cells(hidden: Sequence[Mask | None], n: int, m: int, device: torch.device) -> torch.Tensor:
-    """The cells of n rows and m keys that S masks hide, none where one is None: booleans `[S, h or 1, n, m]`."""
+    """The cells of n rows and m keys that S masks hide: booleans `[S, h or 1, n, m]`, False for a mask that is None."""
     i, j = torch.arange(n, device=device)[:, None], torch.arange(m, device=device)[None]
     none = torch.zeros((1, n, m), dtype=torch.bool, device=device)
     cells = [none if own is None else ~own.allowed(i, j).reshape(-1, n, m) for own in hidden]

@@ -15,7 +15,7 @@ def is_first_failure() -> bool:
     """True for the first of torchrun's processes to ask, so the first that failed, and for one that runs alone.
 
     No process waits for another, which may be gone: they count themselves in the store of torchrun, which lives until
-    all have ended. True as well where it can't be reached, for a line too many is better than none.
+    all have ended. True as well where the store can't be reached, for a line too many is better than none.
     """
     if ranks() == 1:
         return True

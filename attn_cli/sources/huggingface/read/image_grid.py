@@ -74,6 +74,8 @@ class Patch(NamedTuple):
 def row_by_row(grid: PatchGrid, tile: int | None = None) -> list[Patch]:
     """The patches of an image, or of a tile of one, in reading order.
 
+    tile  the tile's number, which their names then begin with; None for an image that is not cut into tiles
+
     >>> [patch.name for patch in row_by_row(PatchGrid(2, 2))]
     ['r0,c0', 'r0,c1', 'r1,c0', 'r1,c1']
     """

@@ -157,7 +157,7 @@ class PromptReader:
         ]
 
     def continued(self, prompt: Prompt, most: int, generator: Callable[[int], Generator]) -> Prompt:
-        """A prompt that was read without a generator, continued by `most` tokens or as many as positions are free.
+        """A prompt that was read without a generator, continued by `most` tokens, or by fewer if positions run out.
 
         generator  makes a generator of that many tokens
         """

@@ -47,8 +47,8 @@ def rounding_to(precision: str, draw: int = 0) -> Rounded:
 def rounded(model: nn.Module, precision: str, draw: int = 0) -> Iterator[Rounded]:
     """Context manager: in passes of `model` weights and outputs of modules are rounded; yields what rounds activations.
 
-    precision  "bfloat16", "float16", or "4-bit" (weights alone); activations get in "4-bit", and in any other
-               precision, the noise of summing in another order in float32
+    precision  "bfloat16" or "float16" for both; "4-bit" rounds weights; in this and any other precision activations get
+               the noise of summing in another order
     draw       the seed of rounding by chance; 0 rounds to the nearest
 
     A module's weights are rounded while it runs, so that no second model is held.
