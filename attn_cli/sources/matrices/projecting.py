@@ -105,7 +105,7 @@ def _changed(options: MatrixOptions) -> bool:
 
 
 def projections_of(options: MatrixOptions, width: int, context_width: int, heads: int) -> ProjectionMatrices:
-    """W_Q `[width, h * d]`, W_K and W_V `[context_width, g * d]`, W_O `[h * d, width]`.
+    """W_Q `[width, h * d]`, W_K and W_V `[context_width, g * d]`, W_O `[h * d, width]`; h is `heads`.
 
     Each is read from the file that its option names, else drawn at random if there is a seed, else None.
     """

@@ -39,7 +39,7 @@ def text_configuration(config: PreTrainedConfig, *, decoder: bool = False) -> Pr
 
 
 def number_of(config: PreTrainedConfig | None, name: str) -> int | None:
-    """The whole number that a configuration states under `name`; None for none, or one for each layer.
+    """The whole number that a configuration states under `name`; None where it states none, or one for each layer.
 
     >>> number_of(PreTrainedConfig(num_hidden_layers=2), "num_hidden_layers")
     2

@@ -111,8 +111,9 @@ class Runner:
     def with_interventions(self, batch: InterventionBatch, mode: RunMode, skip: int, answers: int) -> Any:
         """Run the interventions of `batch` side by side; returns the model's output for the rows that run.
 
-        mode     "whole" runs all blocks, "prefix" and "cache" skip some
-        skip     how many calls of blocks are skipped, as they come before the first that an intervention changes
+        mode     "prefix" and "cache" skip as many calls of blocks as `skip` says, "whole" none
+        skip     how many come before the first block that an intervention changes; they return what they did without
+                 any
         answers  the first row whose logits are needed
         """
         kept = BaselineOutputs(self._outputs, batch.size, self.rows, batch.first)

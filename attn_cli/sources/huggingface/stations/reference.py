@@ -66,9 +66,9 @@ class ModelReference:
         self._seen: dict[int, list[PlantedMistake]] = {}  # the mistakes in attention of every layer
 
     def shapes(self, ids: Sequence[int]) -> dict[Station, Shape]:
-        """Every station, a place in the pass, with the shape of its numbers, by a pass over a few tokens.
+        """Every station, a place in the pass, with the heads (0 for none) and width of its numbers, by a short pass.
 
-        Raises InputError for an id that is no token of the model.
+        Stations that come twice in a layer are left out. Raises InputError for an id that is no token of the model.
         """
         words = self._words()
         strange = next((at for at, number in enumerate(ids) if number >= words), None)
