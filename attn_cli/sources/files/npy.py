@@ -94,7 +94,10 @@ def read_npz(raw: Raw, name: str) -> tuple[Matrix, str]:
 
 
 def npy_header(data: Bytes, label: str) -> NpyHeader:
-    """The header of a .npy file; InputError for a broken one, one that promises too much, and a pickle."""
+    """The header of a .npy file; InputError for a broken one, one that promises too much, and a pickle.
+
+    label  the file's name in the error
+    """
     header = _header(data, label)
     if header.dtype.hasobject:
         raise pickle_error(label)

@@ -49,7 +49,10 @@ def read_text(data: Bytes, label: str) -> Matrix:
 
 
 def decode_text(data: Bytes, label: str) -> str:
-    """The bytes as text: UTF-8, or UTF-16 if it says so in its first two bytes."""
+    """The bytes as text: UTF-8, or UTF-16 if it says so in its first two bytes; InputError for other bytes.
+
+    label  the file's name in the error
+    """
     require_memory(data.size, label)
     raw = data.tobytes()
     utf16 = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))

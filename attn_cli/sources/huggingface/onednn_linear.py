@@ -31,8 +31,8 @@ _FEWEST_PRODUCTS = 2**22  # rows times numbers of the weight: less doesn't earn 
 def onednn_linear() -> Iterator[None]:
     """Context manager: `functional.linear` and `torch.addmm` multiply by oneDNN what it is quicker for.
 
-    Nothing changes on other processors, where gradients are on, or where another library replaced these functions. They
-    are put back at the end.
+    Nothing changes on processors of which oneDNN uses no wider vectors than MKL, where gradients are on, or where
+    another library replaced these functions. They are put back at the end.
     """
     plain_linear, plain_addmm = functional.linear, torch.addmm
     if plain_linear is not torch._C._nn.linear or not onednn_is_wider():

@@ -43,7 +43,7 @@ from attn_cli.sources.huggingface.read.picture_places import Placement
 def tower_tokens(
     config: PreTrainedConfig, arrays: Mapping[str, Any], places: Sequence[Placement | None] = ()
 ) -> tuple[Token, ...]:
-    """The tokens of the vision tower for the one image in `arrays`, labelled by patch; none where they are not known.
+    """The tokens of the vision tower for the one image in `arrays`, labelled by patch; () where they are not known.
 
     For a tower that reads an image in tiles or windows, these follow each other in the order in which it reads them.
 
