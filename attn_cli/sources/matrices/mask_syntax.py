@@ -24,7 +24,7 @@ from attn_cli.sources.matrices.shapes import ScoreShape, check_cells, of_entry
 class MaskParts:
     """The masks of `--mask` for all batch entries and heads.
 
-    masks    the same for all
+    masks    those that are the same for all batch entries and heads, such as a causal one
     lengths  how many keys are no padding: one number, or one per batch entry; None for all
     cells    booleans `[..., n, m]`, True where attending is allowed, perhaps with batch and head axes
     biases   numbers `[..., n, m]` to be added to the scores, which additive mask files hold

@@ -45,7 +45,7 @@ class Unembedding:
         self.dtype = self.dtype if given is None else given.dtype
 
     def direction(self, y: torch.Tensor, token: int) -> tuple[torch.Tensor, float]:
-        """Of one vector y `[d]`: the direction in which logit `token` less the mean logit grows `[d]`, and that logit.
+        """Of one vector y `[d]`: the direction `[d]` in which logit `token` less the mean grows, and that difference.
 
         It is the gradient of a linear function: W_U[token] less the mean of W_U's rows, whatever module W_U is in.
         """
