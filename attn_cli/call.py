@@ -24,7 +24,7 @@ class Place:
 
     layer    the model's own block number
     name     the module's path in the model, or a word for what has no module
-    stream   "self", "encoder", "decoder", "cross", ...
+    stream   the stack that the block is in: "self", "encoder", "decoder", "cross", ...
     call     0, or 1, 2, ... when the same module runs again in one forward pass
     heads    the model's numbers of the heads in the arrays
     groups   for every such head the number of the key/value head that it reads

@@ -21,12 +21,15 @@ NESTED: Schema = {"$ref": "#/$defs/nested"}  # an array as nested lists
 
 
 def or_none(schema: Schema) -> Schema:
-    """A JSON Schema that also allows null."""
+    """The same JSON Schema, but that it allows null, too."""
     return {**schema, "type": [schema["type"], "null"]}
 
 
 def each(item: Schema, meaning: str = "", count: int | None = None) -> Schema:
-    """The JSON Schema of a list whose items have the schema `item` and this meaning, `count` of them if it is fixed."""
+    """The JSON Schema of a list whose items have the schema `item`, `count` of them if it is fixed.
+
+    meaning  what an item is, for its description; "" for none
+    """
     items = {**item, "description": meaning} if meaning else item
     return {"type": "array", "items": items} | ({} if count is None else {"minItems": count, "maxItems": count})
 
@@ -35,7 +38,7 @@ def each(item: Schema, meaning: str = "", count: int | None = None) -> Schema:
 class Object:
     """The type of a JSON object with these fields, each read from one Python object.
 
-    nullable  whether that may be None, which becomes null
+    nullable  whether that Python object may be None, which becomes null
     """
 
     fields: Sequence["Field"]

@@ -29,7 +29,7 @@ last_words: list[Callable[[], object]] = []
 
 
 def end_at_once(number: int = signal.SIGINT, frame: FrameType | None = None) -> None:
-    """Signal handler: remove half-written files, call `last_words`, and exit with code 128 + the signal's number."""
+    """Signal handler: remove half-written files, call what `last_words` lists, exit with 128 + the signal's number."""
     if not _ending.acquire(blocking=False):
         return
     for path in tuple(unfinished):

@@ -116,9 +116,9 @@ class Outcome:
 
     @property
     def effect(self) -> float:
-        """The number by which interventions are compared: `bits`, or `cosine_distance` without a language-model head.
+        """The number by which interventions are compared: `bits`, the change of log2 p(target).
 
-        0 where neither is known.
+        Without a language-model head `cosine_distance`; 0 where neither is known.
         """
         value = self.bits if self.cosine_distance is None else self.cosine_distance
         return 0.0 if value is None else value
@@ -170,7 +170,7 @@ class NoiseFloor:
     loss_bits: float = 0.0
 
     def add(self, outcome: Outcome) -> None:
-        """Raise the floor to the |effects| of a run in which nothing was changed, where these are larger."""
+        """Raise each number of the floor to its size in `outcome`, of a run without changes, where that is larger."""
         self.effect = max(self.effect, abs(outcome.effect))
         self.kl_bits = max(self.kl_bits, abs(outcome.kl_bits or 0.0))
         self.loss_bits = max(self.loss_bits, abs(outcome.loss_bits or 0.0))
@@ -205,7 +205,10 @@ class Experiment(Protocol):
 
     @property
     def noise_floor(self) -> NoiseFloor:
-        """The largest effects of runs without changes: one in the first batch, and in every large one."""
+        """The largest effects, in bits or cosine distances, of runs without changes.
+
+        One runs in the first batch, and one in every large batch.
+        """
 
     @property
     def run_mode(self) -> RunMode:
@@ -228,7 +231,7 @@ class Experiment(Protocol):
         """
 
     def outcomes_from_cache(self, interventions: Sequence[Intervention]) -> list[Outcome] | None:
-        """The outcome of each intervention, in their order, from its last rows alone; None where one needs whole runs.
+        """The outcome of each intervention, in their order, from its last rows alone; None where any needs whole runs.
 
         The last rows are those from the first one that the intervention changes, or that the answer is read from, on;
         keys and values of the rows before them are the baseline's.

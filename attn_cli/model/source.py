@@ -117,7 +117,7 @@ class Predicting(Source, Protocol):
 
         rows        the rows in which interventions hold; None for those that choose a token: of what was generated,
                     else the last one. Encoders take all rows
-        everywhere  all rows
+        everywhere  interventions hold in all rows
         mean        ablate a head to its mean output over all other rows, not to 0
         earliest    the first row that interventions will name, where it is before `rows`: keys and values are kept for
                     runs from there on, too
@@ -181,10 +181,12 @@ class Aligning(Source, Protocol):
 
     @property
     def alignment(self) -> AlignmentHeads:
-        """The heads that generation_config names as following the audio word by word; none where it names none."""
+        """The heads that generation_config names as following the audio word by word; `heads` is () without any."""
 
     def with_frames(self, prompt: Prompt, order: Sequence[int]) -> Prompt:
-        """The prompt with its audio's frames in another order; its tokens keep their places and names.
+        """The prompt with its spectrogram cut into len(order) equal frames, which are put in this order.
+
+        Its tokens keep their places and names. InputError where the spectrogram can't be cut so, or there is none.
 
         order  the indices of the frames, from 0
         """

@@ -41,7 +41,7 @@ class Band:
     hidden: Array | None = None
 
     def measured(self, by: str, *, together: bool) -> Array:
-        """The numbers `[h, b, c]` that rank b queries' c keys: weights, or for "value" and "output" the shares.
+        """The numbers `[h, b, c]` that rank b queries' c keys: weights for `by` "weight", shares for "value", "output".
 
         A key's share is its weight times the norm of its value, for "output" after W_O, over the row's sum of these.
 

@@ -43,7 +43,7 @@ def mask_cells(scores: Array, masked: Sequence[MaskedCells], heads: slice) -> No
 
     The array is changed in place.
 
-    masked  which cells are, for all heads of the call or for any
+    masked  which cells are, of each head of the call or, in one array, of every head alike
     heads   which of the call's heads these scores are of
     """
     lowest = lowest_of(scores)

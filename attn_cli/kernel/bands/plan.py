@@ -93,7 +93,7 @@ def plan_of(
 
 
 def plan_of_weights(weights: Array, rows: Sequence[int] | None = None) -> Plan:
-    """The plan to read weights `[h, n, m]` that a model computed itself: all heads, some rows at a time.
+    """How to read weights `[h, n, m]` that a model computed itself, as a `Plan`: all heads, some rows at a time.
 
     rows  those that are read, ascending; None for all n
     """

@@ -37,7 +37,7 @@ class Ends(NamedTuple):
 class Mask(ABC):
     """A mask: says which query may attend to which key.
 
-    A new one has `allowed`, `interval` if the keys of a row have no holes, and a few words for headers as its `str`.
+    A subclass has `allowed`, `interval` if the keys of a row have no holes, and a few words for headers as its `str`.
     """
 
     @abstractmethod

@@ -47,7 +47,7 @@ class Rule:
         return self.bias[..., rows, keys]
 
     def describe(self) -> dict[str, Any]:
-        """Scale, softcap and mask in words; whether there are a bias, a sink and a softmax: for headers and JSON."""
+        """For headers and JSON: `scale`, `softcap` or None, `mask` in words, booleans `bias`, `sink`, `softmax`."""
         return {
             "scale": float(self.scale),
             "softcap": None if self.softcap is None else float(self.softcap),

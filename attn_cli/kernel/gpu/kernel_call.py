@@ -121,7 +121,10 @@ class KernelCall:
         return replace(self, span=Intervals(self.span.first[picked], self.span.last[picked]), rows=picked)
 
     def of_nothing(self, output: Array | None, wanted: OneWalk) -> WalkStats:
-        """The statistics of no row, where none is picked: arrays without rows, and sums over rows of 0."""
+        """The statistics of no row, where none is picked: arrays without rows, and sums over rows of 0.
+
+        wanted  which statistics; `output`, which has no rows, is handed back as it is
+        """
         (h, _, m), pool, edges = self.sizes, wanted.pool, wanted.distance_edges
         of_rows = {"top_weights": wanted.top, "top_scores": wanted.top, "top_keys": wanted.top,
                    "key_sums": len(wanted.key_sets), "vector_sums": len(wanted.vectors),

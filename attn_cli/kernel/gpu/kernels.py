@@ -88,6 +88,9 @@ def forward(
     These are largest score, log-sum-exp, sum of weights, entropy in nats and sum of weight times distance |i - j|. A
     value that isn't finite spoils all rows of its tile, 0 times it being NaN. With REPAIRS only rows that may attend to
     it show it, and nothing is done if all values are `finite`.
+
+    X_head, X_row, X_key are strides of X; picked: the rows' numbers; first, last: their keys; share: query heads per
+    key head.
     """
     block, head = tl.num_programs(0) - 1 - tl.program_id(0), tl.program_id(1)  # the longest rows of a causal mask first
     key_head = head // share
@@ -187,6 +190,9 @@ def column_sums(
 ):  # fmt: skip
     """A Triton kernel: for KEYS keys of one head the sum of the weights that all rows give each, `received` `[h, m]`.
 
+    X_head, X_row, X_key are strides of X; picked: the rows' numbers; first, last: their keys; share: query heads per
+    key head.
+
     begin_rows, end_rows  for every KEYS keys the rows that may see some of them
     """
     start, head = tl.program_id(0) * KEYS, tl.program_id(1)
@@ -221,7 +227,11 @@ def blocks(
     ROWS: tl.constexpr, KEYS: tl.constexpr, D: tl.constexpr, CAPPED: tl.constexpr, SLOPED: tl.constexpr,
     BIASED: tl.constexpr, SUMS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """A Triton kernel: the largest weight of one block of pool_rows x pool_keys cells of one head, or the sum."""
+    """A Triton kernel: the largest weight of one block of pool_rows x pool_keys cells of one head, or the sum.
+
+    X_head, X_row, X_key are strides of X; picked: the rows' numbers; first, last: their keys; share: query heads per
+    key head.
+    """
     block, head = tl.program_id(0), tl.program_id(1)
     row_block, key_block = block // key_blocks, block % key_blocks
     key_head = head // share
@@ -256,7 +266,11 @@ def cell_weights(
     logsumexp, cell_keys, weights, cells,
     ROWS: tl.constexpr, D: tl.constexpr, CAPPED: tl.constexpr, SLOPED: tl.constexpr, BIASED: tl.constexpr,
 ):  # fmt: skip
-    """A Triton kernel: the weights of ROWS queries of one head on a key each; `cell_keys` `[n, cells]`, -1 for none."""
+    """A Triton kernel: the weights of ROWS queries of one head on a key each; `cell_keys` `[n, cells]`, -1 for none.
+
+    X_head, X_row, X_key are strides of X; picked: the rows' numbers; first, last: their keys; share: query heads per
+    key head.
+    """
     i, head, cell = tl.program_id(0) * ROWS + tl.arange(0, ROWS), tl.program_id(1), tl.program_id(2)
     key_head = head // share
     low, high = _bounds(first, last, i, n)
@@ -286,6 +300,9 @@ def largest_keys(
 
     Of equal scores the smaller key comes first. A score and its key are one 64-bit integer: above the score's bits,
     turned so that they order as integers do, below 2**31 - 1 less the key.
+
+    X_head, X_row, X_key are strides of X; picked: the rows' numbers; first, last: their keys; share: query heads per
+    key head.
     """
     block, head = tl.num_programs(0) - 1 - tl.program_id(0), tl.program_id(1)
     key_head = head // share

@@ -56,7 +56,7 @@ def weights_in_words(solved: SolvedWeights, right: np.ndarray, own_key: int) -> 
     right    `[h, n, m]`, the weights that are right
     own_key  the number of the key that stands where query 0 does
 
-    "" where neither is found, and where the weights of keys that both see aren't in proportion: then more is wrong.
+    "" where neither is found, and where the weights above 0 in both aren't in proportion: then more is wrong.
 
     >>> right = np.array([[[1.0, 0.0, 0.0], [0.25, 0.75, 0.0], [0.2, 0.3, 0.5]]])
     >>> yours = np.array([[[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.4, 0.6, 0.0]]])

@@ -40,7 +40,7 @@ class RowMoments:
         self.hides = False
 
     def add(self, band: Band, inside: RowIndex, kept: RowIndex) -> None:
-        """Take in rows of a band.
+        """Take in rows of a band (weights of some adjacent rows).
 
         inside  the index of these rows in the band
         kept    the index of the same rows in the result
@@ -89,6 +89,8 @@ class RowMoments:
 class KeySums:
     """For each row the sum of its weights on each of some sets of keys, `[h, rows, sets]`, gathered band by band.
 
+    A band is the weights of some adjacent rows.
+
     key_sets  for each set the keys of all n rows `[n, c]`; -1 for none
     """
 
@@ -113,7 +115,7 @@ class KeySums:
 class RankedRows:
     """The keys of largest weight of every row, gathered band by band, a band being some adjacent rows.
 
-    Where `top` says so, those of largest share of the row's output: weight times the norm of the value.
+    Where the request `top` says so, those of largest share of the row's output: weight times the norm of the value.
     """
 
     def __init__(self, call: Banded, rows: int, top: TopK) -> None:
@@ -125,7 +127,9 @@ class RankedRows:
         self.totals = None if top.by == "weight" else zeros(shape[:2], call.like)
 
     def add(self, band: Band, inside: RowIndex, kept: RowIndex) -> None:
-        """Rank the keys of some rows of a band, by weight or the measure of `top`, and store at most `top.count` a row.
+        """Rank the keys of some of a band's adjacent rows, and store at most `top.count` a row.
+
+        They are ranked by weight, or by the share of the row's output, as `top.by` says.
 
         inside  the index of these rows in the band
         kept    the index of the same rows in the result

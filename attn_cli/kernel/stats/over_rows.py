@@ -12,7 +12,7 @@ from attn_cli.kernel.stats.wanted import ColumnSums, Pool, block_sizes
 
 
 class SummedColumns:
-    """For each key the sum over rows of the weights on it, or of its shares of the rows' outputs if `wanted` says so.
+    """For each key the sum over rows of the weights on it, or of its shares of the rows' outputs as `wanted.by` says.
 
     Gathered band by band, a band being some adjacent rows. A share is weight times the norm of the value, over the sum
     of these in the row.
@@ -23,9 +23,10 @@ class SummedColumns:
         self.sums = zeros((1 if wanted.joint else call.h, call.m), call.like)
 
     def add(self, band: Band) -> None:
-        """Add the weights, or shares of outputs, of the band's wanted rows to the sum of each key.
+        """Add the weights of a band (some adjacent rows), of its wanted rows alone, to the sum of each key.
 
-        By a product with ones, several times faster than a sum across rows.
+        Or their shares of outputs: weight times the norm of the value over the row's sum of these. By a product with
+        ones, several times faster than a sum across rows.
         """
         fit = self.places.of(band)
         if fit is None:

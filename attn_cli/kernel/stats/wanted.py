@@ -96,6 +96,7 @@ class Wanted:
 
     rows            the rows of which per-row numbers are wanted; None for all
     moments         names of numbers of a row: masked, maximum, logsumexp, weight_sum, entropy_nats, distance
+                    (sum of weight |i - j|, where query i stands at key i + m - n)
     key_sets        keys of each row `[n, c]`, -1 after a row's last: the weights on them are added up
     vectors         numbers of the keys `[m]`, by which a row's weights are multiplied: weights @ vector
     distance_edges  ascending edges of ranges of key position - query position: the weights in each are added up
@@ -206,7 +207,7 @@ class RowStats(RowNumbers):
     tops         by request the keys of largest weight, as `RankedKeys`
     column_sums  by request the sum over rows for each key `[h, m]` in float64
     pooled       by request the blocks of the matrix `[h, blocks of rows, blocks of keys]`
-    hidden       weight of each row on keys that the user hid `[h, R]`, beside moments; None where none are hidden
+    hidden       weight of each row on keys that the user hid `[h, R]`; None where none are, or no moments are wanted
     """
 
     wanted: Wanted

@@ -16,7 +16,8 @@ def differences_of(
     A scan is statistics of attention heads over a corpus; a kind is what a head attends to (previous token, induction
     ...). Two scans of the same documents are compared document by document, others by their means.
 
-    statistic  the only statistic to compare; None for all, with the correction for so many more tests
+    statistic  the name of the only statistic to compare, such as "entropy_bits"; None for all, with the
+               correction for so many more tests
     shown      the number of differences on a screen; None for all that are significant
 
     InputError for scans without a common head.

@@ -249,7 +249,12 @@ class ScanFolder:
         return [PoisonRecord(**row) for row in self.read_table("rejected", "--force scans anew").to_pylist()]
 
     def read_table(self, name: str, hint: str) -> Any:
-        """A table of a finished scan as `pyarrow.Table`; InputError with a hint where its file is gone or spoilt."""
+        """A table of a finished scan as `pyarrow.Table`; InputError where its file is gone or spoilt.
+
+        LoadError without pyarrow.
+
+        hint  what an InputError tells the user to do
+        """
         try:
             from pyarrow import parquet
         except ImportError:

@@ -229,7 +229,7 @@ def kind_estimate(row: Row) -> KindEstimate:
     """A head's numbers for one kind, from a row of the table `kinds`, with how certain it is of that kind, 0 to 1.
 
     A kind is what a head attends to, its targets. Certain is the probability, by Student's t, that the mean share over
-    all such documents is above the least for being named so.
+    all documents with targets is above the least for being named so.
     """
     kind = _KINDS[row["kind"]]
     numbers = {name: _number(row[name]) for name in ("share", "share_low", "share_high", "weight", "baseline")}

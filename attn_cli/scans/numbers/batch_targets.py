@@ -97,7 +97,7 @@ class BatchTargets:
 
     @cached_property
     def by_kind(self) -> Targets:
-        """The target keys that define each kind of head, for each of the R rows, as row numbers; -1 for none."""
+        """The target keys that define each kind of head, for each of R rows, as row numbers `[R, c]`; -1 for none."""
         rows = self.rows
         first = np.arange(rows.count) * rows.length
         offsets = [offset_of(encoded.ids) for encoded in rows.encoded]
@@ -107,7 +107,10 @@ class BatchTargets:
 
     @cached_property
     def factors(self) -> RowFactors:
-        """For each of K kinds of heads the rows that count, `[K, R]`: those that see 4 keys, a target among them."""
+        """For each of K kinds of heads the rows that count, 1, and those that don't, 0: `counted` `[K, R]`, and more.
+
+        A row counts if it sees 4 keys or more, one of the kind's targets (the keys that define it) among them.
+        """
         return factors_of(self.by_kind, self.sight, learned_sink=self.learned_sink)
 
     @cached_property
@@ -117,7 +120,7 @@ class BatchTargets:
 
     @cached_property
     def even_steps(self) -> np.ndarray:
-        """The weight of uniform attention in each range of distances, query - key, summed over rows `[B, ranges]`."""
+        """Uniform attention's weight by range of distances, query - key, summed over rows of B texts `[B, ranges]`."""
         own = np.arange(len(self.rows.real))[:, None]
         first, last = self.sight.first[:, None], self.sight.last[:, None]
         edges = own + STEP_EDGES[: self.stretches.stop + 1].astype(np.int64)
@@ -126,7 +129,7 @@ class BatchTargets:
 
     @cached_property
     def even_received(self) -> np.ndarray:
-        """The weight of uniform attention in each range of key positions, summed over a text's rows `[B, ranges]`."""
+        """The weight of uniform attention in each range of key positions, summed over rows of B texts `[B, ranges]`."""
         return self.rows.by_text(self.sight.along_columns(self.even)) @ self.in_ranges
 
     @cached_property

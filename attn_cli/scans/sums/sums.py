@@ -124,7 +124,7 @@ class ModuleHeads:
 
     @property
     def key(self) -> tuple[str, int, str, int]:
-        """Stream, layer, module path and number of the run: what tells one attention module's sums from others'."""
+        """Stack (self, encoder ...), layer, module path, number of the run in a pass: what tells modules apart."""
         return self.stream, self.layer, self.name, self.call
 
 

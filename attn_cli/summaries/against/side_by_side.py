@@ -125,6 +125,9 @@ def cell_labels(
     """The labels of a query and key of two texts in a row of data: layer, head, indices and tokens.
 
     `key` or `other_key` is -1 where one text alone has the key, and None in the row then.
+
+    head        its number in the model, or "mean" for weights that are means over heads
+    other_keys  all key tokens of the other text
     """
     return {
         "layer": summary.place.layer,

@@ -135,7 +135,11 @@ class Bisected(Answer):
         return next((one for one in self.cause.after if one.is_wrong), None)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The columns of `records` by name, such as name, station, error and noise, `[arrays]` each; "" for None."""
+        """The columns of `records` by name, `[arrays]` each, one row per placed array; "" for None.
+
+        Such as `station`, the place in the pass; `error`, relative, at the position and head furthest beyond rounding;
+        `noise`, what rounding alone makes there.
+        """
         rows = list(self.records())
         return {name: np.array(["" if row[name] is None else row[name] for row in rows]) for name in rows[0]}
 

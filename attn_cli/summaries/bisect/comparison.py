@@ -21,7 +21,7 @@ class Compared:
     """The errors of one of a dump's arrays against the model's, at p positions.
 
     placed  the array and its place in the model's pass
-    errors  the root mean square error at each position and head
+    errors  the root mean square error over columns at each position and head
     over    the errors as multiples of what rounding explains `[p, heads]`: above 1 is wrong
     """
 

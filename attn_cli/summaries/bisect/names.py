@@ -91,9 +91,10 @@ class NameMap:
 
 
 def hint_of(name: str) -> Hint:
-    """What a name says by itself of its array: the layer, and the stations (places in the pass, such as q_rotated).
+    """What a name says by itself of its array: the layer, and the stations that it may be from, the likeliest first.
 
-    In the styles of Hugging Face and llama.cpp; no layer and no stations where it says nothing.
+    A station is a place in the pass, such as q_rotated; engines mean different ones by a name. Read in the styles of
+    Hugging Face and llama.cpp; no layer and no stations where it says nothing.
 
     >>> hint_of("model.layers.3.self_attn.q_proj")[:2], hint_of("Kcur-12")[:2], hint_of("arr_0")[:2]
     ((3, ('q_projected', 'q', 'q_rotated')), (12, ('k_rotated', 'k', 'k_projected')), (None, ()))

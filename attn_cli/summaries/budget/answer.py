@@ -53,7 +53,7 @@ class PricedUnit:
 
 @dataclass(frozen=True)
 class RoundedAll:
-    """Bits a scored token that are lost with the keys, the values,
+    """The rise of -log2 p, in bits a scored token, with the keys, the values,
     or both of all layers rounded in the format named.
     """
 
@@ -118,11 +118,11 @@ class PricedPlan:
 
     plan       the parts that are taken away: windows on key heads, or digits of a layer's keys or values
     target     the loss, share of the cache or share of heads that it was made for
-    by_text    bits a scored token lost on each text of the sample
+    by_text    the loss on each text of the sample: the rise of -log2 p, in bits a scored token
     by_weight  the plan of as small a cache that windows the key heads with the least weight behind the window, which is
                how plans are made by attention alone; None where no windows are planned
     held       the plan on the end of each text of the sample that was held back; () where all are too short
-    checked    the plan on other texts
+    checked    the plan on other texts; () without any
     """
 
     plan: CachePlan
@@ -134,7 +134,7 @@ class PricedPlan:
 
     @property
     def held_losses(self) -> np.ndarray | None:
-        """Bits that the plan loses on each of the t tokens that were held back from the sample `[t]`;
+        """The rise of -log2 p, in bits, by the plan, of each of the t scored tokens held back from the sample `[t]`;
         None where none was.
         """
         return np.concatenate([own.losses for own in self.held]) if self.held else None
@@ -153,8 +153,8 @@ class Budget(Answer):
 
     Loss is the rise of -log2 p, in bits a scored token; the last tokens of each text are scored.
 
-    texts    those that were run, without the ends held back to check a plan
-    layers, key_heads  that are cached, of the chosen layers
+    texts    name and sizes of each text that was run, without its end, where that is held back to check a plan
+    layers, key_heads  how many are cached, of the chosen layers
     bits     -log2 p a scored token with nothing taken away
     window   the keys that a windowed key head keeps
     top      how many keys each query head sees, where that is priced: those of the highest scores; else None

@@ -37,7 +37,10 @@ class Asked:
 
     @property
     def plans(self) -> bool:
-        """True if a plan is made: there is a target, and windows or rounding are priced, which make a cache smaller."""
+        """True if a plan of what to take from the cache is made: there is a target, and something to plan with.
+
+        That is windows or rounding, which make a cache smaller.
+        """
         return self.target is not None and bool(self.windows or self.keys or self.values)
 
     @classmethod

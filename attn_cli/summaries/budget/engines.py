@@ -69,9 +69,10 @@ def engine_files(budget: Budget) -> dict[str, str]:
 
 
 def head_scores(budget: Budget) -> np.ndarray | None:
-    """For each key head `[layers, key heads]` a number from 0 to 1: engines window those below 0.5, as the plan does.
+    """For each key head `[layers, key heads]` a number from 0 to 1: engines window those below 0.5.
 
-    The higher, the more is lost with a window. None where no single key heads are windowed, or layers differ in their
+    These are the heads that the budget's plan windows; on either side of 0.5, the higher, the larger the rise of
+    -log2 p with that window alone. None where no single key heads are windowed, or layers differ in their
     number.
     """
     windows = [(priced, taken) for priced, taken in budget.planned if priced.unit.taken == "window"]

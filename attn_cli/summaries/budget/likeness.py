@@ -32,7 +32,7 @@ SHAPES = tuple(LikenessShape(*each) for each in product((0.3, 3.0), (0.03, 0.1, 
 
 class Likeness:
     """The covariance of a Gaussian process over sets of n parts of a KV cache:
-    what a set loses beside the sum of its parts.
+    what a set loses, in bits of log2 p a token, beside the sum of its parts.
 
     A set is a share for each part, 0 for kept to 1 for taken away. Sets are alike by the parts that they share.
 

@@ -17,7 +17,9 @@ _FEWEST = 3  # sets that are run before anything is learned from them
 
 
 class LossModel:
-    """Predicts the loss, in bits a token, of any set of n parts taken from a KV cache, from the sets that were run.
+    """Predicts the loss of any set of n parts taken from a KV cache, from the sets that were run.
+
+    A loss is the rise of -log2 p of scored tokens, in bits a token.
 
     singles  bits of each of t tokens lost with each part alone taken away, `[n, t]`
     means    their means over tokens `[n]`

@@ -44,10 +44,10 @@ class CachePlan:
 
     taken      which parts are taken away, booleans `[n]`
     cache      the cache that is left, as a share of the whole, 0 to 1
-    predicted  bits a token lost, as predicted before it was run
+    predicted  the loss (rise of -log2 p, in bits a token) as it was predicted before the set was run
     error      the root mean square error of such predictions, in bits a token; 0 if this set had run before
     summed     the sum of the losses of its parts, each taken away alone
-    losses     bits that each of t scored tokens lost when it was run `[t]`
+    losses     of each of t scored tokens, in bits, when the set was run `[t]`
     """
 
     taken: np.ndarray
@@ -74,7 +74,7 @@ def pilots(means: np.ndarray, count: int, seed: int = 0) -> np.ndarray:
 
     The first takes all parts; then by turns any parts at random, and parts that cost little alone.
 
-    means  the loss with each part alone taken away `[n]`
+    means  the loss (rise of -log2 p, in bits a token) with each part alone taken away `[n]`
     """
     draw, n = np.random.default_rng(seed), len(means)
     spread = float(np.std(means)) or 1.0
@@ -94,7 +94,7 @@ class CachePlanner:
     sample   the texts that are run
     heads    the key heads that share the cache
     units    the n parts that can be taken
-    singles  bits that each of t scored tokens loses with each part alone taken away `[n, t]`
+    singles  the rise of -log2 p, in bits, of each of t scored tokens with each part alone taken away `[n, t]`
     """
 
     def __init__(

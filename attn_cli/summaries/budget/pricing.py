@@ -203,7 +203,8 @@ def budget(
 ) -> Budget:
     """What a smaller KV cache costs on these texts, in bits a scored token, as `Budget`.
 
-    asked      which parts are taken away, and a plan's target; None for windows on key heads, and a plan of 0.01 bits
+    asked      which parts are taken away, and a plan's target; None: windows on key heads, and a plan that
+               loses 0.01 bits a token at most
     selection  the layers whose cache may be smaller
     checks     further texts, on which the plan is run
     """

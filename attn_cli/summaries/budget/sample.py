@@ -42,7 +42,7 @@ class SampleTexts:
         return sum(text.passes for text in self.texts) / len(self.texts)
 
     def losses(self, plans: Sequence[Sequence[Unit]]) -> np.ndarray:
-        """Bits that each scored token loses, `[plans, tokens]`,
+        """The rise of each scored token's -log2 p, in bits, `[plans, tokens]`,
         with each of these sets of parts taken from the cache.
         """
         of_texts: list[np.ndarray] = []

@@ -17,7 +17,7 @@ Taken = Literal["window", "top", "keys", "values"]
 class CachedHead:
     """A key head whose keys and values are cached; in latent attention all heads of a layer, which share one cache.
 
-    place        its layer, number and stream
+    place        its layer, its number and its stack (self, encoder ...)
     whole_layer  whether it stands for all heads of its layer
     keys         how many keys a row sees at the end of the text, which are cached
     sizes        how many numbers are cached of a token's key, and of its value; 0 where unknown

@@ -38,7 +38,7 @@ class FarWeights:
 
     The mean is over the rows of scored tokens and the query heads that read the key head.
 
-    of  by (layer, stream) the means of its g key heads `[g]`
+    of  by (layer, stack, such as "self") the means of its g key heads `[g]`
     """
 
     def __init__(self, window: KeptKeys) -> None:

@@ -41,8 +41,9 @@ class Anchor:
              gets; None where no later one is far enough from it
     bits     change of log2 p of all later sentences, added up, with it masked for all rows after it; None where it
              wasn't masked
-    leaning  the later sentences that need it, with the change of each one's log2 p
-    answer_bits  the change of the last sentence's log2 p
+    leaning  the later sentences that need it, with the change of each one's log2 p: -1 bit or below, and a
+             quarter or more of its largest loss by any masked sentence
+    answer_bits  the change of the last sentence's log2 p, in bits; None where it wasn't masked
     """
 
     number: int
@@ -95,7 +96,7 @@ class Anchors(Answer):
     anchors    one for each sentence, in the order of the text
     receivers  the heads in which most later sentences attend to the same sentence
     heads      how many heads there are
-    noise_floor  the largest effects of runs in which nothing was masked: rounding
+    noise_floor  the largest changes of log2 p, in bits, in runs in which nothing was masked: rounding
     """
 
     name: ClassVar[str] = "anchors"

@@ -22,7 +22,7 @@ class HiddenParts:
                 part that was generated, which isn't masked for the rows that wrote it
     target      the answer; None of a model without a language-model head, whose mean vectors are compared
     everywhere  whether parts were masked for all rows after them, and not for the rows that choose the answer alone
-    rounding    the largest |effect| of a run in which nothing was masked
+    rounding    the largest |change| of log2 p, or cosine distance, in a run in which nothing was masked
     run_mode    how rows were computed: "cache" (last rows alone, by the KV cache), "prefix" (whole passes from the
                 first changed block on) or "whole"
     no_cache_reason  why that wasn't "cache"; "" where it was
@@ -78,9 +78,9 @@ def hide_parts(
     """Mask each part of a text in turn, then all that the answer may come from;
     a part without tokens has an effect of 0.
 
-    An effect that may be rounding is 0, too. Where masking parts singly leaves a piece of the answer unexplained, the
-    two that it needs most are masked at once. Sinks stay in sight, unless a part is nothing else: the weight on a
-    hidden sink goes to other keys.
+    An effect is the change of the answer's log2 p, or a cosine distance; one that may be rounding is 0, too. Where
+    masking parts singly leaves a piece of the answer unexplained, the two that it needs most are masked at once. Sinks
+    stay in sight, unless a part is nothing else: the weight on a hidden sink goes to other keys.
 
     context  which parts the answer may come from, and which keys are sinks
     everywhere  mask a part for all rows after it, and not for the experiment's rows alone

@@ -38,8 +38,8 @@ class ReadPart:
     share       mean over these rows, heads and layers of the weights on its tokens, added up, 0 to 1
     non_sink_share  the weight on its tokens that are no sinks over all that the rows give to such keys; without keys
                     that the user left out
-    vs_uniform  that, divided by what it would be if every row gave the same to all keys that it may see; None for a
-                part that the rows can't see, or that holds sinks alone
+    vs_uniform  `non_sink_share` divided by what it would be if every row gave the same to all keys that it may see;
+                None for a part that the rows can't see, or that holds sinks alone
     sinks       the sinks of the text that are in it: keys that at least a tenth of the heads rest on
     """
 
@@ -62,7 +62,7 @@ class TextReading:
     learned_share  the mean weight that the rows gave to a learned sink; 0 where there is none
     head_shares    per attention call its layer and for every head the mean weight on each of S parts `[h, S]`
     left_out       tokens that are of no part, as `--hide` has it, ascending
-    left           the mean weight that the rows gave to all other tokens; 1 where none is left out, nor learned
+    left           the mean weight that the rows gave to all tokens but `left_out`; 1 without any, or a learned sink
     """
 
     rows: tuple[int, ...]

@@ -63,8 +63,8 @@ class SentenceReads(Part):
             yield {"layer": summary.place.layer, "head": head, "clear": float(self.clear[at])}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`received` and `median` `[h, S]`: the weight that S sentences get from later ones,
-        1 for what is usual so far back.
+        """`received` and `median` `[h, S]`: the mean and the median, over later sentences, of the weight that each of S
+        sentences gets from them, 1 for what is usual so far back; NaN where too few are later.
 
         `clear` `[h]` is how far the spread of `received` is above that of shuffled weights, in standard deviations.
         """
@@ -72,7 +72,7 @@ class SentenceReads(Part):
 
 
 class SentenceReadsReducer:
-    """Adds up the weights of one call, band by band, to `SentenceReads`: how much sentences attend to earlier ones.
+    """Adds up the weights of one call to `SentenceReads`: how much sentences attend to earlier ones.
 
     sentences  the tokens of each, ascending; other tokens are left out
     n          how many tokens the text has
@@ -116,7 +116,8 @@ class SentenceReadsReducer:
     def result(self) -> SentenceReads:
         """The `SentenceReads` of all added rows: mean and median of what each of S sentences gets from later ones.
 
-        Both are relative to what is usual at that distance, by head; `clear` is how far their spread is above chance.
+        Both are relative to what is usual at that distance, by head; `clear` is how far the spread of the means is
+        above that of shuffled weights, in standard deviations.
         """
         per_token = self.sums / self.sizes[:, None] / self.sizes
         received, median, clear = zip(*map(self._of_head, per_token), strict=True)
@@ -162,7 +163,7 @@ def _shuffled_orders(count: int) -> list[np.ndarray]:
 def receivers(summaries: Sequence[Summary]) -> list[Receiver]:
     """The heads in which most later sentences attend to the same one, 3 times as much as usual or more.
 
-    The largest of these multiples first.
+    Those whose `clear` is 5 or more; the largest of these multiples first.
     """
     found = []
     for summary in summaries:
@@ -178,6 +179,8 @@ def receivers(summaries: Sequence[Summary]) -> list[Receiver]:
 
 def received_by(summaries: Sequence[Summary], heads: Sequence[Receiver]) -> np.ndarray:
     """What each of S sentences gets from later ones `[S]`, over what is usual at that distance; mean over heads.
+
+    NaN for a sentence that none is late enough after.
 
     heads  the heads; all if there are none
     """

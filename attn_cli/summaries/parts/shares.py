@@ -22,7 +22,7 @@ class PartShares(Part):
     shares    the mean over the rows of the weights on a part's keys, added up `[h, S]`; a row's shares add to 1, less
               what a learned sink takes
     received  the sum over heads and rows of the weights on each key `[m]`
-    even      what that would be if every row gave the same to all keys that it may see `[m]`
+    even      what `received` would be if every row gave the same to all keys that it may see `[m]`
     """
 
     name: ClassVar[str] = "part_shares"

@@ -9,7 +9,7 @@ from attn_cli.text import counted, excerpt, listed
 
 
 class ScannedPlace(NamedTuple):
-    """A head of a scan, and the number of the key head that it reads.
+    """A head of a scan, by stack (self, encoder, cross ...), layer and number, and the key head that it reads.
 
     module, call  which of several modules of a layer, and which run of it; "" and 0 where there is one
 
@@ -26,8 +26,8 @@ class ScannedPlace(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The head's name on a command line, layer and number, `18.6`; `cross 18.6` in another stream,
-        `18.6/1` of a later run.
+        """The head's name on a command line, layer and number, `18.6`; `cross 18.6` in a stack but "self",
+        `18.6/1` of a later run of its module in one pass.
         """
         name = f"{self.layer}.{self.head}" + (f"/{self.call}" if self.call else "")
         return name if self.stream == "self" else f"{self.stream} {name}"

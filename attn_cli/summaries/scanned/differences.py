@@ -92,7 +92,8 @@ class ScanDifferences(Answer):
     """Two scans of a corpus, head by head.
 
     folder, other  the folders of the two scans
-    differences    one for each head and statistic that both have; those that differ first, the largest |effect| first
+    differences    one for each head and statistic that both have; those that differ first, the largest |effect| first:
+                   the difference of means over the standard deviation over documents
     shown     how many of them a screen shows; None for those that differ beyond chance
     renamed   heads that are of another kind in the second scan, with both kinds
     alone     how many heads are in one scan only
@@ -117,12 +118,15 @@ class ScanDifferences(Answer):
     @property
     def beyond_chance(self) -> tuple[HeadDifference, ...]:
         """The differences whose p-value, corrected for all that were compared, is below 0.05;
-        the largest |effect| first.
+        the largest |effect|, over the standard deviation over documents, first.
         """
         return tuple(each for each in self.differences if each.differs)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The columns of `records` by name, `[N]` each for N differences: head, statistic, means, effect, p-values."""
+        """The columns of `records` by name, `[N]` each for N differences: head, statistic, means, p-values, and effect.
+
+        That is the difference of means over the standard deviation over documents; differences are second less first.
+        """
         return columns_of([*self.records()])
 
 

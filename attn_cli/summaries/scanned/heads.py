@@ -25,7 +25,7 @@ from attn_cli.summaries.scanned.corpus import (
 class ScannedHead:
     """A head of a scan: its statistics over documents, and its kind.
 
-    place       its layer, number and stream in the model
+    place       its layer, its number, and its stack (self, encoder ...) in the model
     kind        its kind (induction ...), with the numbers that say so; None where it is of no kind, or none was judged
     judged      whether kinds were judged
     statistics  by name the distribution over documents of each head statistic, such as entropy
@@ -48,7 +48,8 @@ class ScannedHead:
     def record(self) -> dict[str, Any]:
         """The head as a flat row: layer and number, kind with certainty and share, then for every statistic the mean.
 
-        Each mean has `NAME_low` and `NAME_high` beside it, the ends of its 95 % confidence interval.
+        Share is what the kind's targets get of the weight off sinks, certainty the probability that this is enough for
+        the name; None without a kind. Means have `NAME_low` and `NAME_high` beside them: 95 % confidence interval.
         """
         row = made(PLACE, self.place) | {"kind": self.kind_name}
         row["certainty"] = None if self.kind is None else self.kind.certainty
@@ -98,7 +99,8 @@ class ScanHeads(Answer):
     def records(self) -> Iterator[dict[str, Any]]:
         """One row per head: its layer and number, kind, certainty and share, then the mean of every statistic.
 
-        Each mean has the ends of its 95 % confidence interval beside it, `NAME_low` and `NAME_high`.
+        Share is what the kind's targets get of the weight off sinks, certainty the probability that this is enough for
+        the name. Beside each mean are `NAME_low` and `NAME_high`, the ends of its 95 % confidence interval.
         """
         return (head.record() for head in self.heads)
 

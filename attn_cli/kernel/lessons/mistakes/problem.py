@@ -144,8 +144,9 @@ def attended(
     rule: Rule,
     after: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Mistake:
-    """The mistake, of an implementation, of attending with these q, k, v and rule; name and words as of `Mistake`.
+    """The mistake, of an implementation, of attending with these q, k, v and rule.
 
+    name   in a word or two, with hyphens; words as a sentence
     after  a function that then changes the output `[h, n, e]`; None for no change
     """
     return attending(name, words, lambda: AttendedTo(q, k, v, rule, after))
