@@ -49,6 +49,7 @@ class WeightsCall(Call):
     ) -> Iterator[Band]:
         """The weights some rows at a time (of all rows, or only `rows`) against all keys; there is no output.
 
+        A band is of all heads, also with `in_parts`.
         Raises LoadError with `want_scores` if the scores are unknown.
         """
         if want_scores and self.scores is None:

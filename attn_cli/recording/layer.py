@@ -113,6 +113,8 @@ class RecordedLayer(Call):
     ) -> Iterator[Band]:
         """The weights in bands (some adjacent rows each), of all rows or of `rows`; the bands have no outputs.
 
+        in_parts  a band may be of some of the heads only
+
         Raises LoadError with `want_scores` if the model showed weights alone, LimitError where neither q and k nor
         weights were kept.
         """

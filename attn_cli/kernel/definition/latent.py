@@ -75,7 +75,7 @@ class Latent:
 
 
 def rms_norm(c: Array, weights: Array, epsilon: float = 1e-6) -> Array:
-    """c `[..., r]` divided by the root of its mean square, times `weights [r]` (Zhang, Sennrich 2019).
+    """c `[..., r]` divided by the root of its mean square plus epsilon, times `weights [r]` (Zhang, Sennrich 2019).
 
     >>> import numpy as np
     >>> rms_norm(np.array([[3.0, 4.0, 0.0, 0.0]]), np.ones(4)).round(4).tolist()

@@ -45,7 +45,7 @@ class Causal(Mask):
         return j <= i + self.offset
 
     def interval(self, i: np.ndarray, m: int) -> Ends:
-        """For every query i `[b]` the keys 0 up to and with i + offset, as first and end `[b]`."""
+        """For every query i `[b]` the keys 0 up to and with i + offset, of m, as first and end `[b]`."""
         return Ends(np.zeros_like(i), i + self.offset + 1)
 
     def __str__(self) -> str:
@@ -169,12 +169,12 @@ class Keys(Mask):
         return self.real[j[0, :]][None, :] & (i == i)
 
     def interval(self, i: np.ndarray, m: int) -> Ends | None:
-        """For every query the keys from the first real one, no padding, to the last; None if one between is padding."""
+        """For every query the keys, of m, from the first real one to the last; None if one between is padding."""
         first, last, solid = self._ends()
         return Ends(np.full_like(i, first), np.full_like(i, last)) if solid else None
 
     def span(self, start: int, stop: int, m: int) -> Span:
-        """From the first real key (no padding) to the last, for queries start .. stop - 1.
+        """From the first real key (no padding), of m, to the last, for queries start .. stop - 1.
 
         If no key between is padding all are known to be seen by every query, else none.
         """
@@ -204,7 +204,7 @@ class Given(Mask):
         return self.cells[..., _places(i[:, 0]), :][..., _places(j[0, :])]
 
     def interval(self, i: np.ndarray, m: int) -> Ends | None:
-        """For queries i the first allowed key and the end of the last; None where one has holes, or heads differ."""
+        """For queries i the first allowed key, of m, and the end of the last; None if one has holes, or heads differ."""
         cells = self.cells
         if (
             len(i) == 0
@@ -248,7 +248,7 @@ class Intersection(Mask):
         return reduce(lambda a, b: a & b, [mask.allowed(i, j) for mask in self.masks])
 
     def interval(self, i: np.ndarray, m: int) -> Ends | None:
-        """For queries i the keys in all masks' intervals, as first and end `[b]`; None if rows of a mask have holes."""
+        """For queries i the keys, of m, in all masks' intervals, as first and end `[b]`; None if a mask's rows have holes."""
         parts = [mask.interval(i, m) for mask in self.masks]
         known = [part for part in parts if part is not None]
         if len(known) < len(parts):

@@ -24,7 +24,7 @@ def sinusoidal(positions: Array, width: int, base: float = BASE) -> Array:
 
 
 def rotary(x: Array, positions: Array, base: float = BASE, *, interleaved: bool = False) -> Array:
-    """x `[..., n, d]` with pairs of its columns turned by an angle that grows with the position (Su et al. 2021).
+    """x `[..., n, d]` with its pairs of columns turned, pair i by position * base^(-2i / d) (Su et al. 2021).
 
     The dot product of a rotated query and a rotated key depends on the distance of their positions alone. Pair i is
     columns (i, i + d/2), as in Llama, or with `interleaved` (2i, 2i + 1), as in the paper. d is even.

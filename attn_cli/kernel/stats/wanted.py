@@ -81,7 +81,7 @@ class Pool:
 
 
 def block_sizes(size: int, step: int) -> np.ndarray:
-    """The number of rows (or keys) in each block: `step`, and the remainder in the last.
+    """How many of `size` rows (or keys) each block has: `step`, and the remainder in the last.
 
     >>> block_sizes(7, 3).tolist()
     [3, 3, 1]

@@ -85,7 +85,7 @@ class ChangeMatrix(Part):
         """One row per head, query that both texts have, and key: layer, head, tokens with indices, and `change`.
 
         `change` is the weight in the other text less that in this one; `key` or `other_key` is None where a text lacks
-        the key.
+        the key. `summary` names this call's layer, heads and tokens.
         """
         for at, row, column in np.ndindex(*self.changes.shape):
             query, key, other_key = int(self.rows[row]), int(self.keys[column]), int(self.other_keys[column])
@@ -95,7 +95,7 @@ class ChangeMatrix(Part):
             }
 
     def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One JSON object with the changes of the call's weights nested as [head][row][column]."""
+        """One JSON object: the changes of weights nested as [head][row][column], of the call that `summary` names."""
         yield made(_MAPS, _Maps(summary, self))
 
     def arrays(self) -> dict[str, np.ndarray]:

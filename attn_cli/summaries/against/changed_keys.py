@@ -62,7 +62,7 @@ class ChangedKeys(Part):
         """One row per head, query and rank, the largest change first: both tokens with their indices, and the weights.
 
         These are `weight`, `other_weight` and `change`, which is `other_weight` less `weight`; `key` or `other_key` is
-        None where that text lacks the key.
+        None where that text lacks the key. `summary` names this call's layer, heads and tokens.
         """
         for at, row, rank in np.ndindex(*self.keys.shape):
             key, other_key = int(self.keys[at, row, rank]), int(self.other_keys[at, row, rank])

@@ -54,7 +54,7 @@ class HeadChanges(Part):
     last_row: int | None
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per head: layer, head, kv_head, change and last_change, from 0 to 1.
+        """One row per head of the call that `summary` is of: layer, head, kv_head, change and last_change, from 0 to 1.
 
         `change` is half the sum of |change of weight| of a row, mean over the rows that both texts have; `last_change`
         that of the last such row.

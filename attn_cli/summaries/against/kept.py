@@ -26,7 +26,10 @@ class KeptRows(WeightsCall):
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
-        """The weights of each of `rows`, which must be among the kept ones, as a `Band` of one row without scores."""
+        """The weights of each of `rows`, which must be among the kept ones, as a `Band` of one row without scores.
+
+        It has all heads and no scores, whatever `in_parts` and `want_scores` are.
+        """
         for row in self.numbers if rows is None else rows:
             at = self.numbers.index(row)
             yield Band(row, row + 1, 0, self.m, self.weights[:, at : at + 1], None, np.empty((self.h, 1, 0)))

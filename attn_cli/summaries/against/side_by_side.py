@@ -126,6 +126,7 @@ def cell_labels(
 
     `key` or `other_key` is -1 where one text alone has the key, and None in the row then.
 
+    summary     of this text's call: its layer, heads and tokens
     head        its number in the model, or "mean" for weights that are means over heads
     other_keys  all key tokens of the other text
     """

@@ -27,7 +27,10 @@ class Layout(NamedTuple):
     paired: bool = False
 
     def read(self, array: np.ndarray, shape: Shape) -> np.ndarray:
-        """The array's numbers with axes `[positions, heads, width]`, or `[positions, width]` for a vector a token."""
+        """The array's numbers with axes `[positions, heads, width]`, or `[positions, width]` for a vector a token.
+
+        shape  heads and width of the model's own numbers there
+        """
         ordered = array.reshape(self.squeezed).transpose(self.order)
         axes = (self.rows, shape.heads, shape.width) if shape.heads else (self.rows, shape.width)
         x = ordered.reshape(axes)

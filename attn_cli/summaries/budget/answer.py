@@ -156,7 +156,7 @@ class Budget(Answer):
     texts    name and sizes of each text that was run, without its end, where that is held back to check a plan
     layers, key_heads  how many are cached, of the chosen layers
     bits     -log2 p a scored token with nothing taken away
-    window   the keys that a windowed key head keeps
+    window   how many last and first keys a windowed key head keeps
     top      how many keys each query head sees, where that is priced: those of the highest scores; else None
     keys, values  the formats in which a layer's keys and values are rounded; "" for none
     noise    bits a token by which runs with nothing taken away differ from one another: rounding
@@ -209,8 +209,8 @@ class Budget(Answer):
         """For each priced part of the cache `taken`, `layers`, `key_heads`, `bits` and `weight_behind`, `[units]` each.
 
         `taken` is what is taken away ("window", "top", "keys", "values"), `key_heads` -1 for a whole layer, `bits` the
-        loss a token, `weight_behind` the mean weight behind the window, NaN if unknown; booleans `in_plan` are there
-        with a plan.
+        rise of -log2 p a scored token, `weight_behind` the mean weight behind the window, NaN if unknown; booleans
+        `in_plan` are there with a plan.
         """
         unseen = (np.nan if priced.weight_behind is None else priced.weight_behind for priced in self.units)
         arrays = {

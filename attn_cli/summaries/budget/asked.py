@@ -56,6 +56,8 @@ class Asked:
     ) -> "Asked":
         """The request that arguments make: windows are priced unless top keys or formats are, or `window` is given.
 
+        window, first, scored, top_keys  how many last keys a window keeps, how many first keys besides, how many tokens
+                are scored, and how many keys a query sees; as the fields of these names, top_keys as `top`
         kv      "q8_0" for keys and values, "q8_0/q4_0" for each; "f16" rounds nothing; None for no formats
         target  what a plan must stay within, as `target_of` makes it; None for no plan
 

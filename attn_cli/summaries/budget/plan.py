@@ -75,6 +75,7 @@ def pilots(means: np.ndarray, count: int, seed: int = 0) -> np.ndarray:
     The first takes all parts; then by turns any parts at random, and parts that cost little alone.
 
     means  the loss (rise of -log2 p, in bits a token) with each part alone taken away `[n]`
+    seed   of the random draws
     """
     draw, n = np.random.default_rng(seed), len(means)
     spread = float(np.std(means)) or 1.0

@@ -40,7 +40,7 @@ class Pricing:
     sample  the texts
     heads   the key heads that share the cache
     units   the parts of the cache
-    window  the keys that a windowed key head keeps
+    window  how many last and first keys a windowed key head keeps
     far     for each text the mean weights on the keys that windows would cut off
     held    the ends of texts, by file, that are held back from prices and plans
     """

@@ -95,7 +95,7 @@ class ScoredText:
     def losses(self, interventions: Sequence[Intervention], step: Callable[[], None] = lambda: None) -> np.ndarray:
         """The rise of each scored token's -log2 p, in bits, in each of these runs, `[runs, tokens]`.
 
-        step  called after each
+        step  called after each run
         """
         self.passes += self.experiment.passes(interventions)
         losses = []

@@ -60,7 +60,7 @@ class FarWeights:
 
     def of_head(self, place: KeyHead, *, whole_layer: bool) -> float | None:
         """The mean weight of scored rows on the keys that a window would cut off,
-        for one key head or the mean of its layer's.
+        for the key head `place`, or with `whole_layer` the mean over its layer's.
 
         None if its layer's attention was not seen.
         """

@@ -54,7 +54,7 @@ class SentenceReads(Part):
     clear: np.ndarray
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per head: layer, head and `clear`, NaN for fewer than 8 sentences.
+        """One row per head of the call that `summary` is of: layer, head and `clear`, NaN for fewer than 8 sentences.
 
         It is how far the spread of what sentences receive is above that of shuffled reads, in standard deviations of
         the shuffled ones' spread.

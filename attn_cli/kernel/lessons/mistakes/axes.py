@@ -14,7 +14,7 @@ from attn_cli.kernel.lessons.mistakes.problem import Mistake, Problem
 def axis_mistakes(problem: Problem) -> Iterator[Mistake]:
     """Wrong implementations with the softmax over queries or heads, or the mask after it or as scores of 0.
 
-    None without a softmax.
+    No mistake without a softmax.
     """
     rule = problem.rule
     if not rule.softmax:

@@ -18,8 +18,8 @@ def sum_mistakes(problem: Problem) -> Iterator[Mistake]:
     """Wrong implementations that keep sums of output or softmax in bfloat16 or float16 while tiles of keys are added.
 
     Both sums or one; with the maximum of all keys, and with one that follows tile by tile. Not every digit of such a
-    sum can be foretold, for its order is not known; most of its error can. None without a softmax, or with a learned
-    sink.
+    sum can be foretold, for its order is not known; most of its error can. No mistake without a softmax, or with a
+    learned sink.
     """
     m = problem.k.shape[-2]
     if not problem.rule.softmax or problem.rule.sink is not None:
