@@ -161,19 +161,23 @@ class Call(ABC):
         """
 
     def row_stats(self, wanted: Wanted) -> RowStats:
-        """The statistics of rows that `wanted` asks for, in NumPy; fills `output` where there is one."""
+        """The statistics of rows (entropy, largest weights ...) that `wanted` asks for, in NumPy.
+
+        Fills `output` where there is one.
+        """
         return self.device_stats(wanted).in_numpy
 
     def device_stats(self, wanted: Wanted) -> RowStats:
-        """The statistics of rows that `wanted` asks for, where they are computed: tensors of a GPU, or NumPy's arrays.
+        """The statistics of rows (entropy, largest weights ...) that `wanted` asks for where they are computed.
 
-        By compiled code where one suits, else from the weights, some rows at a time. Fills `output` where there is one.
+        They are tensors of a GPU, or NumPy's arrays. By compiled code where one suits, else from the weights, some rows
+        at a time. Fills `output` where there is one.
         """
         stats = self.compiled_stats(wanted)
         return stats_of_bands(self, wanted) if stats is None else stats
 
     def compiled_stats(self, wanted: Wanted) -> RowStats | None:
-        """The statistics of rows that `wanted` asks for, by compiled code.
+        """The statistics of rows (entropy, largest weights ...) that `wanted` asks for, by compiled code.
 
         None where none can, or q, k and v aren't known. Fills `output` where there is one.
         """

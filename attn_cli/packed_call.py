@@ -46,7 +46,9 @@ class PackedCall(AttentionCall):
         return "calls" in vars(self) and all(call.output is not None and call.output.complete for call in self.calls)
 
     def stats_of_texts(self, wanted: Wanted) -> RowStats:
-        """The statistics that `wanted` asks for, of all n rows, or of the texts' rows alone where other rows follow.
+        """The statistics (entropy, largest weights ...) that `wanted` asks for, of all n rows.
+
+        Where rows of no text follow, of the texts' rows alone.
 
         The key sets and vectors in `wanted` are of all n rows. By compiled code, else by products over texts padded to
         one length, else some rows at a time: the first that can.

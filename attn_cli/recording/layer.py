@@ -127,7 +127,10 @@ class RecordedLayer(Call):
         yield from bands(q, k, v, self.rule, plan)
 
     def compiled_stats(self, wanted: Wanted) -> RowStats | None:
-        """The statistics of rows that `wanted` asks for, by compiled code; None without q and k, or where it can't."""
+        """The statistics of rows (entropy, largest weights ...) that `wanted` asks for, by compiled code.
+
+        None without q and k, or where it can't.
+        """
         if self.q is None or self.k is None:
             return None
         q, k = readable(self.q), readable(self.k)

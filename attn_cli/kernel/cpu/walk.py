@@ -71,7 +71,9 @@ def row_stats(
     *,
     vectors: int | None = None,
 ) -> WalkStats | None:
-    """The statistics of rows that `wanted` asks for, by compiled code; `output`, if it isn't None, is filled.
+    """The statistics of rows (entropy, largest weights ...) that `wanted` asks for, by compiled code.
+
+    `output`, if it isn't None, is filled.
 
     q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, of which `suits` is True; output `[h, n, e]`. `vectors` 0 or 1 forces
     narrower vector registers than the processor's widest.

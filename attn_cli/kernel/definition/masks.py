@@ -204,7 +204,7 @@ class Given(Mask):
         return self.cells[..., _places(i[:, 0]), :][..., _places(j[0, :])]
 
     def interval(self, i: np.ndarray, m: int) -> Ends | None:
-        """For queries i the first allowed key, of m, and the end of the last; None if one has holes, or heads differ."""
+        """For queries i the first allowed key, of m, and the end of the last; None for holes, or if heads differ."""
         cells = self.cells
         if (
             len(i) == 0
@@ -248,7 +248,7 @@ class Intersection(Mask):
         return reduce(lambda a, b: a & b, [mask.allowed(i, j) for mask in self.masks])
 
     def interval(self, i: np.ndarray, m: int) -> Ends | None:
-        """For queries i the keys, of m, in all masks' intervals, as first and end `[b]`; None if a mask's rows have holes."""
+        """For queries i the keys, of m, in all intervals, as first and end `[b]`; None if a mask's rows have holes."""
         parts = [mask.interval(i, m) for mask in self.masks]
         known = [part for part in parts if part is not None]
         if len(known) < len(parts):

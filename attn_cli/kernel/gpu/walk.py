@@ -58,7 +58,9 @@ def row_stats(
     *,
     tile: KernelTile | None = None,
 ) -> WalkStats | None:
-    """The statistics of rows that `wanted` asks for, as tensors on the GPU; `output`, if it isn't None, is filled.
+    """The statistics of rows (entropy, largest weights ...) that `wanted` asks for, as tensors on the GPU.
+
+    `output`, if it isn't None, is filled.
 
     q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, of which `suits` is True; output `[h, n, e]`; `tile` in place of the
     one chosen by d and type. None for a mask with holes in its rows, for more than 64 largest weights, and for means

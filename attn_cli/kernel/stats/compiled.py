@@ -27,7 +27,9 @@ Notes = Callable[[OneWalk, Array | None], WalkStats | None]
 
 
 def compiled_stats(q: Array, k: Array, v: Array, rule: Rule, wanted: Wanted, output: Array | None) -> RowStats | None:
-    """The statistics of rows that `wanted` asks for, by compiled code; None where there is none that can.
+    """The statistics of rows (entropy, largest weights ...) that `wanted` asks for, by compiled code.
+
+    None where there is none that can.
 
     q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`. Tensors where a GPU computes them, else NumPy's.
 
@@ -37,7 +39,9 @@ def compiled_stats(q: Array, k: Array, v: Array, rule: Rule, wanted: Wanted, out
 
 
 def numpy_stats(q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule, wanted: Wanted) -> RowStats | None:
-    """The statistics of rows that `wanted` asks for, of NumPy's arrays by compiled code; None where it can't.
+    """The statistics of rows (entropy, largest weights ...) that `wanted` asks for, of NumPy's arrays.
+
+    By compiled code; None where it can't.
 
     q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`. It can't for float64, empty arrays, and rules (mask, bias ...) and
     statistics that it doesn't know.
@@ -174,7 +178,9 @@ def _with_sums(walk: _Walk, wanted: Wanted, m: int) -> OneWalk:
 
 
 def walked_at_once(q: Array, k: Array, v: Array, rule: Rule, wanted: OneWalk, output: Array | None) -> WalkStats | None:
-    """The statistics of rows that `wanted` asks for, in one pass of compiled code; None where there is none that can.
+    """The statistics of rows (entropy, largest weights ...) that `wanted` asks for, in one pass of compiled code.
+
+    None where there is none that can.
 
     q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`; output `[h, n, e]` is filled, if it isn't None
     """

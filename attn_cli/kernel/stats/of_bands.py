@@ -16,7 +16,10 @@ from attn_cli.kernel.stats.wanted import RowStats, Wanted
 
 
 def stats_of_bands(call: Banded, wanted: Wanted) -> RowStats:
-    """The statistics of rows that `wanted` asks for, from one pass over the weights, some rows at a time."""
+    """The statistics of rows (entropy, largest weights ...) that `wanted` asks for, from one pass over the weights.
+
+    They are computed some rows at a time.
+    """
     stats = BandStats(call, wanted)
     for band in call.bands(rows=stats.rows, want_scores=stats.needs_scores, in_parts=not stats.whole_heads):
         stats.add(band)

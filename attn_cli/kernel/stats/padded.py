@@ -24,7 +24,7 @@ _MASKED = -1e30  # in place of a score: e to it is 0, and finite differences sta
 def padded_stats(
     q: Array, k: Array, v: Array, rule: Rule, texts: Sequence[slice], wanted: Wanted, output: Array | None
 ) -> RowStats | None:
-    """The statistics that `wanted` asks for of packed texts' rows, by matrix products over texts padded alike.
+    """The statistics (entropy ...) that `wanted` asks for of packed texts' rows, by products over texts padded alike.
 
     q is `[h, n, d]`, k `[g, n, d]`, v `[g, n, e]`, in which texts come first, one after the other; so much of `output`
     is filled, if it isn't None.

@@ -71,7 +71,9 @@ class Scan:
     _begun: float = field(default_factory=time.monotonic)
 
     def run(self, compute: Compute, *, force: bool = False) -> dict[str, Any]:
-        """Compute the shards that are missing and write the tables; returns counts of documents, tokens and so on.
+        """Compute the shards (groups of documents) that are missing and write the tables.
+
+        Returns counts of documents, tokens and so on.
 
         compute  computes the sums of shards, in any order
         force    throw away another scan in the folder; InputError for one without it

@@ -36,37 +36,41 @@ class Compared:
 
     @property
     def is_wrong(self) -> bool:
-        """True where `over` is above 1 at any position and head."""
+        """True where the error at any position and head is larger than rounding explains: `over` is above 1."""
         return self.worst > 1
 
     @property
     def is_doubtful(self) -> bool:
         """True if `over` is 6 at most everywhere, or above 1 at no more than 30 % of positions and heads.
 
-        Another way of rounding may explain so little. True, too, where nothing is wrong.
+        `over` is the error as a multiple of what rounding explains. Another way of rounding may explain so little.
+        True, too, where nothing is wrong.
         """
         return self.worst <= _SLIGHTLY or float(np.mean(self.over > 1)) <= _FEW_WRONG
 
     @property
     def typical(self) -> float:
-        """The root mean square of `over`, each counted as 100 at most."""
+        """The root mean square of the errors as multiples of what rounding explains, each counted as 100 at most."""
         return float(np.sqrt(np.mean(np.minimum(self.over, 100.0) ** 2)))
 
     @property
     def at_worst(self) -> tuple[int, int]:
-        """The position and the head, both from 0, of the largest number of `over`."""
+        """The position and head, both from 0, of the largest error as a multiple of what rounding explains."""
         row, head = np.unravel_index(int(self.over.argmax()), self.over.shape)
         return int(row), int(head)
 
     @property
     def error(self) -> float:
-        """The error at `at_worst`, relative to the size of the numbers there."""
+        """The error where it is furthest beyond rounding, as a share of the root mean square of the numbers there."""
         place = self.at_worst
         return float(self.errors.error[place] / max(self.errors.size[place], 1e-30))
 
     @property
     def noise(self) -> float:
-        """The error that rounding alone makes at `at_worst`, relative to the same size; 0 where there is no error."""
+        """What rounding alone makes where the error is furthest beyond it, as a share of the numbers' root mean square.
+
+        0 where there is no error.
+        """
         over = float(self.over[self.at_worst])
         return self.error / over / 4 if over > 0 and np.isfinite(over) else 0.0
 

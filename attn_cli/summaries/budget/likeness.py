@@ -56,14 +56,14 @@ class Likeness:
     def of_sets(self, a: np.ndarray, b: np.ndarray, shape: LikenessShape) -> np.ndarray:
         """The covariance `[A, B]` of what A sets `[A, n]` and B sets `[B, n]` lose beside their single losses.
 
-        A set is a share of each of n parts of the cache, 0 for kept to 1 for taken away.
+        Losses are in bits a token. A set is a share of each of n parts of the cache, 0 for kept to 1 for taken away.
         """
         shared = (a * self.importance) @ b.T
         sums = self._features(a) @ self._features(b).T
         return np.asarray((np.expm1(shared) - shared) / _WHOLE + _LINEAR * shared + shape.sums * sums)
 
     def of_slopes(self, a: np.ndarray, b: np.ndarray, shape: LikenessShape) -> np.ndarray:
-        """The covariance `[A, B, n]` of the losses of A sets `[A, n]` with the slopes at B sets `[B, n]`.
+        """The covariance `[A, B, n]` of the losses (in bits a token) of A sets `[A, n]` with slopes at B sets `[B, n]`.
 
         A set is a share of each of n parts of the cache; slopes are the derivatives of the loss by each part's share.
         """

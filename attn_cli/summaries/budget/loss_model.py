@@ -64,7 +64,7 @@ class LossModel:
 
     @property
     def error(self) -> float:
-        """The root mean square error in bits a token with which sets are predicted,
+        """The root mean square error, in bits a token, with which losses of sets are predicted,
         each from all that was measured but itself.
 
         Over the sets whose slopes weren't taken, where there are some; 0 before three sets ran.

@@ -15,7 +15,7 @@ from attn_cli.summaries.budget.units import Unit
 class SampleTexts:
     """The texts on which parts of a KV cache are priced, each run once with the whole cache (its baseline).
 
-    step  called after each run of a text; for derivatives as often as there could be runs in their time
+    step  called after each run of a text; for derivatives as often as runs would fit into their time
     """
 
     texts: Sequence[ScoredText]
@@ -51,7 +51,7 @@ class SampleTexts:
         return np.concatenate(of_texts, axis=1)
 
     def slopes(self, units: Sequence[Unit], taken: np.ndarray) -> tuple[float, np.ndarray] | None:
-        """The loss in bits a token with the windows that `taken` `[n]` is True for,
+        """The loss (rise of -log2 p, in bits a token) with the windows that `taken` `[n]` is True for,
         and its derivatives by each window's share.
 
         The share of a window, 0 to 1, mixes the outputs of its head without and with it; derivatives are `[n]`. None

@@ -117,7 +117,7 @@ class PartsRead(Answer):
 
     @property
     def cited(self) -> list[Citation]:
-        """With `cites` the parts that each sentence of the answer needed, else those of all of it;
+        """The parts that each sentence of the answer needed, if `cites` asks for that, else those of all of it;
         [] without an answer.
         """
         return self.citations if self.cites else [self.citation] if self.citation else []
