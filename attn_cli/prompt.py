@@ -72,7 +72,7 @@ class Prompt:
     files      file names of an image or audio read with the text, by kind: image, audio
     generated  what the model generated after the text, which is among the tokens; None where it generated nothing
     picture    the image that was read; None where there is none
-    template   the indices of tokens that the template of a chat put around its messages, ascending; none of other texts
+    template   the indices of tokens that the template of a chat put around its messages, ascending; () in other texts
     seconds    how long the audio is, without the silence that a processor adds; None where there is none
     """
 

@@ -56,7 +56,7 @@ class Selection:
         return tuple(sorted({_from_start(head, total) for head in heads}))
 
     def count_heads(self, total: int, layer: int, layers: int) -> int:
-        """How many of the `total` heads of block `layer` of `layers` are chosen; none that is missing is refused."""
+        """How many of the `total` heads of block `layer` of `layers` are chosen; no error for one that it lacks."""
         heads = self._heads_of(layer, layers)
         return total if heads is None else min(len(set(heads)), total)
 

@@ -50,7 +50,7 @@ def picked_rows(pick: str | None, prompt: Prompt) -> tuple[list[int] | None, tup
     """The query rows of a text that `pick`, as --token takes it, names, and notes for the user; None for all.
 
     No rows where only another stack of the model (a decoder, vision) reads the picked tokens. Raises InputError where
-    none does, unless the input's tokens have no names at all.
+    no stack does, unless the input's tokens have no names at all.
     """
     if pick is None:
         return None, ()

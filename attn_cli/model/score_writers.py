@@ -100,7 +100,7 @@ class WrittenHead:
     """One head's query in one row, and all its m keys and values, as sums over W components of the model.
 
     A component (`writers`) is what adds a vector to the residual stream: the embedding, each head, each MLP, biases.
-    Norms are held as they were.
+    Norms are held at the factors that they had in the pass.
 
     call      the attention that the head is of
     queries   `[W, d]`, times the scale of the scores

@@ -137,7 +137,7 @@ class Reference(Protocol):
         The pass ends with the last wanted one; logits come for the rows of `logit_rows` alone.
 
         ids        the tokens
-        given      numbers that stand in for the model's own at these places, of at least so many tokens; None: none
+        given      numbers that stand in for the model's own at these places, of as many tokens or more; None: none
         precision  to which numbers are rounded as if the model were computed in it: float32, bfloat16, float16, 4-bit;
                    None for no rounding
         draw       above 0, rounding goes up or down by chance, another way for each number; 0 rounds to nearest

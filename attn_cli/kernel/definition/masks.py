@@ -114,7 +114,7 @@ class Dilated(Mask):
     def span(self, start: int, stop: int, m: int) -> Span:
         """From the first key, of m, that any of the queries start .. stop - 1 sees to the last.
 
-        None is known to be seen by all, for neighbouring queries see different keys.
+        No key is known to be seen by all, for neighbouring queries see different keys.
         """
         if self.gap == 1:
             return Window(self.size, self.offset, both_sides=True).span(start, stop, m)
@@ -282,7 +282,7 @@ class Submask(Mask):
         return self.mask.allowed(i + self.rows, j + self.columns)
 
     def interval(self, i: np.ndarray, m: int) -> Ends | None:
-        """The whole mask's first and end of each row, counted from column `columns`; None where rows have holes."""
+        """The whole mask's first and end of keys for queries i + `rows`, less `columns`; None for holes in a row."""
         ends = self.mask.interval(i + self.rows, m + self.columns)
         return None if ends is None else Ends(ends.first - self.columns, ends.last - self.columns)
 

@@ -99,7 +99,7 @@ class ScanResults:
 
     @cached_property
     def blocks(self) -> dict[tuple[ScannedPlace, str], Blocks]:
-        """For each head and statistic its sums over blocks of consecutive documents, to compare two scans by."""
+        """For each head and statistic the sums of its values over blocks of documents in a row, to compare scans by."""
         return {
             (place, row["statistic"]): Blocks(
                 row["size"].bit_length() - 1, np.array(row["block"], np.int64), np.array(row["count"]),
@@ -228,8 +228,8 @@ def open_scan(folder: str) -> ScanResults:
 def kind_estimate(row: Row) -> KindEstimate:
     """A head's numbers for one kind, from a row of the table `kinds`, with how certain it is of that kind, 0 to 1.
 
-    A kind is what a head attends to, its targets. Certain is the probability, by Student's t, that the mean share over
-    all documents with targets is above the least for being named so.
+    A kind is what a head attends to, its targets. Certainty is the probability, by Student's t, that the mean share
+    over all documents with targets is above the least for being named so.
     """
     kind = _KINDS[row["kind"]]
     numbers = {name: _number(row[name]) for name in ("share", "share_low", "share_high", "weight", "baseline")}

@@ -125,7 +125,8 @@ def ray_workers(
 ) -> Iterator[RayWorkers]:
     """Context manager: workers on the cluster at `address`; "auto" is one that runs already, else one of our own here.
 
-    opens  opens the model in a worker
+    opens    opens the model in a worker
+    options  what a scan computes, and how documents are read
     cores  of a worker; None for one worker per GPU, or, without any, for one per machine with all of its cores
     memory of each worker beside its model, in bytes
 

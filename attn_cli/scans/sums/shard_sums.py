@@ -28,7 +28,7 @@ class StrongestWeights:
         self._of_modules: dict[ModuleKey, np.ndarray] = {}
 
     def add(self, sums: ScanSums) -> None:
-        """Take in the weights of the examples of one shard (group of documents)."""
+        """Take in the weights of a shard's examples: queries and keys of its documents with large weights."""
         for key, module in sums.modules.items():
             weights = module.examples.weight  # [h, kinds, 5]
             both = np.concatenate([self._of_modules.get(key, np.zeros_like(weights)), weights], axis=-1)

@@ -98,7 +98,7 @@ class CheckedPlan:
 
     @property
     def bits(self) -> float:
-        """The mean loss in bits a scored token."""
+        """The mean loss, the rise of -log2 p, in bits a scored token."""
         return float(self.losses.mean())
 
     @property
@@ -189,7 +189,7 @@ class Budget(Answer):
 
     @property
     def least(self) -> float:
-        """The least loss, in bits a token, that can be told from rounding: 4 times `noise`."""
+        """The least loss, in bits a token, that can be told from rounding: 4 times what whole-cache runs show."""
         return NoiseFloor.FACTOR * self.noise
 
     def of(self, *taken: Taken) -> list[PricedUnit]:

@@ -75,7 +75,7 @@ class Asked:
 def target_of(target: float | None = None, memory: float | None = None, heads: str | None = None) -> BudgetTarget:
     """The target of a plan; 0.01 bits a token where no argument is given.
 
-    target  bits a token that it may lose
+    target  bits a token by which -log2 p may rise
     memory  the cache that it may keep instead, in percent
     heads   a window for this share of the key heads instead: "1/3" or "33%"
 

@@ -26,8 +26,8 @@ class SplitText:
 def split_text(prompt: Prompt, asked: Asked) -> SplitText:
     """A prompt, and its last tokens held back to check a plan: as many as are scored, none without a plan.
 
-    None, too, of a text too short for both. Of tokens that a model generated, which alone are scored, the last half is
-    held back.
+    None are held back of a text too short for both, either. Of tokens that a model generated, which alone are scored,
+    the last half is held back.
     """
     n, written = len(prompt.tokens), sum(token.generated for token in prompt.tokens)
     if prompt.generated is not None:

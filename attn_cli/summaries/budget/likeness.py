@@ -57,6 +57,8 @@ class Likeness:
         """The covariance `[A, B]` of what A sets `[A, n]` and B sets `[B, n]` lose beside their single losses.
 
         Losses are in bits a token. A set is a share of each of n parts of the cache, 0 for kept to 1 for taken away.
+
+        shape  the settings of the covariance that are chosen by likelihood
         """
         shared = (a * self.importance) @ b.T
         sums = self._features(a) @ self._features(b).T
@@ -66,6 +68,8 @@ class Likeness:
         """The covariance `[A, B, n]` of the losses (in bits a token) of A sets `[A, n]` with slopes at B sets `[B, n]`.
 
         A set is a share of each of n parts of the cache; slopes are the derivatives of the loss by each part's share.
+
+        shape  the settings of the covariance that are chosen by likelihood
         """
         shared = (a * self.importance) @ b.T
         slopes = (np.expm1(shared) / _WHOLE + _LINEAR)[..., None] * (a * self.importance)[:, None]
@@ -74,7 +78,10 @@ class Likeness:
         return np.asarray(slopes)
 
     def between_slopes(self, a: np.ndarray, shape: LikenessShape) -> np.ndarray:
-        """The covariance `[A, n, A, n]` of the loss's derivatives by each of n parts' shares, at A sets `[A, n]`."""
+        """The covariance `[A, n, A, n]` of the loss's derivatives by each of n parts' shares, at A sets `[A, n]`.
+
+        shape  the settings of the covariance that are chosen by likelihood
+        """
         count, n = a.shape
         shared, weighed = (a * self.importance) @ a.T, a * self.importance
         slopes = np.einsum("ab,bi,aj->aibj", np.exp(shared) / _WHOLE, weighed, weighed)

@@ -37,7 +37,7 @@ class LossModel:
 
     def add(self, sets: np.ndarray, losses: Sequence[float] | np.ndarray) -> None:
         """Take in S sets of parts of the cache that were run, booleans `[S, n]`,
-        and the bits a token that each lost.
+        and the rise of -log2 p of each, in bits a token.
         """
         self._sets = np.concatenate([self._sets, sets.astype(float)])
         self._losses = np.append(self._losses, losses)
@@ -52,7 +52,7 @@ class LossModel:
         self._weights = None
 
     def predict(self, sets: np.ndarray) -> np.ndarray:
-        """The predicted loss in bits a token `[S]` of each of S sets of parts of the cache, booleans `[S, n]`."""
+        """The predicted rise of -log2 p, in bits a token, `[S]` for S sets of parts of the cache, booleans `[S, n]`."""
         sets = sets.astype(float)
         total = sets @ self.means
         if self._ran < _FEWEST:

@@ -59,7 +59,7 @@ class CachePlan:
 
     @property
     def bits(self) -> float:
-        """The loss when it was run, in bits a token: the mean over scored tokens."""
+        """The loss when it was run: the mean rise of -log2 p over scored tokens, in bits."""
         return float(self.losses.mean())
 
     @property

@@ -201,7 +201,7 @@ def budget(
     selection: Selection = ALL,
     checks: Sequence[Prompt] = (),
 ) -> Budget:
-    """What a smaller KV cache costs on these texts, in bits a scored token, as `Budget`.
+    """What a smaller KV cache costs on these texts, the rise of -log2 p in bits a scored token, as `Budget`.
 
     asked      which parts are taken away, and a plan's target; None: windows on key heads, and a plan that
                loses 0.01 bits a token at most

@@ -38,7 +38,7 @@ class Anchor:
 
     number   its place among the sentences, from 0
     vs_usual  the weight that a token of it gets from later sentences over what a sentence at their distance usually
-             gets; None where no later one is far enough from it
+             gets; None for the last two, as those from the second after a sentence on count
     bits     change of log2 p of all later sentences, added up, with it masked for all rows after it; None where it
              wasn't masked
     leaning  the later sentences that need it, with the change of each one's log2 p: -1 bit or below, and a

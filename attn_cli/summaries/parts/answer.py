@@ -163,8 +163,9 @@ class PartsRead(Answer):
     def arrays(self) -> dict[str, np.ndarray]:
         """`names`, `tokens`, `share`, `non_sink_share`, `vs_uniform` and effects of the S parts `[S]`, in text order.
 
-        Shares are of the attention of the reading `rows`, `vs_uniform` that over what uniform attention gives; effects
-        are `hidden_bits`, changes of the answer's log2 p with the part masked, or `hidden_cosine_distance`.
+        Shares are of the weight of the reading `rows`, all of it or that off sinks, `vs_uniform` the latter over what
+        uniform attention gives; effects are `hidden_bits`, changes of the answer's log2 p with the part masked, or
+        `hidden_cosine_distance`.
         `head_share` `[calls, heads, S]`, the mean weight of each head on each part, is `call0.head_share` `[heads, S]`
         and so on where calls differ in the number of heads; `layers` are the calls'.
         """

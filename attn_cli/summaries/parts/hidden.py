@@ -154,7 +154,7 @@ class PieceBits:
         return together > -NEEDED_BITS or sum(x for x in self.of_parts.values() if x < 0) <= together / 2
 
     def without_pair(self, pairs: Mapping[tuple[int, int], Outcome]) -> float | None:
-        """The change of the piece's log2 p, in bits, with the two parts `pair` masked, where these replace each other.
+        """The change of the piece's log2 p, in bits, without the two parts it needs most, if they replace each other.
 
         They do where single parts don't explain the loss, and the two together half of it or more; else None.
 
@@ -181,6 +181,6 @@ def runs_to_hide(prompt: Prompt, parts: Sequence[TextPart], *, everywhere: bool,
 
 
 def rows_after(part: TextPart, n: int) -> tuple[int, ...]:
-    """The rows of n from the part's first token on that are none of its own tokens; none for a part of no tokens."""
+    """The rows of n from the part's first token on that are none of its own tokens; () for a part of no tokens."""
     own = set(part.tokens)
     return tuple(row for row in range(part.tokens[0], n) if row not in own) if own else ()

@@ -40,7 +40,7 @@ class ReadPart:
                     that the user left out
     vs_uniform  `non_sink_share` divided by what it would be if every row gave the same to all keys that it may see;
                 None for a part that the rows can't see, or that holds sinks alone
-    sinks       the sinks of the text that are in it: keys that at least a tenth of the heads rest on
+    sinks       the sinks of the text that are in it: keys that are a sink of at least a tenth of the heads
     """
 
     number: int

@@ -40,6 +40,8 @@ class Receiver(NamedTuple):
 class SentenceReads(Part):
     """How much sentences attend to each of S sentences before them, by head, against what is usual so far back.
 
+    Later sentences are those from the second after a sentence on.
+
     received  the weight that a token of each sentence gets from a row of a later one, over what a sentence at that
               distance usually gets, mean over later sentences `[h, S]`; NaN where none is late enough
     median    the median of the same over later sentences; NaN where fewer than 4 are late enough
@@ -180,7 +182,7 @@ def receivers(summaries: Sequence[Summary]) -> list[Receiver]:
 def received_by(summaries: Sequence[Summary], heads: Sequence[Receiver]) -> np.ndarray:
     """What each of S sentences gets from later ones `[S]`, over what is usual at that distance; mean over heads.
 
-    NaN for a sentence that none is late enough after.
+    NaN for the last two sentences: later ones are those from the second after a sentence on.
 
     heads  the heads; all if there are none
     """

@@ -105,7 +105,7 @@ def message_spans(text: str, messages: Iterable[tuple[str, str]]) -> list[PartSp
 
 
 def template_tokens(prompt: Prompt, messages: Iterable[tuple[str, str]]) -> tuple[int, ...]:
-    """The tokens that a chat's template put around its messages, ascending; none where it changed what they say."""
+    """The tokens that a chat's template put around its messages, ascending; () where it changed what they say."""
     try:
         spans = message_spans(prompt.text, messages)
     except InputError:

@@ -92,8 +92,8 @@ class ScanDifferences(Answer):
     """Two scans of a corpus, head by head.
 
     folder, other  the folders of the two scans
-    differences    one for each head and statistic that both have; those that differ first, the largest |effect| first:
-                   the difference of means over the standard deviation over documents
+    differences    one for each head and statistic that both have; those that differ first, largest |effect| first, the
+                   difference of means in standard deviations over documents
     shown     how many of them a screen shows; None for those that differ beyond chance
     renamed   heads that are of another kind in the second scan, with both kinds
     alone     how many heads are in one scan only
@@ -118,7 +118,7 @@ class ScanDifferences(Answer):
     @property
     def beyond_chance(self) -> tuple[HeadDifference, ...]:
         """The differences whose p-value, corrected for all that were compared, is below 0.05;
-        the largest |effect|, over the standard deviation over documents, first.
+        the largest |difference of means| in standard deviations over documents first.
         """
         return tuple(each for each in self.differences if each.differs)
 
