@@ -26,7 +26,7 @@ class ScannedPlace(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The head's name on a command line, layer and number, `18.6`; `cross 18.6` in a stack but "self",
+        """The head's name on a command line, layer and number, `18.6`; `cross 18.6` in another stack than "self",
         `18.6/1` of a later run of its module in one pass.
         """
         name = f"{self.layer}.{self.head}" + (f"/{self.call}" if self.call else "")
