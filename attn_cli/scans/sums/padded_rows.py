@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from attn_cli.kernel.definition.mask import Intervals
-from attn_cli.kernel.stats.wanted import RankedKeys, RowStats, Wanted
+from attn_cli.kernel.stats.wanted import MOMENTS, RankedKeys, RowStats, Wanted
 
-_OF_ROWS = {"masked", "maximum", "logsumexp", "weight_sum", "entropy_nats", "distance", "key_sums", "vector_sums"}
+_OF_ROWS = {*MOMENTS, "key_sums", "vector_sums"}
 
 
 class PaddedRows:

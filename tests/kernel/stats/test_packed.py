@@ -15,8 +15,9 @@ from attn_cli.kernel.definition.mask import Intervals, Mask
 from attn_cli.kernel.definition.masks import Causal, Intersection, Open, Window
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats import padded
+from attn_cli.kernel.stats.one_walk import NOTED_MOMENTS
 from attn_cli.kernel.stats.packed import apart, together
-from attn_cli.kernel.stats.wanted import MOMENTS, ColumnSums, Pool, TopK, Wanted
+from attn_cli.kernel.stats.wanted import ColumnSums, Pool, TopK, Wanted
 from attn_cli.packed_call import PackedCall
 from tests.kernel.stats.test_row_stats import assert_are_the_definitions
 
@@ -61,7 +62,7 @@ def wanted_of(text: int) -> Wanted:
     n = LENGTHS[text]
     cells = -np.sort(-np.random.default_rng(text).integers(-1, n, size=(n, 1 + text)))
     sets = (cells, cells[:, :1])
-    return Wanted(moments=MOMENTS, key_sets=sets, tops=(TopK(3),), column_sums=(ColumnSums(),))
+    return Wanted(moments=("masked", *NOTED_MOMENTS), key_sets=sets, tops=(TopK(3),), column_sums=(ColumnSums(),))
 
 
 @pytest.mark.parametrize("softcap", [None, 1.0])
@@ -97,7 +98,7 @@ def test_a_text_that_is_visited_by_itself_fills_its_part_of_the_output(walked: s
     whole = packed(Causal(), Rule(0.5))
     for call in whole.calls:
         assert not whole.has_output_of_texts
-        call.row_stats(wanted_of(0) if call.n == LENGTHS[0] else Wanted(moments=MOMENTS))
+        call.row_stats(wanted_of(0) if call.n == LENGTHS[0] else Wanted(moments=("masked", *NOTED_MOMENTS)))
     assert whole.has_output_of_texts
     assert not whole.output.complete
 

@@ -48,7 +48,8 @@ class HeadRows:
         found = self.keys[cell][:, 0] >= 0
         return moved_to(self.live, found if self.rows is None else found[list(self.rows)])
 
-    def _moment(self, name: str) -> Array:
+    def moment(self, name: str) -> Array:
+        """A moment of each row's weights `[h, n]`: the field `name` of `RowStats`, such as "entropy_nats"."""
         return as_float64(self.stats.of_rows(getattr(self.stats, name), self.rows))
 
     @cached_property
@@ -72,25 +73,15 @@ class HeadRows:
         """The sum of the weights on keys of each row `[h, n]`:
         less than 1 by what is hidden and what a learned sink takes.
         """
-        return self._moment("weight_sum") if self.texts.any.is_partial else as_float64(self.live)
-
-    @cached_property
-    def entropy_nats(self) -> Array:
-        """The entropy of each row's weights in nats, the sum over keys of -weight log weight, `[h, n]`."""
-        return self._moment("entropy_nats")
-
-    @cached_property
-    def distance(self) -> Array:
-        """The sum over keys j of weight times |i - j| of every row i `[h, n]`, in tokens."""
-        return self._moment("distance")
+        return self.moment("weight_sum") if self.texts.any.is_partial else as_float64(self.live)
 
     @cached_property
     def hidden(self) -> Array:
         """The weight of every row on keys that the user left out, summed over them, `[h, n]`."""
         if self.stats.hidden is None:
-            masked = self._moment("masked")
+            masked = self.moment("masked")
             return namespace(masked).zeros_like(masked)
-        return self._moment("hidden")
+        return self.moment("hidden")
 
     @cached_property
     def sink(self) -> Array:
@@ -102,13 +93,13 @@ class HeadRows:
     @cached_property
     def maximum(self) -> Array:
         """The largest score of every row `[h, n]`, -inf in rows that may attend to nothing."""
-        return self.xp.where(self.live, self._moment("maximum"), -np.inf)
+        return self.xp.where(self.live, self.moment("maximum"), -np.inf)
 
     @cached_property
     def peak(self) -> Array:
         """The largest weight of every row `[h, n]`; if `rescaled`, over the row's sum on keys not left out."""
         with np.errstate(invalid="ignore"):  # rows without a key
-            exponents = self._moment("maximum") - self._moment("logsumexp")
+            exponents = self.moment("maximum") - self.moment("logsumexp")
         peak = self.xp.exp(self.xp.where(self.live, exponents, -np.inf))
         return renormalised(peak, self.weight_sum) if self.rescaled else peak
 

@@ -31,7 +31,7 @@ class Entropy(Statistic):
 
     def finish(self, rows: HeadRows) -> Array:
         """The mean of the rows' entropies in bits `[h, texts]`."""
-        nats = rows.entropy_nats
+        nats = rows.moment("entropy_nats")
         if rows.rescaled:  # of shares w / total, times total: the mean weighs rows by what is left of them
             nats = nats + _times_log(rows.weight_sum)
         elif rows.texts.any.has_sink or rows.stats.hidden is not None:
@@ -57,7 +57,7 @@ class Distance(Statistic):
 
     def finish(self, rows: HeadRows) -> Array:
         """The mean over rows of the mean distance of query and key, in tokens `[h, texts]`."""
-        return rows.mean(rows.distance)
+        return rows.mean(rows.moment("distance"))
 
 
 class InductionWeight(CellWeight):
