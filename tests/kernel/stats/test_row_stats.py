@@ -36,6 +36,9 @@ def call_of(problem: Problem, *, single: bool = False) -> AttentionCall:
     return AttentionCall(q, k, v, rule, place, *tokens)
 
 
+MOMENTS_ASKED = [(), MOMENTS, ("masked", *NOTED_MOMENTS), ("masked", "distance"), ("weight_sum", "entropy_nats")]
+
+
 @st.composite
 def wanteds(draw: st.DrawFn, n: int, m: int) -> Wanted:
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
@@ -50,7 +53,7 @@ def wanteds(draw: st.DrawFn, n: int, m: int) -> Wanted:
     sizes = st.integers(1, 9)
     return Wanted(
         rows=rows(),
-        moments=draw(st.sampled_from([(), MOMENTS, ("masked", *NOTED_MOMENTS), ("masked", "distance"), ("weight_sum", "entropy_nats")])),
+        moments=draw(st.sampled_from(MOMENTS_ASKED)),
         key_sets=tuple(keys(columns) for columns in draw(st.sampled_from([(), (1, 1), (1, 5)]))),
         vectors=tuple(random.integers(0, 2, size=(draw(st.integers(0, 2)), m)).astype(np.float32)),
         distance_edges=draw(st.sampled_from([(), (np.array([-(2**30), -3, 0, 1, 2**30]), np.array([-1, 4]))])),
