@@ -37,7 +37,7 @@ class ScannedText(NamedTuple):
 
     document  the number of the document's record in the corpus, from 0
     piece     the number of the piece in the document, from 0
-    parts     (name, start, end) of each named part, in characters of this text, `end` excluded; none without names
+    parts     (name, start, end) of each named part, in characters of this text, `end` excluded; () without names
     """
 
     document: int

@@ -53,7 +53,7 @@ class Hint(NamedTuple):
     """What an array's name says of it: its layer, and the stations (places in the pass) that its numbers can be of.
 
     layer     its layer; None where it names none
-    kinds     the stations that it can be, the likeliest first; none where it says nothing
+    kinds     the stations that it can be, the likeliest first; () where it says nothing
     template  the name with `{layer}` in place of its layer's number: arrays of one template are of one station
     chosen    whether the user said so with --map
     """

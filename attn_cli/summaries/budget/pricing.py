@@ -56,7 +56,7 @@ class Pricing:
 
     @property
     def runs(self) -> int:
-        """How many runs, each of one text, prices and a plan will take at most."""
+        """How many runs, each of one text, pricing the parts and a plan will take at most."""
         plan = 0 if self._target is None else PILOTS + round(SLOPED * RUNS_OF_SLOPES) + ROUNDS + 1
         return len(self.sample.texts) * (len(self.units) + 3 * len(self._formats) + plan)
 

@@ -31,7 +31,7 @@ class TextPart:
 
     name     "line 3", "word 5", the role of a message, or the name that a file gives; "special" for what the
              tokenizer added, "template" for what a chat's template did, "rest" for what no span of a file holds
-    spans    its characters as start:end, ascending; none for tokens that stand for no text
+    spans    its characters as start:end, ascending; () for tokens that stand for no text
     tokens   the indices of its tokens, ascending
     kind     "given" for a part that the text was divided into, "generated" for one that the model generated, "other"
              for what is between or around them
