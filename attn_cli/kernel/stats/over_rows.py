@@ -58,7 +58,7 @@ class PooledBlocks:
         self.allowed = np.zeros(shape) if pool.sums and pool.of == "scores" else None  # cells of a block
 
     def add(self, band: Band) -> None:
-        """Take the wanted ones of a band's adjacent rows into their blocks of rows x keys: rows are folded first, then keys."""
+        """Take the wanted ones of a band's adjacent rows into blocks of rows x keys: rows are folded before keys."""
         pool, fit = self.pool, self.places.of(band)
         if fit is None:
             return

@@ -53,7 +53,7 @@ def citation_of(hidden: HiddenParts, context: Sequence[int], text: str, targets:
 
 
 def tokens_needing(outcome: Outcome | None, tokens: int) -> slice:
-    """The slice of an answer's tokens from the first to the last that loses a tenth or more of what all lose together.
+    """An answer's tokens from the first to the last that by itself loses a tenth or more of what all lose, as a slice.
 
     outcome  the change of each token's log2 p with a part masked
     tokens   how many tokens the answer has: all of them count where nothing is known of each
