@@ -173,7 +173,7 @@ import sys
 from pathlib import Path
 from attn_cli.summaries.reducers.heads import statistics
 from attn_cli.summaries.reducers.heads.keys import Diagonal
-from attn_cli.summaries.reducers.heads.statistic import CellWeight
+from attn_cli.summaries.reducers.heads.head_rows import CellWeight
 for back in (1, 2):
     added = CellWeight(name=f"weight_{back}_back", heading="", caption="", meaning="", cell=Diagonal(back))
     statistics.STATISTICS = (*statistics.STATISTICS, added)

@@ -9,7 +9,7 @@ from attn_cli.kernel.stats.wanted import RowStats
 from attn_cli.scans.numbers.batch_targets import CONTENT_KINDS, LISTS
 from attn_cli.scans.numbers.row_counts import BASELINE_AT, RowCounts
 from attn_cli.scans.numbers.text_sums import TextSum, text_sums
-from attn_cli.summaries.reducers.heads.statistic import HeadRows
+from attn_cli.summaries.reducers.heads.head_rows import HeadRows
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.reducers.kinds.head_kinds import DELIMITER, FIRST, KINDS, MARKS, PLACE, UNIFORM, WINDOW, Kind
 

@@ -20,8 +20,8 @@ from attn_cli.summaries.calls.value_norms import relative_value_norms
 from attn_cli.summaries.median import median
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.heads.alignment import AlignedTexts, Alignment
+from attn_cli.summaries.reducers.heads.head_rows import HeadRows, Statistic
 from attn_cli.summaries.reducers.heads.keys import Cell
-from attn_cli.summaries.reducers.heads.statistic import HeadRows, Statistic
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 
 _ROW = (

@@ -13,8 +13,8 @@ from attn_cli.arrays import Array, namespace
 from attn_cli.prompt import Token
 from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.reducers.heads.alignment import Alignment
+from attn_cli.summaries.reducers.heads.head_rows import CellWeight, HeadRows, Statistic
 from attn_cli.summaries.reducers.heads.keys import Diagonal, FixedKey, KeyOfRow
-from attn_cli.summaries.reducers.heads.statistic import CellWeight, HeadRows, Statistic
 
 RULES = 0.95  # of a row's weight
 FIRST_WEIGHT = "first_weight"
