@@ -18,8 +18,7 @@ from attn_cli.summaries.against.alignment import Aligner
 from attn_cli.summaries.answers.kinds import recorded_kinds
 from attn_cli.summaries.calls.in_words import has_words
 from attn_cli.summaries.head_words import HeadWork, work_of
-from attn_cli.summaries.reducers.heads.head_rows import Statistic
-from attn_cli.summaries.reducers.heads.statistics import STATISTICS
+from attn_cli.summaries.reducers.heads.statistics import STATISTICS, Statistic
 from attn_cli.views.drawing.screen import Screen, label_columns
 from attn_cli.views.drawing.text_layout import TextLayout, layout_of
 

@@ -173,9 +173,9 @@ import sys
 from pathlib import Path
 from attn_cli.summaries.reducers.heads import statistics
 from attn_cli.summaries.reducers.heads.keys import Diagonal
-from attn_cli.summaries.reducers.heads.head_rows import CellWeight
+from attn_cli.summaries.reducers.heads.statistics import KeyWeight
 for back in (1, 2):
-    added = CellWeight(name=f"weight_{back}_back", heading="", caption="", meaning="", cell=Diagonal(back))
+    added = KeyWeight(name=f"weight_{back}_back", heading="", caption="", meaning="", key_rule=Diagonal(back))
     statistics.STATISTICS = (*statistics.STATISTICS, added)
 from attn_cli.scans.run.scan import scan
 from attn_cli.selection import Selection

@@ -7,8 +7,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from attn_cli.summaries.answers.checkpoints import Checkpoints, Course
-from attn_cli.summaries.reducers.heads.head_rows import Statistic
-from attn_cli.summaries.reducers.heads.statistics import STATISTICS
+from attn_cli.summaries.reducers.heads.statistics import STATISTICS, Statistic
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted, visible
 from attn_cli.views.drawing.bars import course_bars

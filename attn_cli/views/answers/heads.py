@@ -11,9 +11,8 @@ from rich.text import Text
 
 from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reduce import Summary, with_part
-from attn_cli.summaries.reducers.heads.head_rows import Statistic
 from attn_cli.summaries.reducers.heads.head_statistics import Heads
-from attn_cli.summaries.reducers.heads.statistics import FIRST_WEIGHT, STATISTICS
+from attn_cli.summaries.reducers.heads.statistics import FIRST_WEIGHT, STATISTICS, Statistic
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.text_sinks import text_sinks

@@ -8,8 +8,7 @@ from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.text import Text
 
-from attn_cli.summaries.reducers.heads.head_rows import Statistic
-from attn_cli.summaries.reducers.heads.statistics import STATISTICS
+from attn_cli.summaries.reducers.heads.statistics import STATISTICS, Statistic
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.scanned.corpus import Estimate
 from attn_cli.summaries.scanned.head import ScanHead, TokenCount, WeightRange

@@ -68,7 +68,7 @@ class AlignedTexts:
     texts: tuple[Alignment, ...]
 
     @property
-    def any(self) -> Alignment:
+    def first(self) -> Alignment:
         """The alignment of the first text: what all texts share, such as whether they are causal,
         can be read off it.
         """

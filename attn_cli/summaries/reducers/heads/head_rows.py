@@ -1,21 +1,17 @@
-"""A per-head statistic: its name and words, what it needs of every row, and the mean that it is."""
+"""The rows of a call, with the numbers that head statistics are means of."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
-from typing import ClassVar
 
 import numpy as np
 
 from attn_cli.arrays import Array, as_float64, moved_to, namespace
-from attn_cli.fields import NUMBER, Field
 from attn_cli.kernel.definition.softmax import renormalised
 from attn_cli.kernel.stats.wanted import RowStats
-from attn_cli.prompt import Token
-from attn_cli.summaries.reducers.heads.alignment import AlignedTexts, Alignment
-from attn_cli.summaries.reducers.heads.keys import Cell
+from attn_cli.summaries.reducers.heads.alignment import AlignedTexts
+from attn_cli.summaries.reducers.heads.keys import KeyRule
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,19 +29,19 @@ class HeadRows:
 
     stats: RowStats
     texts: AlignedTexts
-    keys: Mapping[Cell, np.ndarray]
+    keys: Mapping[KeyRule, np.ndarray]
     rows: tuple[int, ...] | None = None
     rescaled: bool = False
 
-    def on(self, cell: Cell) -> Array:
-        """The weight of each of n rows on the key that the rule `cell` gives it, such as the previous, `[h, n]`;
+    def on(self, rule: KeyRule) -> Array:
+        """The weight of each of n rows on the key that `rule` gives it, such as the previous, `[h, n]`;
         0 without one.
         """
-        return as_float64(self.stats.of_rows(self.stats.on_keys(self.keys[cell]), self.rows))
+        return as_float64(self.stats.of_rows(self.stats.on_keys(self.keys[rule]), self.rows))
 
-    def has(self, cell: Cell) -> Array:
-        """Which of n rows have a key by the rule `cell`, whether they may attend to it or not, booleans `[n]`."""
-        found = self.keys[cell][:, 0] >= 0
+    def has(self, rule: KeyRule) -> Array:
+        """Which of n rows have a key by `rule`, whether they may attend to it or not, booleans `[n]`."""
+        found = self.keys[rule][:, 0] >= 0
         return moved_to(self.live, found if self.rows is None else found[list(self.rows)])
 
     def moment(self, name: str) -> Array:
@@ -73,7 +69,7 @@ class HeadRows:
         """The sum of the weights on keys of each row `[h, n]`:
         less than 1 by what is hidden and what a learned sink takes.
         """
-        return self.moment("weight_sum") if self.texts.any.is_partial else as_float64(self.live)
+        return self.moment("weight_sum") if self.texts.first.is_partial else as_float64(self.live)
 
     @cached_property
     def hidden(self) -> Array:
@@ -86,7 +82,7 @@ class HeadRows:
     @cached_property
     def sink(self) -> Array:
         """The weight of every row on a learned sink `[h, n]`; 0 where weights are rescaled to shares without it."""
-        if not self.texts.any.has_sink or self.rescaled:
+        if not self.texts.first.has_sink or self.rescaled:
             return self.xp.zeros_like(self.weight_sum)
         return self.xp.where(self.live, 1 - self.weight_sum - self.hidden, 0.0)
 
@@ -137,79 +133,3 @@ class HeadRows:
     def rest(self) -> Array:
         """The mean weight of a row on keys that the user didn't leave out, `[h, texts]`, over rows that see any key."""
         return self.total(self.weight_sum) / self.counted_rows
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Statistic(ABC):
-    """One number per head, a mean over queries or the largest of them; NaN, null in JSON, where a call has none.
-
-    name     what Python, machine output and schemas call it
-    unit     "bits", "tokens", "score" or "weight"
-    heading  the heading of its column in a table
-    digits   after the point, in a table
-    caption  what the line below a table says of the column; {unit} stands for token or word
-    meaning  what the JSON Schema says
-    minimum  of the JSON Schema, None for none
-    nothing  the value of no interest: a column of it alone is left out of tables. None: the column always stays
-    moments  names of the row statistics (sums over a row's keys ...) that it is made of, the same for a whole class
-    cell     the rule that gives each row the key whose weight it is the mean of; None for none
-    largest_first  whether heads with large values come first where a table is sorted by it
-    """
-
-    moments: ClassVar[tuple[str, ...]] = ()
-
-    name: str
-    unit: str
-    heading: str
-    digits: int
-    caption: str
-    meaning: str
-    minimum: float | None = None
-    nothing: float | None = None
-    cell: Cell | None = None
-    largest_first: bool = True
-
-    def exists(self, alignment: Alignment) -> bool:
-        """True if the number is defined for a call: in cross-attention, for one, there is no distance."""
-        return True
-
-    def rows_of(self, keys: Sequence[Token], n: int) -> np.ndarray | None:
-        """The indices of the rows that it is a mean over `[rows]`, of n queries that are the last of `keys`;
-        None for all.
-        """
-        return None
-
-    @abstractmethod
-    def finish(self, rows: HeadRows) -> Array:
-        """The number of each head and text `[h, texts]`, from the statistics of their rows."""
-
-    def says_nothing(self, values: np.ndarray) -> bool:
-        """True if all `values`, a number per head, are the one of no interest: then a table leaves the column out."""
-        if self.nothing is None:
-            return False
-        return np.array_equal(values, np.full(values.shape, self.nothing), equal_nan=True)
-
-    @property
-    def field(self) -> Field:
-        """The statistic as a column of tables and JSON: its name, the JSON Schema of its numbers, its meaning."""
-        return Field(self.name, NUMBER if self.minimum is None else NUMBER | {"minimum": self.minimum}, self.meaning)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class CellWeight(Statistic):
-    """The mean weight on one key per query, which the rule `cell` gives (the first, the one before ...).
-
-    Over all queries that may attend to anything.
-    """
-
-    cell: Cell
-    unit: str = "weight"
-    digits: int = 2
-
-    def exists(self, alignment: Alignment) -> bool:
-        """True if some query of the call has a key by the rule `cell`."""
-        return self.cell.exists(alignment)
-
-    def finish(self, rows: HeadRows) -> Array:
-        """The mean over each text's rows of the weight on the key that the rule `cell` gives, `[h, texts]`."""
-        return rows.mean(rows.on(self.cell))

@@ -20,9 +20,9 @@ from attn_cli.summaries.calls.value_norms import relative_value_norms
 from attn_cli.summaries.median import median
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.heads.alignment import AlignedTexts, Alignment
-from attn_cli.summaries.reducers.heads.head_rows import HeadRows, Statistic
-from attn_cli.summaries.reducers.heads.keys import Cell
-from attn_cli.summaries.reducers.heads.statistics import STATISTICS
+from attn_cli.summaries.reducers.heads.head_rows import HeadRows
+from attn_cli.summaries.reducers.heads.keys import KeyRule
+from attn_cli.summaries.reducers.heads.statistics import STATISTICS, Statistic
 
 _ROW = (
     STREAM,
@@ -106,7 +106,7 @@ class HeadMeans:
 
     texts: AlignedTexts
     unknown: Mapping[Statistic, np.ndarray]
-    keys: Mapping[Cell, np.ndarray]
+    keys: Mapping[KeyRule, np.ndarray]
 
     @classmethod
     def of(cls, alignments: Sequence[Alignment]) -> "HeadMeans":
@@ -115,8 +115,8 @@ class HeadMeans:
             alignments = [replace(text, is_causal=False) for text in alignments]
         texts = AlignedTexts(tuple(alignments))
         unknown = {each: np.array([not each.exists(text) for text in alignments]) for each in STATISTICS}
-        cells = [each.cell for each, missing in unknown.items() if each.cell is not None and not missing.all()]
-        return cls(texts, unknown, {cell: cell.keys_of_texts(texts)[:, None] for cell in dict.fromkeys(cells)})
+        rules = [each.key_rule for each, missing in unknown.items() if each.key_rule is not None and not missing.all()]
+        return cls(texts, unknown, {rule: rule.keys_of_texts(texts)[:, None] for rule in dict.fromkeys(rules)})
 
     def wanted(self, rows: Rows = None) -> Wanted:
         """A request for the row statistics (entropy, weight on the first key ...) that head statistics are made of.
@@ -146,7 +146,7 @@ class HeadMeans:
         """
         of_rows = HeadRows(stats, self.texts, self.keys, rows, rescale)
         columns, live = self.means(of_rows), to_numpy(of_rows.live_rows)  # [h, texts]
-        rest = to_numpy(of_rows.rest) if rescale or self.texts.any.hides else None
+        rest = to_numpy(of_rows.rest) if rescale or self.texts.first.hides else None
         masked = (self.texts.counts if rows is None else len(rows)) - live
         return [
             Heads(

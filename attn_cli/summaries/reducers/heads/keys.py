@@ -10,7 +10,7 @@ from attn_cli.prompt import Token
 from attn_cli.summaries.reducers.heads.alignment import AlignedTexts, Alignment
 
 
-class Cell(ABC):
+class KeyRule(ABC):
     """A rule that gives each row one key, such as the first or the one before; a statistic is the mean weight on it.
 
     The weight is 0 where the row has no such key, or may not attend to it.
@@ -33,7 +33,7 @@ class Cell(ABC):
 
 
 @dataclass(frozen=True)
-class FixedKey(Cell):
+class FixedKey(KeyRule):
     """The same key, number `key`, for all rows, such as the first."""
 
     key: int
@@ -48,7 +48,7 @@ class FixedKey(Cell):
 
 
 @dataclass(frozen=True)
-class Diagonal(Cell):
+class Diagonal(KeyRule):
     """The key `back` tokens before each query; after it if `back` is negative, and its own for 0."""
 
     back: int
@@ -64,7 +64,7 @@ class Diagonal(Cell):
 
 
 @dataclass(frozen=True)
-class KeyOfRow(Cell):
+class KeyOfRow(KeyRule):
     """For each row a key that depends on the tokens, such as the one after the last earlier occurrence of its own.
 
     keys_of  a function from the m tokens of the keys to the index of each one's key `[m]`, -1 where it has none

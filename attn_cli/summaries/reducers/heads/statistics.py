@@ -5,20 +5,100 @@ follow from it. A narrow screen leaves out the last ones first.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from attn_cli.arrays import Array, namespace
+from attn_cli.fields import NUMBER, Field
 from attn_cli.prompt import Token
 from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.reducers.heads.alignment import Alignment
-from attn_cli.summaries.reducers.heads.head_rows import CellWeight, HeadRows, Statistic
-from attn_cli.summaries.reducers.heads.keys import Diagonal, FixedKey, KeyOfRow
+from attn_cli.summaries.reducers.heads.head_rows import HeadRows
+from attn_cli.summaries.reducers.heads.keys import Diagonal, FixedKey, KeyOfRow, KeyRule
 
 RULES = 0.95  # of a row's weight
 FIRST_WEIGHT = "first_weight"
 _BITS_PER_NAT = float(1 / np.log(2))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Statistic(ABC):
+    """One number per head, a mean over queries or the largest of them; NaN, null in JSON, where a call has none.
+
+    name     what Python, machine output and schemas call it
+    unit     "bits", "tokens", "score" or "weight"
+    heading  the heading of its column in a table
+    digits   after the point, in a table
+    caption  what the line below a table says of the column; {unit} stands for token or word
+    meaning  what the JSON Schema says
+    minimum  of the JSON Schema, None for none
+    nothing  the value of no interest: a column of it alone is left out of tables. None: the column always stays
+    moments  names of the row statistics (sums over a row's keys ...) that it is made of, the same for a whole class
+    key_rule  the rule that gives each row the key whose weight it is the mean of; None for none
+    largest_first  whether heads with large values come first where a table is sorted by it
+    """
+
+    moments: ClassVar[tuple[str, ...]] = ()
+
+    name: str
+    unit: str
+    heading: str
+    digits: int
+    caption: str
+    meaning: str
+    minimum: float | None = None
+    nothing: float | None = None
+    key_rule: KeyRule | None = None
+    largest_first: bool = True
+
+    def exists(self, alignment: Alignment) -> bool:
+        """True if the number is defined for a call: in cross-attention, for one, there is no distance."""
+        return True
+
+    def rows_of(self, keys: Sequence[Token], n: int) -> np.ndarray | None:
+        """The indices of the rows that it is a mean over `[rows]`, of n queries that are the last of `keys`;
+        None for all.
+        """
+        return None
+
+    @abstractmethod
+    def finish(self, rows: HeadRows) -> Array:
+        """The number of each head and text `[h, texts]`, from the statistics of their rows."""
+
+    def says_nothing(self, values: np.ndarray) -> bool:
+        """True if all `values`, a number per head, are the one of no interest: then a table leaves the column out."""
+        if self.nothing is None:
+            return False
+        return np.array_equal(values, np.full(values.shape, self.nothing), equal_nan=True)
+
+    @property
+    def field(self) -> Field:
+        """The statistic as a column of tables and JSON: its name, the JSON Schema of its numbers, its meaning."""
+        return Field(self.name, NUMBER if self.minimum is None else NUMBER | {"minimum": self.minimum}, self.meaning)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class KeyWeight(Statistic):
+    """The mean weight on one key per query, which `key_rule` gives (the first, the one before ...).
+
+    Over all queries that may attend to anything.
+    """
+
+    key_rule: KeyRule
+    unit: str = "weight"
+    digits: int = 2
+
+    def exists(self, alignment: Alignment) -> bool:
+        """True if some query of the call has a key by `key_rule`."""
+        return self.key_rule.exists(alignment)
+
+    def finish(self, rows: HeadRows) -> Array:
+        """The mean over each text's rows of the weight on the key that `key_rule` gives, `[h, texts]`."""
+        return rows.mean(rows.on(self.key_rule))
 
 
 class Entropy(Statistic):
@@ -34,7 +114,7 @@ class Entropy(Statistic):
         nats = rows.moment("entropy_nats")
         if rows.rescaled:  # of shares w / total, times total: the mean weighs rows by what is left of them
             nats = nats + _times_log(rows.weight_sum)
-        elif rows.texts.any.has_sink or rows.stats.hidden is not None:
+        elif rows.texts.first.has_sink or rows.stats.hidden is not None:
             nats = nats - _times_log(rows.sink) - _times_log(rows.hidden)
         # Two large numbers were subtracted: a row on one key may come out a rounding error below 0.
         return rows.mean(rows.xp.where(rows.live & ~(nats < 0), nats * _BITS_PER_NAT, 0.0))
@@ -60,22 +140,22 @@ class Distance(Statistic):
         return rows.mean(rows.moment("distance"))
 
 
-class InductionWeight(CellWeight):
+class InductionWeight(KeyWeight):
     """The mean weight on the key after the last earlier occurrence of the query's token.
 
     Over the queries whose token came up before; NaN where none did.
     """
 
-    cell: KeyOfRow
+    key_rule: KeyOfRow
 
     def rows_of(self, keys: Sequence[Token], n: int) -> np.ndarray:
         """Those of n queries, the last n of `keys`, whose token stands earlier in the text, too: ascending indices."""
-        return np.flatnonzero(self.cell.keys_of(keys)[len(keys) - n :] >= 0)
+        return np.flatnonzero(self.key_rule.keys_of(keys)[len(keys) - n :] >= 0)
 
     def finish(self, rows: HeadRows) -> Array:
         """The mean weight `[h, texts]` over the rows whose token came up before; NaN in texts without such rows."""
-        repeated = rows.total(rows.live & rows.has(self.cell))
-        total = rows.total(rows.on(self.cell))
+        repeated = rows.total(rows.live & rows.has(self.key_rule))
+        total = rows.total(rows.on(self.key_rule))
         return rows.xp.where(repeated > 0, total / (repeated + (repeated == 0)), np.nan)
 
 
@@ -105,14 +185,14 @@ class SinkWeight(Statistic):
         return rows.mean(rows.sink)
 
 
-class NextWeight(CellWeight):
+class NextWeight(KeyWeight):
     """The mean weight of queries on the next token; NaN if it is 0 for all queries and heads,
     as in causal attention.
     """
 
     def finish(self, rows: HeadRows) -> Array:
         """The mean weight on the next token over the rows of each text `[h, texts]`; NaN if it is 0 in all heads."""
-        cells = rows.on(self.cell)
+        cells = rows.on(self.key_rule)
         return rows.xp.where(rows.xp.any(rows.total(cells != 0), axis=0), rows.mean(cells), np.nan)
 
 
@@ -170,27 +250,27 @@ STATISTICS: tuple[Statistic, ...] = (
         caption="distance in {unit}s",
         meaning="how many tokens (or words) away the attended keys are, weighted; null where queries and keys differ",
     ),
-    CellWeight(  # where attention sinks usually are
+    KeyWeight(  # where attention sinks usually are
         name=FIRST_WEIGHT,
         heading="first",
         caption="weight on the first key",
         meaning="weight on key 0",
         nothing=0.0,
-        cell=FixedKey(0),
+        key_rule=FixedKey(0),
     ),
-    CellWeight(
+    KeyWeight(
         name="previous_weight",
         heading="previous",
         caption="on the previous {unit} (0 for the first)",
         meaning="weight on the token (or word) before the query; null where queries and keys differ",
-        cell=Diagonal(1),
+        key_rule=Diagonal(1),
     ),
-    CellWeight(
+    KeyWeight(
         name="self_weight",
         heading="self",
         caption="on the query itself",
         meaning="weight on the query itself; null where queries and keys differ",
-        cell=Diagonal(0),
+        key_rule=Diagonal(0),
     ),
     InductionWeight(  # prefix matching (Olsson et al. 2022)
         name="induction_weight",
@@ -199,7 +279,7 @@ STATISTICS: tuple[Statistic, ...] = (
         meaning="weight on the token (or word) that followed when the query's token (or word) last came up, "
         "over the queries whose did; null where none does",
         nothing=math.nan,
-        cell=KeyOfRow(memoised(followers)),
+        key_rule=KeyOfRow(memoised(followers)),
     ),
     SinkWeight(  # which has a score but no value (gpt-oss)
         name="sink_weight",
@@ -217,7 +297,7 @@ STATISTICS: tuple[Statistic, ...] = (
         meaning="weight on the token (or word) after the query; null where queries and keys differ, "
         "or no query may attend to what follows it",
         nothing=math.nan,
-        cell=Diagonal(-1),
+        key_rule=Diagonal(-1),
     ),
     MaxScore(  # which grows where training becomes unstable (QK-clip, QK-norm)
         name="max_score",

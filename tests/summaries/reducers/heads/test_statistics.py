@@ -14,10 +14,9 @@ from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Token
 from attn_cli.summaries.calls.in_words import InWords
 from attn_cli.summaries.reduce import reduce
-from attn_cli.summaries.reducers.heads.head_rows import CellWeight
 from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
 from attn_cli.summaries.reducers.heads.keys import Diagonal, FixedKey
-from attn_cli.summaries.reducers.heads.statistics import RULES, STATISTICS
+from attn_cli.summaries.reducers.heads.statistics import RULES, STATISTICS, KeyWeight
 from tests.strategies import Problem, problems
 from tests.summaries.reducers.heads.by_hand import Row, heads_of, mean_over_rows
 from tests.summaries.test_laws import CLOSE, attended, call_of
@@ -131,8 +130,8 @@ def test_statistics_are_attributes_and_arrays_in_the_order_of_the_list() -> None
         heads.no_such  # noqa: B018
 
 
-def weight(nothing: float | None) -> CellWeight:
-    return CellWeight(name="x", heading="x", caption="x", meaning="x", cell=FixedKey(0), nothing=nothing)
+def weight(nothing: float | None) -> KeyWeight:
+    return KeyWeight(name="x", heading="x", caption="x", meaning="x", key_rule=FixedKey(0), nothing=nothing)
 
 
 @pytest.mark.parametrize(
