@@ -127,12 +127,16 @@ class Check(Part):
         return (made(_HEAD, head) for head in self.heads)
 
     def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One JSON object: the verdict on the batch entry, the likely cause of wrong numbers, the rows of its heads."""
+        """One JSON object: the verdict on the batch entry, the likely cause of wrong numbers, and `heads`.
+
+        That is a list with one object per head and array ("output", "weights"): its errors, and the first that is off.
+        """
         yield made(_VERDICT, _Verdict(self, summary))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """By head and array `worst_absolute_error` `[checks]`, and `bad_by_row` `[checks, n]`,
-        how many of a row are off.
+        """`worst_absolute_error` `[checks]`, and `bad_by_row` `[checks, n]`, how many of a row's numbers are off.
+
+        A check is one head's, or of joined heads, of one array (output or weights).
         """
         return {
             "worst_absolute_error": np.array([head.worst_absolute for head in self.heads]),

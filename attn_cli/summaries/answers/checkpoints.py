@@ -55,6 +55,7 @@ class Checkpoints(Answer):
     """One number of every head, called `column` as in attn heads --json, at each checkpoint of a training run.
 
     models       the checkpoints, in order, as the user named them
+    column       the number's name, such as entropy_bits
     courses      the numbers of each head, one per checkpoint
     count        how many heads are listed, by largest less smallest number; None for all
     still_first  whether the heads whose number moves least come first
@@ -71,7 +72,10 @@ class Checkpoints(Answer):
 
     @cached_property
     def listed(self) -> list[Course]:
-        """The `count` heads whose number moves most, by largest less smallest; `still_first`: least."""
+        """The `count` heads whose number `column` (entropy, mean weight ...) moves most between checkpoints.
+
+        By largest less smallest; with `still_first` those that move least. Heads without the number come last.
+        """
         return Ranking("moved", "move", not self.still_first, self.count).of(self.courses, lambda course: course.moved)
 
     @cached_property
@@ -81,9 +85,10 @@ class Checkpoints(Answer):
         return names if len(set(names)) == len(names) else list(self.models)
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One row per listed head and checkpoint: checkpoint, stream, layer, head, call, and the number as `column`.
+        """One row per listed head and checkpoint: checkpoint, stream, layer, head, call, and the number by its name.
 
-        `stream` is the stack (encoder, cross ...), `call` which run of its module in one pass, from 0.
+        `stream` is the stack (encoder, cross ...), `call` which run of its module in one pass, from 0; the number is
+        that called `column`, such as entropy_bits.
         """
         for course in self.listed:
             head = made(_HEAD, course)

@@ -39,6 +39,8 @@ TopKeysOfHeads = dict[HeadPlace, tuple[tuple[Token, float], ...]]
 class HeadContext:
     """For each head the keys that it attends to most, and what its output adds by itself to the target's logit.
 
+    The target is the answer: the likeliest next token, or what was generated.
+
     top_keys          with their mean weights over the rows that choose the target
     direct            what outputs add through W_O to the target's logit, less the mean over all logits; None if unknown
     no_direct_reason  why it isn't known; "" where it is or where there is no target
@@ -106,7 +108,8 @@ class Knock(Answer):
         Effects are bits (change of the answer's log2 p), kl_bits (KL divergence of the next token's probabilities),
         loss_bits (rise of the text's mean -log2 p), cosine_distance (1 - cosine of its vectors, without an LM head),
         and direct_logit (what the head adds through W_O to the answer's logit, less the mean over all logits): None
-        where unknown. `key` is the one that it attends to most in the rows that choose, by mean weight.
+        where unknown. `key` is the one of largest mean weight in the rows that choose the answer, such as the
+        last, or those before generated tokens.
         """
         none = dict.fromkeys(field.name for field in KEY)
         for row in self.table_rows:
@@ -224,7 +227,8 @@ def top_keys_of(source: Predicting, prompt: Prompt, experiment: Experiment) -> T
 def direct_of(source: Predicting, prompt: Prompt, experiment: Experiment) -> tuple[LogitParts | None, str]:
     """What each head's output adds through W_O to the target's logit, less the mean over all logits; and "".
 
-    (None, reason) where the logit is no plain sum of what heads add; (None, "") without a target.
+    The target is the experiment's answer: the likeliest next token, or what was generated. (None, reason) where the
+    logit is no plain sum of what heads add; (None, "") without a target.
     """
     if experiment.target is None:
         return None, ""

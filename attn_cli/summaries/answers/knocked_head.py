@@ -31,7 +31,7 @@ class KnockedHead:
     kv_head  the number of the key/value head that it reads
     outcome  the change of the answer's log2 p and the like without the head
     top_keys the keys that it attends to most in the rows that choose the answer, with their mean weights
-    direct   what its output adds to the logit of the target, less the mean logit; None where that isn't known
+    direct   what its output adds to the logit of the answer, less the mean logit; None where that isn't known
     """
 
     place: HeadPlace

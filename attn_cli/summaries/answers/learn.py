@@ -77,7 +77,7 @@ class Learning(Answer):
 
     @property
     def milestones(self) -> list[int]:
-        """The steps that tables and screens show: 0, 1, 2, 5, 10, 20, 50 ..., `during`, and the last one."""
+        """The steps that tables and screens show: 0, 1, 2, 5, 10, 20, 50 ..., the first of half the loss, the last."""
         series = [0] + [digit * 10**power for power in range(9) for digit in (1, 2, 5)]
         return sorted({step for step in series if step <= self.steps} | {self.during, self.steps})
 

@@ -115,8 +115,8 @@ class HiddenKeys(DerivedCall):
     ) -> Iterator[Band]:
         """The weights some adjacent rows at a time (a band), of all rows or of `rows`, 0 in the hidden columns.
 
-        Shares are 0 there, too, and scores the lowest number. `band.hidden` `[h, b]` is the weight that each of b rows
-        gave to the hidden keys.
+        Shares of what a row reads are 0 there, too, and scores the lowest number. `band.hidden` `[h, b]` is the
+        weight that each of b rows gave to the hidden keys.
 
         want_scores  bands carry the scores, too
         in_parts     a band may be of some of the heads only

@@ -110,10 +110,11 @@ WEIGHTS = Measure()
 
 
 def vectors_of(call: Call, by: By) -> tuple[Array, Array | None]:
-    """The values `[g, m, e]` of a call, and for each head the matrix `[h, e, width]` by which its values are measured.
+    """The values `[g, m, e]` of g key heads and m keys, and by query head the matrix that turns them into vectors.
 
-    By "output" that is W_O (after U_V of latents), by "value" U_V of latents, None for none. InputError without W_O,
-    and for a recording; LoadError for a call that shows weights alone.
+    The matrix is `[h, e, width]`; keys are ranked by the vectors' norms. By "output" it is W_O (after U_V of latents),
+    by "value" U_V of latents, None where values are no latents. InputError by "output" without W_O, and for a
+    recording; LoadError for a call that shows weights alone.
     """
     if isinstance(call, RecordedLayer):
         what = "value norms alone" if by == "output" else "no value norms here"

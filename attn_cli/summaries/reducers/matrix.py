@@ -209,8 +209,8 @@ class FullMatrix:
 
     keys     ascending indices of the only keys to collect; None for all
     most     the most rows, beyond which they are pooled by their maximum; None for no limit
-    by       "value" or "output": also each key's share by weight times the norm of its value (after W_O), for which the
-             call is a `ReadShares`; "weight" for no shares
+    by       "value" or "output": also each key's share in its row's sum of weight times norm of the value (after W_O),
+             for which the call is a `ReadShares`, which has such shares; "weight" for no shares
     rescale  whether weights or shares are also divided by their row's sum on the keys not left out
     """
 

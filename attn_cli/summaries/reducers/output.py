@@ -33,7 +33,10 @@ class Outputs(Part):
                     yield {"map": name, "query": query, "dimension": dimension, "value": value}
 
     def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One JSON object with the outputs nested as [head][query][dimension], and their titles."""
+        """One JSON object: layer, batch entry, `output` nested as [head][query][dimension], and `names`.
+
+        These are the titles of the matrices of the first axis: one per head, or one of joined heads.
+        """
         yield {"layer": summary.place.layer, "batch": summary.place.text, "names": list(self.names)} | self.arrays()
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -67,7 +70,7 @@ class KeepOutput:
         self.kept[band.heads, band.start : band.stop, :] = band.output
 
     def result(self) -> Outputs:
-        """The output of all rows, with heads joined and multiplied by W_O if that was chosen."""
+        """The output of all rows `[h, n, e]`; if `joined`, heads side by side, times W_O if given, `[1, n, width]`."""
         if self.value_up is not None:
             self.kept = self.kept @ self.value_up[list(self.heads)]
         if not self.joined:

@@ -55,7 +55,10 @@ class Overall(Part):
 
     @property
     def rescaled_shares(self) -> np.ndarray | None:
-        """What ranks the keys, over its sum on keys that the user didn't leave out `[h, k]`; None unless asked for."""
+        """The mean weight (or share of weight times norm) that ranks keys, over its sum on keys not left out `[h, k]`.
+
+        None unless that was asked for.
+        """
         return None if self.rest is None else renormalised(self.measured, self.rest[:, None])
 
     @property
@@ -117,8 +120,9 @@ class OverallKeys:
 
     mean_heads  whether heads are averaged
     abridged    whether it stands in for the keys of each query, too many for a screen
-    by          "weight", or with a `ReadShares` call "value" or "output": keys rank by mean shares of weight times norm
-    rescale     whether shares are to be shown over their sum on the keys that weren't left out
+    by          what ranks the keys: the mean "weight", or the mean share in a row's sum of weight times norm of the
+                "value", or of the value after W_O ("output"); for these two the call is a `ReadShares`, which has them
+    rescale     whether numbers are to be shown over their sum on the keys that weren't left out
     """
 
     reads_tensors: ClassVar[bool] = True
@@ -137,11 +141,14 @@ class OverallKeys:
         self.received = ReceivedShares(rows, by=by, mean_heads=mean_heads)
 
     def wanted(self, call: Call) -> Wanted:
-        """A request for the sums over rows of the weights on each key, and of the shares that rank keys, if any."""
+        """A request for the sums over rows of the weights on each key.
+
+        By "value" or "output" also of the key's share in the row's sum of weight times norm of the value (after W_O).
+        """
         return self.received.wanted(call)
 
     def part(self, call: Call, stats: RowStats) -> Overall:
-        """The keys with the largest sums over rows, and their mean shares."""
+        """The `count` keys of largest mean over the rows, largest first: of the weight, or of the share `by` names."""
         received = self.received.part(call, stats)
         measured = received.measured
         rest = measured.sum(axis=-1) if self.rescale else None

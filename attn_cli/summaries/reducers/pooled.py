@@ -23,7 +23,8 @@ class PooledMatrix:
 
     scores      pool scores, not weights
     mean_heads  take the mean over heads first, for each query and key
-    by          "weight", or with a `ReadShares` call "value" or "output": then each key's share of weight times norm
+    by          what is pooled: "weight", or each key's share in its row's sum of weight times norm of the "value", or
+                of the value after W_O ("output"); for these two the call is a `ReadShares`, which has such shares
     rescale     whether numbers are divided, before pooling, by their row's sum on the keys not left out
     """
 
@@ -46,8 +47,9 @@ class PooledMatrix:
         self.mean_heads, self.pooling, self.by = mean_heads, pooling, by
 
     def wanted(self, call: Call) -> Wanted:
-        """A request for the largest number (or sum) of each block;
-        of signed numbers for the largest and the smallest.
+        """A request for the largest weight (score, share) of each block, or their sum where means are pooled.
+
+        Of scores, which are signed, for the largest and the smallest.
         """
         pool = self._pool(call)
         return Wanted(pools=(pool, replace(pool, lowest=True)) if self._is_signed(call) else (pool,))

@@ -55,7 +55,8 @@ class Received(Part):
     def rescaled_shares(self) -> np.ndarray:
         """What each key receives over the sum on the keys that weren't left out `[h, m]`; a head's add to 1.
 
-        The mean weight, or by "value" or "output" the mean share of weight times norm; 0 where the sum is 0.
+        The mean weight, or by "value" or "output" the mean share of weight times norm of the value (after W_O); 0 where
+        the sum is 0.
         """
         return renormalised(self.measured, self.measured.sum(axis=-1, keepdims=True))
 
@@ -63,7 +64,7 @@ class Received(Part):
     def measured(self) -> np.ndarray:
         """What each key receives `[h, m]`, 0 to 1: the mean over all n queries of its weight, 0 where masked.
 
-        By "value" or "output" the mean of its share of weight times norm in a row's sum.
+        By "value" or "output" the mean of its share in a row's sum of weight times norm of the value (after W_O).
         """
         return self.shares if self.read is None else self.read
 
@@ -99,8 +100,8 @@ class Received(Part):
 def mean_received(parts: Sequence[Received]) -> np.ndarray:
     """The mean over all heads of some calls of what each key receives `[m]`, itself a mean over rows.
 
-    That is weight, or by "value" or "output" the key's share of weight times norm in the row's sum.
-    Where rescaled, over its sum on the keys that aren't left out.
+    That is weight, or by "value" or "output" the key's share in a row's sum of weight times norm of the value (after
+    W_O). Where rescaled, over its sum on the keys that aren't left out. All calls have the same m keys.
     """
     mean: np.ndarray = np.mean([part.measured.mean(axis=0) for part in parts], axis=0)
     return renormalised(mean, mean.sum(keepdims=True)) if parts[0].rescaled else mean
@@ -109,7 +110,8 @@ def mean_received(parts: Sequence[Received]) -> np.ndarray:
 class ReceivedShares:
     """Makes `Received` of a call: what each key receives from all queries, or from `rows`.
 
-    by          "weight", or with a `ReadShares` call "value" or "output": shares of weight times norm, too
+    by          "weight"; or "value" or "output": also a key's share in a row's sum of weight times norm of the value
+                (after W_O), for which the call is a `ReadShares`, which has these shares
     mean_heads  take all heads together, then h = 1
     rescale     whether the answer is to be shown as shares of what the keys get that weren't left out
     """
@@ -124,11 +126,17 @@ class ReceivedShares:
         self.measured = None if by == "weight" else ColumnSums(self.rows, by, joint=mean_heads)
 
     def wanted(self, call: Call) -> Wanted:
-        """A request for the sums over rows of the weights on each key, and of what else keys are measured by."""
+        """A request for the sums over rows of the weights on each key.
+
+        By "value" or "output" also of the key's share in the row's sum of weight times norm of the value (after W_O).
+        """
         return Wanted(column_sums=(self.weights,) if self.measured is None else (self.weights, self.measured))
 
     def part(self, call: Call, stats: RowStats) -> Received:
-        """The mean weight on each key over the rows, and by value or output the mean share of weight times norm."""
+        """The mean weight on each key over the rows.
+
+        By value or output also the mean of its share in a row's sum of weight times norm of the value (after W_O).
+        """
         count = max(1, call.n if self.rows is None else len(self.rows))
         shares = to_numpy(stats.column_sums[self.weights]) / count
         read = None if self.measured is None else to_numpy(stats.column_sums[self.measured]) / count

@@ -78,9 +78,10 @@ def left_out_note(budget: MemoryBudget) -> str:
 
 
 class Record:
-    """Makes `Recorded` of a call: head statistics, sums of weights by key, pooled weights, log-sum-exp by row.
+    """Makes `Recorded` of a call: head statistics, mean weights on keys, pooled weights, log-sum-exp by row.
 
-    With queries and keys, or where only these show with scores or weights, while `budget` has memory for them.
+    With queries and keys, while `budget` has memory for them; of a model that doesn't show these, with the scores,
+    or else the weights, that it shows. Pooled is the largest weight of each block of queries and keys.
     """
 
     def __init__(self, budget: MemoryBudget | None = None) -> None:
@@ -89,8 +90,8 @@ class Record:
         self.pooled = PooledMatrix(THUMBNAIL, THUMBNAIL)
 
     def wanted(self, call: Call) -> Wanted:
-        """A request for what is recorded: each row's log-sum-exp, head statistics, what keys receive,
-        and pooled weights.
+        """A request for what is recorded: each row's log-sum-exp, head statistics, sums of weights on each key,
+        and weights pooled by their maximum; an empty one for a call that comes from a recording.
         """
         if isinstance(call, RecordedLayer):
             return Wanted()
@@ -98,7 +99,10 @@ class Record:
         return parts | Wanted(moments=("logsumexp",))
 
     def part(self, call: Call, stats: RowStats) -> Recorded:
-        """The call as a layer of a recording: its queries, keys, rule and statistics, for use without the model."""
+        """The call as a layer of a recording, for use without the model: its statistics, its rule (scale, mask ...).
+
+        With queries and keys if there is memory for them.
+        """
         if isinstance(call, RecordedLayer):
             return Recorded(call)
         pooled, heads, norms = self.pooled.part(call, stats), self.heads.part(call, stats), key_head_norms(call)
@@ -130,7 +134,7 @@ class Record:
 
 
 def operand_bytes(call: Call) -> int:
-    """The bytes of a layer's q and k, or where only its scores or weights are seen the bytes of these."""
+    """The bytes of a layer's q and k; of a model that doesn't show these, of its scores, or else of its weights."""
     if isinstance(call, AttentionCall):
         operands = [call.q, call.k]
     else:

@@ -70,12 +70,18 @@ class Top(Part):
 
     @property
     def measured(self) -> np.ndarray:
-        """The number that ranks the keys `[h, r, k]`: the weight, or the share of weight times norm of the value."""
+        """The number that ranks the keys `[h, r, k]`, 0 to 1: the weight, or by value or output the key's share.
+
+        A share is of the row's sum of weight times norm of the value (after W_O).
+        """
         return self.weights if self.shares is None else self.shares
 
     @property
     def rescaled_shares(self) -> np.ndarray | None:
-        """What ranks the keys, over its row's sum on keys that weren't left out `[h, r, k]`; None unless asked for."""
+        """The weight (or share of weight times norm) that ranks keys, over its row's sum on keys not hidden `[h, r, k]`.
+
+        None unless that was asked for.
+        """
         return None if self.rest is None else renormalised(self.measured, self.rest[..., None])
 
     @property
@@ -138,7 +144,8 @@ class Top(Part):
 class TopKeys:
     """Makes `Top` of a call: the `count` heaviest keys of all queries or of `rows`; equal weights rank by key number.
 
-    by       "weight", or with a `ReadShares` call "value" or "output": keys rank by their shares of weight times norm
+    by       what ranks a row's keys: "weight", or the share of weight times norm of the "value", or of the value after
+             W_O ("output"); for these two the call is a `ReadShares`, which has such shares
     rescale  whether each row's sum on the keys that the user didn't leave out is kept, to divide by it
     """
 

@@ -19,7 +19,8 @@ _KEYS = 12  # of a head that are kept
 class DecidingRows(Part):
     """What each head attends to in the r rows that choose the answer, as means over these rows.
 
-    rows      the indices of the queries: those that choose the answer, or the ones that were picked
+    rows      the indices of the queries: those whose logits choose the answer (such as the last, or those before
+              generated tokens), or the ones that were picked
     keys      for each of h heads the k = 12 keys (or all of fewer) of the largest `lengths`, largest first `[h, k]`
     weights   the mean weight on each of these keys `[h, k]`
     lengths   that weight times the norm of the key's value `[h, k]`; the weights again where values aren't known
@@ -42,7 +43,7 @@ class DecidingRows(Part):
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per head and key, the 12 of largest weight times value norm: layer, head, key, key_token and weight.
 
-        The weight is the mean over the rows that choose the answer.
+        The weight is the mean over the rows that choose the answer, such as the last, or those before generated tokens.
         """
         for at, head in enumerate(summary.place.heads):
             for key, weight in zip(self.keys[at].tolist(), self.weights[at].tolist(), strict=True):
@@ -50,8 +51,9 @@ class DecidingRows(Part):
                 yield {"layer": summary.place.layer, "head": head, "key": key, "key_token": token, "weight": weight}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`deciding_weight` `[m]`, the mean weight on each of m keys over the rows that choose,
-        added up over the call's heads.
+        """`deciding_weight` `[m]`, the mean weight on each of m keys, added up over the call's heads.
+
+        Means are over the rows that choose the answer, such as the last, or those before generated tokens.
         """
         return {"deciding_weight": self.weight}
 

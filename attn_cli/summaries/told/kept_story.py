@@ -14,21 +14,30 @@ _COPYING = "copying"  # no name of rows
 
 
 def told_document(story: Story | None, rows: Sequence[int]) -> dict[str, Any]:
-    """JSON that a recording keeps of the words and heads that the answer of these rows needs; null for no story."""
+    """JSON that a recording keeps of the words and heads that an answer needs, by a name made of `rows`.
+
+    rows  the indices of the rows whose logits choose the answer
+
+    The value is null for no story.
+    """
     return {_name(rows): None if story is None else _document(story)}
 
 
 def told_story(document: Mapping[str, Any], rows: Sequence[int]) -> Story | None:
-    """Which words and heads the answer of these rows needs, from a recording's JSON;
-    None where there was nothing to tell.
+    """Which words and heads an answer needs, from a recording's JSON; None where there was nothing to tell.
 
-    LoadError where it wasn't asked for these rows, or another version of the program wrote it.
+    rows  the indices of the rows whose logits choose the answer
+
+    LoadError where the recording has none of these rows, or another version of the program wrote it.
     """
     return _told(Story | None, document, _name(rows))
 
 
 def copying_document(copying: Copying | None) -> dict[str, Any]:
-    """JSON that a recording keeps of which heads of a text copy what they attend to; null where that wasn't asked."""
+    """JSON that a recording keeps of which heads of a text copy the token they attend to, by the name "copying".
+
+    The value is null for None.
+    """
     return {_COPYING: None if copying is None else _document(copying)}
 
 

@@ -31,7 +31,7 @@ class ToldRun(NamedTuple):
 
     @property
     def visited(self) -> bool:
-        """True if the visitor got all attention calls of the run; if not, some at most: a run of their own is due."""
+        """True if the visitor got all attention calls of the run; if False, it must get them from another run."""
         return self.experiment is not None and self.experiment.visited
 
 

@@ -192,7 +192,7 @@ class HeadKindsReducer:
 
     def wanted(self, call: Call) -> Wanted:
         """A request for each row's weights on the keys that define kinds, its entropy and 3 strongest keys,
-        and sums by key.
+        and for the sums of weights on each key.
         """
         targets = self.texts.targets(call)
         wanted = Wanted(
