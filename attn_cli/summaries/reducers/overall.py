@@ -55,7 +55,7 @@ class Overall(Part):
 
     @property
     def rescaled_shares(self) -> np.ndarray | None:
-        """The mean weight (or share of weight times norm) that ranks keys, over its sum on keys not left out `[h, k]`.
+        """The mean weight (or share of weight times value norm) of ranked keys, over its sum on keys not hidden `[h, k]`.
 
         None unless that was asked for.
         """
@@ -148,7 +148,10 @@ class OverallKeys:
         return self.received.wanted(call)
 
     def part(self, call: Call, stats: RowStats) -> Overall:
-        """The `count` keys of largest mean over the rows, largest first: of the weight, or of the share `by` names."""
+        """The `count` keys of largest mean over the rows, largest first.
+
+        Of the weight, or by value or output of the share in the row's sum of weight times norm of the value (after W_O).
+        """
         received = self.received.part(call, stats)
         measured = received.measured
         rest = measured.sum(axis=-1) if self.rescale else None

@@ -78,9 +78,9 @@ class Top(Part):
 
     @property
     def rescaled_shares(self) -> np.ndarray | None:
-        """The weight (or share of weight times norm) that ranks keys, over its row's sum on keys not hidden `[h, r, k]`.
+        """The weight (or share of weight times value norm) of ranked keys `[h, r, k]`, over its row's sum on keys left.
 
-        None unless that was asked for.
+        Those are the keys that the user didn't leave out. None unless that was asked for.
         """
         return None if self.rest is None else renormalised(self.measured, self.rest[..., None])
 
