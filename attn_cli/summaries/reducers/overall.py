@@ -55,9 +55,9 @@ class Overall(Part):
 
     @property
     def rescaled_shares(self) -> np.ndarray | None:
-        """The mean weight (or share of weight times value norm) of ranked keys, over its sum on keys not hidden `[h, k]`.
+        """The mean weight (or share of weight times value norm) of ranked keys, over its sum on keys left `[h, k]`.
 
-        None unless that was asked for.
+        Those are the keys not hidden. None unless that was asked for.
         """
         return None if self.rest is None else renormalised(self.measured, self.rest[:, None])
 
@@ -150,7 +150,7 @@ class OverallKeys:
     def part(self, call: Call, stats: RowStats) -> Overall:
         """The `count` keys of largest mean over the rows, largest first.
 
-        Of the weight, or by value or output of the share in the row's sum of weight times norm of the value (after W_O).
+        Of the weight, or by value or output the share in the row's sum of weight times norm of the value (after W_O).
         """
         received = self.received.part(call, stats)
         measured = received.measured
