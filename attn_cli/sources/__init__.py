@@ -32,7 +32,10 @@ class Generating(Protocol):
 class Reading(TypedDict, total=False):
     """Inputs beside the texts or in their place, as keyword arguments of `open_source`, and what is known of the texts.
 
-    decoder_text, generate, inputs, image, audio, chat  as `open_source` describes them
+    decoder_text, generate  what a decoder reads; how many tokens the model generates first, at most
+    inputs       a file with all that a model reads, or the ids of a text's tokens, instead of texts
+    image, audio  files to be read beside every text, or instead of texts
+    chat         messages (role, content) before the text
     known_texts  texts that will be read, so that one too long is refused before the model is loaded
     reads_text   whether texts will be read, without which a model may have no tokenizer
     """
@@ -51,7 +54,9 @@ class Loading(TypedDict, total=False):
     """How a model is loaded and run: keyword arguments of `open_source`, ignored by tables.
 
     revision, adapters  a branch or commit; adapters (LoRA) to apply
-    device, device_map, dtype, trust_remote_code, offline  as the command line's options of these names
+    device, dtype  "auto", "cpu", "cuda" ...; "auto" (the checkpoint's), "float32", "bfloat16" ...
+    device_map   how accelerate spreads the weights over devices, such as "auto"; None for all on `device`
+    trust_remote_code, offline  whether code that comes with the model may run; whether the hub must not be asked
     predicts     whether the language-model head is loaded, too
     reads_text   whether texts will be read, without which a model may have no tokenizer
     known_texts, chosen  texts to be read, and layers and heads to be looked at, to refuse what the model lacks before

@@ -17,7 +17,7 @@ def batches_by_length(
     most      how many texts a batch has at most
     tokens    how many tokens a batch has at most with its padding, unless it has no more than `together` texts
     together  how many texts run together whatever their tokens
-    alike     how many times as long as its shortest text, and 4 tokens more, a batch's longest may be
+    alike     a batch's longest text has at most this times the tokens of its shortest, and 4 more
     """
     batches: list[list[int]] = []
     for place in sorted(range(len(lengths)), key=lengths.__getitem__):

@@ -27,7 +27,10 @@ _DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d{1,4})?")
 
 
 def may_have_accelerator(drivers: Sequence[str] = _DRIVERS) -> bool:
-    """False on Linux without a driver of a graphics card, else True; where False, torch need not be asked for GPUs."""
+    """False on Linux without a driver of a graphics card, else True; where False, torch need not be asked for GPUs.
+
+    drivers  paths of which one exists where a driver is there
+    """
     return not sys.platform.startswith("linux") or any(Path(driver).exists() for driver in drivers)
 
 

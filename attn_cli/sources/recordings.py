@@ -27,7 +27,7 @@ class RecordedSource:
         self.about: dict[str, Any] = dict(recording.about)
 
     def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
-        """The prompt of the recording for its text, or of the other recording for that one's.
+        """The prompt of the recording for its text or "", that of the recording it is compared with for that one's.
 
         InputError for any other text, and for a `pair`.
         """

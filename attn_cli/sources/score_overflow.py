@@ -14,6 +14,7 @@ _BLOCK = 256
 def require_finite_scores(q: np.ndarray, k: np.ndarray, scale: float, hint: str) -> None:
     """Raise InputError where a score of finite q `[h, n, d]` and k `[g, m, d]` is beyond their dtype; it names queries.
 
+    g      the number of key heads
     scale  the factor on q kᵀ
     hint   what to do, said with the error
 

@@ -87,7 +87,7 @@ class Corpus:
         return None if any(file.is_stdin for file in self.files) else sum(map(self._count, self.files))
 
     def count_below(self, stop: int) -> int:
-        """How many of the records with numbers below `stop`, from 0, are in the sample; all of them without one."""
+        """How many of the records numbered below `stop`, from 0, are in the sample; `stop` itself without a sample."""
         return stop if self.sample is None else self.sample.count_below(stop)
 
     def fingerprint(self) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def hashes(numbers: npt.NDArray[np.uint64], seed: int) -> npt.NDArray[np.uint64]
 
 
 def drawn(spec: str, seed: int, total_of: Callable[[], int | None]) -> Sample:
-    """The sample that `--sample` means: "5%", or a number of documents, which it has exactly.
+    """The sample that `--sample` means: "5%", or exactly a number of documents (all if there are no more).
 
     seed      of the hash by which documents are drawn
     total_of  counts all documents; None where they can't be counted

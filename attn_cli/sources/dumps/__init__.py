@@ -43,7 +43,8 @@ def open_dump(spec: str, tokens: int | None = None) -> Dump:
 
     Headers are read at once, and the numbers of tokens and positions.
 
-    tokens  how many the text has, where that is known: it tells which of several texts of a run is meant
+    spec    the path of the file or folder
+    tokens  how many the text has; None where unknown. It tells which of several texts of a run is meant
 
     Raises InputError for what can't be read, promises more than is there, or holds no array of numbers.
     """

@@ -102,7 +102,7 @@ def _file_bytes(path: Path) -> Bytes:
 
 
 def nearest_name(path: Path, otherwise: str = "check the name and the folder") -> str:
-    """A hint: the most similar name in the same folder, that the folder doesn't exist, or what is said `otherwise`."""
+    """A hint: the most similar name in the same folder, that the folder doesn't exist, or else `otherwise`."""
     if not path.parent.is_dir():
         return f"there is no folder {excerpt(str(path.parent))}"
     try:

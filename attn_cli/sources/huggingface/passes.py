@@ -73,7 +73,7 @@ class ModelPasses:
         self.places = [place for places in self.modules.values() for place in places]
 
     def repeated(self, seed: int) -> list[Prompt]:
-        """Three prompts of random tokens, each sequence twice; InputError for a model that reads more than text."""
+        """Three prompts of tokens drawn by `seed`, each sequence twice; InputError if a model reads more than text."""
         return self.reader.repeated(seed)
 
     def encode(self, texts: Sequence[str]) -> list[EncodedText]:

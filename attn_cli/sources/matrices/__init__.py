@@ -33,7 +33,8 @@ __all__ = ["Matrices", "MatrixOptions", "open_matrices"]
 class Matrices:
     """The user's q, k and v, checked: shapes fit, numbers are finite; one attention problem for each batch entry.
 
-    q `[*lead, h, n, d]`, k `[*lead, g, m, d]`, v `[*lead, g, m, e]`; projection W_O `[h * e, width]` or None.
+    q `[*lead, h, n, d]`, k `[*lead, g, m, d]`, v `[*lead, g, m, e]`; projection W_O `[h * e, width]` or None;
+    g key/value heads.
 
     rules      masks, biases and scale of all batch entries and heads
     lead       the sizes of the batch axes

@@ -49,7 +49,7 @@ class Embedded:
 
     @property
     def source(self) -> np.ndarray:
-        """The embeddings for keys and values `[*lead, m, width]`."""
+        """The embeddings for keys and values `[*lead, m, width]`; lead are batch axes."""
         return self.x if self.context is None else self.context
 
     @property

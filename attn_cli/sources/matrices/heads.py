@@ -15,7 +15,7 @@ from attn_cli.sources.matrices.shapes import batch_axes, cut_into_heads
 
 @dataclass(frozen=True, eq=False)
 class InHeads:
-    """The q `[*lead, h, n, d]`, k `[*lead, g, m, d]` and v `[*lead, g, m, e]` of matrices given by options.
+    """The q `[*lead, h, n, d]`, k `[*lead, g, m, d]` and v `[*lead, g, m, e]` of matrices from options; g key heads.
 
     lead       the sizes of the batch axes
     head_size  d, by whose square root scores are divided; for absorbed latents the d of the plain form

@@ -18,7 +18,7 @@ from attn_cli.sources.matrices.shapes import product
 
 
 class KeysAndValues(NamedTuple):
-    """Keys k `[..., m, g * d]` and values v `[..., m, g * e]`, heads side by side."""
+    """Keys k `[..., m, g * d]` and values v `[..., m, g * e]` of g heads side by side."""
 
     k: np.ndarray
     v: np.ndarray
@@ -106,6 +106,8 @@ def _changed(options: MatrixOptions) -> bool:
 
 def projections_of(options: MatrixOptions, width: int, context_width: int, heads: int) -> ProjectionMatrices:
     """W_Q `[width, h * d]`, W_K and W_V `[context_width, g * d]`, W_O `[h * d, width]`; h is `heads`.
+
+    g is the number of key heads.
 
     Each is read from the file that its option names, else drawn at random if there is a seed, else None.
     """

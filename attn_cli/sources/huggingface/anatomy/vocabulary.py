@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 
 
 def outside_vocabulary(model: nn.Module, arguments: Mapping[str, Any]) -> str:
-    """A clause on the first id among the arguments that the model's embedding has no row for; "" where all have one."""
+    """A clause on the first id in a forward's arguments for which the embedding has no row; "" where all have one."""
     if not isinstance(model, PreTrainedModel):
         return ""
     try:

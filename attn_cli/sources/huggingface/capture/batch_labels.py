@@ -129,7 +129,7 @@ class BatchLabels:
     def place_of_text(self, place: Place, index: int, batch: int) -> Place:
         """`place` with the index of the text, and the number of the call on it, of element `index` of `batch` elements.
 
-        Several elements of one text, such as windows of an image, count as calls, from 0. Each call of this counts one.
+        Several elements of one text, such as windows of an image, are calls of their own, from 0. Counts one each time.
         """
         return self.places_of_texts(place, (index,), batch).at(0)
 

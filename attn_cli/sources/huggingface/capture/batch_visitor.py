@@ -54,6 +54,8 @@ class BatchVisitor:
     ) -> torch.Tensor | None:
         """Show q `[b, h, n, d]`, k `[b, g, m, d]`, v `[b, g, m, e]` to the visitor, text by text, or all packed.
 
+        b texts, h query heads, g key/value heads
+
         recorded    where the call is in the model, and whether the pass ends with it
         layer_rule  the scale, mask, bias ... of the layer
 

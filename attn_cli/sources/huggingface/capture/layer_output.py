@@ -14,7 +14,7 @@ from attn_cli.sources.huggingface.capture.text_rule import rule_of_text
 def output_of_layer(rule: LayerRule, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
     """The output `[b, h, n, e]` alone: by torch's SDPA; with a softcap, bias or sink by code of attn's own.
 
-    query `[b, h, n, d]`, key `[b, g, m, d]`, value `[b, g, m, e]`
+    query `[b, h, n, d]`, key `[b, g, m, d]`, value `[b, g, m, e]`, of b texts with g key/value heads
     """
     if rule.sink_per_query is not None:
         return output_of_weights(with_sink_per_query(rule, query, key, value)[0], value)
@@ -41,7 +41,7 @@ def output_of_rows(
 ) -> torch.Tensor:
     """The output `[h, rows, e]` of batch element `text` in some rows, all of whose keys are given.
 
-    query `[b, h, rows, d]` is cut to `rows` already; key `[b, g, m, d]`, value `[b, g, m, e]`
+    query `[b, h, rows, d]` is cut to `rows` already; key `[b, g, m, d]`, value `[b, g, m, e]`, with g key/value heads
     """
     of_text = rule_of_text(rule, text, rows, slice(0, key.shape[2]), range(query.shape[1]))
     return output_alone(query[text], key[text], value[text], of_text)
@@ -69,5 +69,5 @@ def with_sink_per_query(
 
 
 def output_of_weights(weights: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-    """The output `[b, h, n, e]` of weights `[b, h, n, m]` and values `[b, g, m, e]`."""
+    """The output `[b, h, n, e]` of weights `[b, h, n, m]` and values `[b, g, m, e]`; g key/value heads."""
     return weights @ value.float().repeat_interleave(weights.shape[1] // value.shape[1], dim=1)

@@ -17,7 +17,7 @@ class RegistryCall(NamedTuple):
     """The arguments that transformers gives an attention function of its registry.
 
     module   the attention module of the layer
-    qkv      query `[b, h, n, d]`, key `[b, g, m, d]`, value `[b, g, m, e]`
+    qkv      query `[b, h, n, d]`, key `[b, g, m, d]`, value `[b, g, m, e]`; g key/value heads
     mask     as the model made it; None for none
     scaling  the factor on q kᵀ; None for the module's own
     options  all others, by name, such as softcap; a learned sink is one number per head, or per query `[b, h, n, 1]`

@@ -104,9 +104,9 @@ def capture(
             model(**inputs)
 
     model      any torch module; no configuration is asked for, and its outputs stay the same to within rounding
-    visit      gets each `AttentionCall`: queries `[h, n, d]`, keys `[g, m, d]`, values `[g, m, e]` and the rule for
-               their scores (scale, mask ...). The arrays are the model's own: read them during the visit, and don't
-               change them.
+    visit      gets each `AttentionCall`: queries `[h, n, d]`, keys `[g, m, d]`, values `[g, m, e]` (h query heads,
+               g key/value heads) and the rule for scores (scale, mask ...). The arrays are the model's own: read them
+               during the visit, and don't change them.
     selection  layers and heads; all by default
     texts      the tokens of each text of the batch, to label rows and columns; without them they are numbered. Padding
                is cut away either way: a padded text gives the same calls as if it ran alone.

@@ -20,7 +20,7 @@ _ROWS = 256  # whose mask is looked at together
 class CachedAttention(NamedTuple):
     """Keys and values of one attention call in the run without interventions, on which later runs compute last rows.
 
-    keys, values  `[g, m, d]` and `[g, m, e]`, of all m tokens
+    keys, values  `[g, m, d]` and `[g, m, e]`, of all m tokens in g key/value heads
     rule          scale, softcap, mask, bias and sink of all rows
     heads         the number of query heads, a multiple of g
     """
@@ -98,7 +98,7 @@ class BaselineRun:
     def add_past(self, number: CallNumber, key: torch.Tensor, value: torch.Tensor, rule: LayerRule, h: int) -> None:
         """Keep keys `[1, g, m, d]`, values `[1, g, m, e]` and rule (scale, mask ...) of a call, for later runs.
 
-        h  the number of its query heads
+        h  the number of its query heads; g is that of its key/value heads
 
         Nothing is kept where all rows run anew, or a reason against it is known.
         """

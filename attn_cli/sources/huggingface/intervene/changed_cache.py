@@ -35,7 +35,7 @@ class ChangedCache:
     ) -> torch.Tensor:
         """The output `[h, n, e]` of all n rows, as if the change held in all of them.
 
-        q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, not yet rounded
+        q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, not yet rounded; g key/value heads
 
         rule    scale, mask, bias and the like of these rows
         hidden  a mask that applies beside the rule's; None for none

@@ -54,7 +54,8 @@ class CheckedRuns:
     def outcomes(self, plan: RunPlan, interventions: Sequence[Intervention], *, with_loss: bool) -> list[Outcome]:
         """What each intervention changes of the answer against the baseline, in one run of them side by side.
 
-        That is the answer's log2 p less the baseline's, in bits, and other measures: see `Outcome`.
+        That is the answer's log2 p less the baseline's, in bits, and the KL divergence in the row that chooses its last
+        token; without an LM head 1 - cosine of the output vectors.
 
         plan       which rows run, and how many calls of blocks are left out
         with_loss  also the change of the text's mean loss
@@ -76,6 +77,8 @@ class CheckedRuns:
         self, plan: RunPlan, interventions: Sequence[Intervention], *, with_loss: bool
     ) -> list[Outcome] | None:
         """What each intervention changes of the answer, as `outcomes` gives it, in a run beside an unchanged copy.
+
+        The answer's log2 p less the baseline's, in bits, and the like.
 
         plan       which rows run, and how many calls of blocks are left out
         with_loss  also the change of the text's mean loss

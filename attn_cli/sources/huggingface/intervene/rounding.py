@@ -18,7 +18,7 @@ _LEVELS = {"q4_0": 16, "q5_0": 32, "q4_1": 16, "q5_1": 32}
 
 
 def rounded_keys(keys: torch.Tensor, format: str) -> torch.Tensor:
-    """Keys `[g, m, d]` as a KV cache of this format, such as "q4_0" or "kivi2", gives them back, in float32.
+    """Keys `[g, m, d]` of g heads as a KV cache of a format, such as "q4_0" or "kivi2", gives them back, in float32.
 
     Raises InputError where the format's blocks don't divide the size d of a head.
     """
@@ -26,7 +26,7 @@ def rounded_keys(keys: torch.Tensor, format: str) -> torch.Tensor:
 
 
 def rounded_values(values: torch.Tensor, format: str) -> torch.Tensor:
-    """Values `[g, m, e]` as a KV cache of this format, such as "q4_0" or "kivi2", gives them back, in float32.
+    """Values `[g, m, e]` of g heads as a KV cache of a format, such as "q4_0" or "kivi2", gives them back, in float32.
 
     Raises InputError where the format's blocks don't divide the size e of a head.
     """
@@ -60,7 +60,7 @@ def of_float8(numbers: torch.Tensor, format: str) -> torch.Tensor:
 
 
 def by_channel(keys: torch.Tensor, bits: int) -> torch.Tensor:
-    """Keys `[g, m, d]` rounded to 2**bits steps in each column of groups of 32 tokens, as KIVI does.
+    """Keys `[g, m, d]` of g heads rounded to 2**bits steps in each column of groups of 32 tokens, as KIVI does.
 
     The last tokens, too few for a group, are kept whole.
     """
@@ -70,7 +70,7 @@ def by_channel(keys: torch.Tensor, bits: int) -> torch.Tensor:
 
 
 def by_token(values: torch.Tensor, bits: int) -> torch.Tensor:
-    """Values `[g, m, e]` rounded to 2**bits steps in groups of 32 numbers of a token, as KIVI does."""
+    """Values `[g, m, e]` of g heads rounded to 2**bits steps in groups of 32 numbers of a token, as KIVI does."""
     return _in_groups(values.reshape(*values.shape[:-1], -1, _GROUP), bits, -1).flatten(-2)
 
 

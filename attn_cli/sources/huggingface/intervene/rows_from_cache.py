@@ -144,6 +144,8 @@ def walked_output(
 ) -> torch.Tensor:
     """The output `[h, n, e]` of attention, some rows at a time; q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`.
 
+    h query heads read g key/value heads
+
     rule     scale, softcap, mask, bias and sink
     hidden   a further mask; None for none
     changed  rounded keys and values, or few keys, in the rows that it names; None for none

@@ -96,7 +96,11 @@ class RunModes:
         return self.without_cache if self._runner.skippable(self._asked.batch(interventions, 0)) else "whole"
 
     def plan(self, intervention: Intervention) -> RunPlan:
-        """How a run with this intervention alone computes: its mode, the first row that runs, the blocks skipped."""
+        """How a run with this intervention alone computes: its mode, the first row that runs, the blocks skipped.
+
+        The mode is "cache" (the last rows alone over kept keys and values), "prefix" (all rows from the first changed
+        block on) or "whole" (all rows of all blocks).
+        """
         mode, calls = self.of([intervention]), self._runner.calls
         if mode == "whole":
             return RunPlan(mode, 0, 0)

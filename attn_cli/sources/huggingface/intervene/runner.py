@@ -111,7 +111,8 @@ class Runner:
     def with_interventions(self, batch: InterventionBatch, mode: RunMode, skip: int, answers: int) -> Any:
         """Run the interventions of `batch` side by side; returns the model's output for the rows that run.
 
-        mode     "prefix" and "cache" skip as many calls of blocks as `skip` says, "whole" none
+        mode     "cache" (the last rows over kept keys and values) and "prefix" (all rows) skip as many calls of blocks
+                 as `skip` says, "whole" none
         skip     how many come before the first block that an intervention changes; they return what they did without
                  any
         answers  the first row whose logits are needed

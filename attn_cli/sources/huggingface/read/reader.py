@@ -204,7 +204,7 @@ class PromptReader:
         return Prompt(whole, tuple(replace(token, generated=False) for token in tokens))
 
     def repeated(self, seed: int) -> list[Prompt]:
-        """Three prompts of random tokens, each sequence twice; InputError for a model that reads more than text."""
+        """Three prompts of tokens drawn by `seed`, each sequence twice; InputError if a model reads more than text."""
         if self._text_tokenizer is None:
             raise InputError(f"{self.about['model']} ({self.about['type']}) reads more than text",
                              "give it what it reads, such as --image FILE")  # fmt: skip

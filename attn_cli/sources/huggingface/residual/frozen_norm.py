@@ -31,7 +31,7 @@ class FrozenNorm(NamedTuple):
         return gain * (parts - parts.mean(-1, keepdim=True) if self.centred else parts)
 
     def pulled_back(self, direction: torch.Tensor) -> torch.Tensor:
-        """The gradient `[d]`, before a norm frozen at one vector, of `direction` `[d]` times the norm's output."""
+        """The gradient `[d]` by y of `direction` `[d]` · N(y), y the input of this norm N, frozen at one vector."""
         before = self.gain[0] * direction
         return before - before.mean() if self.centred else before
 

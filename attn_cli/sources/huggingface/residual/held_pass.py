@@ -151,7 +151,7 @@ class HeldPass:
 
         split  for each leaf the k parts that it is divided in, such as heads; None for one part
 
-        For each leaf `[k, n, d]`; None where a leaf has no vector per row. What these lack of the matrix is constants'.
+        For each leaf `[k, n, d]`; None where a leaf has no vector per row. Constants (biases) add the rest.
         """
         n = len(matrix)
         gradients_of, size = self._gradients_of(matrix.sum(0))

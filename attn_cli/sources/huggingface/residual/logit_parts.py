@@ -45,7 +45,7 @@ def logit_parts(
     projections  W_O of each attention module
     targets  pairs of a row and a token's id
     places  of the attention modules, by their paths in `loaded.model`
-    tokens  how many tokens the stack that answers reads
+    tokens  how many tokens the stack reads whose logits these are
 
     Raises LoadError, with the check that failed, where the logit is no plain sum of what heads write.
     """

@@ -57,7 +57,7 @@ class Unembedding:
         return direction[0, 0].float(), float(centred)
 
     def logits(self, parts: torch.Tensor) -> torch.Tensor:
-        """What parts `[r, d]` of the vectors that the module is given add to all logits `[r, V]`, without its bias."""
+        """What parts `[r, d]` of the vectors given to the module add to all V logits `[r, V]`, without its bias."""
         given = torch.cat([parts, torch.zeros_like(parts[:1])]).to(self.dtype)
         logits: torch.Tensor = self.module(given[None])[0].float()
         self.vocabulary = logits.shape[-1]
@@ -99,12 +99,13 @@ def norm_at(norm: FrozenNorm | None, rows: Sequence[int]) -> FrozenNorm | None:
 def of_heads(
     write: AttentionWrite, h: int, heads: Sequence[int], rows: Sequence[int]
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """What some of h heads add to the stream in some rows `[r, k, d]`, and what constants add there `[r, d]`.
+    """What k of h heads (`heads`) add to the stream in r rows `[r, k, d]`, and what constants add there `[r, d]`.
 
     A head adds W_O(its slice, 0 elsewhere) - W_O(0), through the norm behind W_O if there is one: the module is called.
     Constants are the biases of W_O and of that norm.
 
-    rows  by their indices among those of the stream
+    write  the input of W_O in the rows of the stream, and W_O
+    rows   by their indices among those of the stream
     """
     given = write.heads[list(rows)].reshape(len(rows), h, -1)  # [r, h, e]
     alone = torch.zeros((len(rows), len(heads), *given.shape[1:]), device=given.device)
@@ -132,7 +133,7 @@ def run_to_logits(
     arguments    of the model's forward for the text
     projections  W_O of each attention module
     places  of the attention modules, by their paths in `loaded.model`
-    tokens  how many tokens the stack that answers reads
+    tokens  how many tokens the stack reads whose logits these are
 
     Raises LoadError, with the check that failed, where a logit is no plain sum of what heads write.
     """

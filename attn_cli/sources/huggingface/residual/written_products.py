@@ -42,6 +42,7 @@ def products(
     leaves     modules' outputs
     gradients  for each leaf the derivatives of the numbers by it, `[numbers, ..., width]`; None for 0
     split      for each leaf its k parts, such as heads; None for one part
+    numbers    how many numbers they add to
     """
     found = [torch.zeros(1, numbers, dtype=torch.float64) for _ in leaves]
     alike: dict[int, list[int]] = {}  # leaves that have the same gradients

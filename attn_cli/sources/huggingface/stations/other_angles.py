@@ -18,7 +18,7 @@ def other_angles(config: PreTrainedConfig, layer: int, pairs: int, d: int) -> li
     pairs  how many pairs of columns are turned
     d      the width of a head
 
-    None at all where the configuration tells of no rotary positions, or no pair is turned.
+    Empty where the configuration tells of no rotary positions, or no pair is turned.
     """
     config = text_configuration(config)
     settings = getattr(config, "rope_parameters", None)

@@ -20,7 +20,7 @@ _ROWS = 64  # of a mask, which show whether heads share it
 class FlexArguments(NamedTuple):
     """The arguments of torch's FlexAttention operator, in its order.
 
-    query `[b, h, n, d]`, key `[b, g, m, d]`, value `[b, g, m, e]`; `scale` multiplies their scores
+    query `[b, h, n, d]`, key `[b, g, m, d]`, value `[b, g, m, e]`, g key/value heads; `scale` multiplies scores
 
     score_mod   changes the score of (text, head, query, key)
     block_mask  a BlockMask's fields, the last of which is the function that allows (text, head, query, key)

@@ -46,6 +46,8 @@ class Near:
 class FusedCall:
     """Query `[b, n, h, d]`, key `[b, m, g, d]` and value `[b, m, g, e]`, the layout of fused kernels, and their masks.
 
+    h query heads, g key/value heads
+
     scale   the factor on q kᵀ; None for 1 / sqrt(d)
     near    which keys a query may attend to by its distance
     sizes   the real queries and keys of each of b texts, the rest is padding; None where all are real
