@@ -22,7 +22,7 @@ class Picture:
 
     Each is the largest weight, or the score farthest from 0, of the queries and keys that its cell stands for.
 
-    coarse  whether they are those of a thumbnail, or only some of them are computed yet
+    coarse  whether they are preliminary: those of a thumbnail kept with the recording, or only some computed yet
     """
 
     values: np.ndarray

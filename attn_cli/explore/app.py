@@ -105,8 +105,8 @@ class Explorer(App[int], inherit_bindings=False):
     """The explorer of one recording, as a Textual app on the terminal.
 
     failure         an error that ended it; the caller raises it, after the terminal is itself again
-    switches_mouse  whether it ended so that it is started again with the mouse the other way
-    early           the numbers of signals that came before it ran, which it then answers
+    switches_mouse  whether it ended so that it is started again with the mouse off if it was on, or on if it was off
+    early           the numbers of the signals to the process (SIGTERM ...) that came before it ran; it then obeys them
     """
 
     ENABLE_COMMAND_PALETTE = False

@@ -14,7 +14,7 @@ _WIDTH = "84mm"  # of a figure: one column of a paper
 class LineOrigin:
     """What was read, as words of a command line of attn.
 
-    text     the words that name the text; none for a recording
+    text     the words that name the text; empty for a recording
     options  the model, or the recording, and what else decides what is read
     """
 

@@ -18,7 +18,8 @@ class Command:
 
     name     what the : line calls it
     keys     that run it: characters, or Textual's names of keys that are none
-    shown    the keys as people write them, with those of its like; "" for a command that has none, or is named there
+    shown    the keys as the help writes them, of up, down, left and right together: "arrows, hjkl"; "" for a command
+             without a key, or shown in another's line
     hint     a word or two for the footer; "" for none
     meaning  one line of help; "" for a command that another one's line is about, too
     run      makes the next viewpoint, or a request, from the scene, the viewpoint and what follows the name

@@ -56,9 +56,11 @@ def statistic(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 
 
 def sorted_heads(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """List the heads by a statistic, first those that stand out or have most of it, cursor on the first; or end it.
+    """List the heads in order of a statistic, the largest first (of entropy the least), cursor on the first.
 
-    words  the statistic's name; with "" it is the one that is shown, and a list that is there ends
+    Of "kinds" those come first whose attention is most clearly of a kind (induction, previous token ...).
+
+    words  the statistic's name; with "" it is the one that is shown, and a list that is there already is closed
     """
     if words:
         view = replace(statistic(scene, view, words), sorted=False)

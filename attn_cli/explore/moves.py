@@ -190,9 +190,9 @@ def head_named(scene: Scene, view: Viewpoint, words: str) -> tuple[int, int]:
 
 
 def step_taken(direction: int) -> Run:
-    """A command that moves to the row that predicted the token generated before (-1) or after (1) that of the cursor.
+    """A command that moves the cursor to the next (1) or previous (-1) query row that predicted a generated token.
 
-    From the last it goes to the first, and back. InputError where nothing was generated.
+    From the last such row to the first, and back. InputError where nothing was generated.
     """
 
     def run(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:

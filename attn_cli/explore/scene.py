@@ -112,7 +112,7 @@ class Scene:
 
     @property
     def opening(self) -> Viewpoint:
-        """Where to begin: at the largest weight of the head that stands out most, else in head 0's last query."""
+        """Where to begin: at the largest weight of the head most clearly of a kind, else in head 0's last query."""
         if not (self.is_judged or self.is_quickly_judged):
             return Viewpoint(query=len(self.recording.layers[0].queries) - 1)
         out = next(iter(self.judge().outs), None)
@@ -130,7 +130,7 @@ class Scene:
         return f"{stream}{place.layer}.{place.heads[head]}"
 
     def ranked(self, view: Viewpoint) -> list[tuple[int, int]]:
-        """Heads as indices (layer, head), by the shown statistic, largest first (least entropy), or by standing out."""
+        """Heads as (layer, head) indices, largest shown statistic first (least entropy), or clearest kind first."""
         statistic = self.statistic(view)
         outs = [(out.call, out.at) for out in self.judge().outs] if view.statistic == KINDS and self.is_judged else []
         place_of = {place: at for at, place in enumerate(outs)}

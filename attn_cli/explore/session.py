@@ -72,7 +72,7 @@ class Session:
     entry    the line that is being typed, None while keys are commands
     message  said on the last line until the next key
     help_line  the first line of the help that is seen; None while there is none
-    task     what is being read meanwhile, in words; "" for nothing
+    task     what the model is being run for meanwhile, in words; "" for nothing
     """
 
     scene: Scene
@@ -135,7 +135,7 @@ class Session:
         self.view = self.scene.settled(self.view)
 
     def replace_recording(self, recording: Recording, text: str) -> None:
-        """Show the recording of another text, at the same layer, head and token if it has them."""
+        """Show the recording of another text, at the same layer, head, query and key indices, or the nearest it has."""
         old = self.scene
         self.scene, self._read_again = Scene(recording, old.screen, old.answers), None
         if self.scene.is_quickly_judged:

@@ -82,7 +82,9 @@ def forms(n: int, m: int, space: Space) -> tuple[CellForm, ...]:
 def window_at(
     form: CellForm, size: tuple[int, int], space: Space, corner: tuple[int, int], cursor: tuple[int, int]
 ) -> MatrixWindow:
-    """The window that holds `cursor` (query, key) and whose corner is nearest to `corner`; its edges are between cells.
+    """The window that holds `cursor` (query, key) and whose first query and key are nearest to `corner`.
+
+    Its edges are between cells. `form` and `space` say how large it is.
 
     size  queries and keys of the matrix, at least one each
     """

@@ -71,8 +71,10 @@ class Table(Sequence[dict[str, Any]]):
 class Findings(Displayed):
     """The result of a command on one text; a notebook shows what the command prints.
 
-    report  the text, the model and what was computed of each layer; its tables are the properties below
-    screen  the report that a notebook draws: where no head was chosen, of the head that stands out or of all together
+    report  the text, the model and what was computed of each layer; `heads`, `top`, `received` and `cells` are its
+            tables, as far as the command computes them
+    screen  the report that a notebook draws; where no head was chosen, of one head that the command chooses or of all
+            heads together
     """
 
     report: Report
@@ -265,7 +267,7 @@ def record(
     heads: Numbers = None,
     **loading: Unpack[Opening],
 ) -> Recording:
-    """The recording of a model's pass over a text: any cell of any head again, without the model.
+    """The recording of a model's pass over a text: gives any weight or score of any head later, without the model.
 
     model   a name, folder, file or open source, or (model, tokenizer): `record("a river bank", "gpt2")`
     layers  the layers to record, None for all; heads likewise, or both at once: heads="18.6"

@@ -30,9 +30,10 @@ def head_kinds(
 
     As `attn heads --kinds`; each number stands beside what uniform attention would give.
 
-    text   the text to judge on, by the share of what heads don't give to sinks; None for random tokens written twice
-    model  as for `inspect`; without a text it may come first: `head_kinds(model="gpt2")`, `head_kinds(source)`
-    seed   of the random tokens, and of the keys that are compared with those that define a kind
+    text    the text to judge on, by the share of what heads don't give to sinks; None for random tokens written twice
+    model   as for `inspect`; without a text it may come first: `head_kinds(model="gpt2")`, `head_kinds(source)`
+    seed    of the random tokens, and of the random keys whose weight is the control for induction and duplicate
+    layers  the layers to look at, None for all; heads likewise, or both at once: heads="18.6" is head 6 of layer 18
 
     Raises AttnError for a model that can't be loaded, and a layer or head that isn't there.
     """
@@ -49,8 +50,10 @@ def knock(
     """The answer of a model with each head ablated in turn, held against its baseline, as `attn knock`.
 
     text        a text, or a prompt that the model's source has read
-    rows        the rows in which heads are ablated; None for those that choose the answer (with `everywhere` all)
+    rows        the rows in which heads are ablated; None for those that predict the answer
+    everywhere  ablate in all rows, and measure the change of the text's mean loss (-log2 p) besides, in bits a token
     mean        ablate a head to its mean output over the other rows, not to 0
+    layers      the layers whose heads are ablated, None for all; heads likewise, or both at once: heads="18.6"
     together    ablate all chosen heads at once, too
     vector      which vector of an encoder is compared: the mean of all tokens, or the first, such as that of [CLS]
 
@@ -84,7 +87,8 @@ def read_parts(
     parts       "lines", "paragraphs", "sentences" or "words", or parts of that prompt as `parts_of` makes them
     rows        the rows that read; None for those that chose what was generated, else those of the last part; in an
                 encoder all
-    everywhere  mask a part for all rows after it, and not for the rows that read alone
+    everywhere  mask a part for all rows after it, and not only for the rows that read
+    layers      the layers whose attention counts, None for all; heads likewise, or both at once: heads="18.6"
 
     The effect is the change of the answer's log2 p, in bits; of an encoder minus the cosine distance of mean vectors.
     It is in the result's `hidden`, which is None for a table or a recording, where nothing can be masked. InputError
@@ -145,7 +149,9 @@ def budget(
     scored    how many of the last tokens of each text are scored, before as many that are held back to run a plan on;
               None for an eighth, 16 to 512
     target    bits a token that a plan may lose; memory the cache that it may keep instead, in percent; heads the share
-              of key heads that get a window, "1/3" or "33%"
+              of key heads that get a window, "1/3" or "33%"; one of them at most, by default a target of 0.01 bits
+    plan      False for prices alone: no plan is made, nor run
+    layers    the layers whose cache may be changed; None for all
 
     Raises InputError for a text that is too short, and for a model without a cache of tokens.
 

@@ -36,6 +36,7 @@ _ARGUMENTS = ("text", "model", "layers", "heads", "token", "mean", "k", "rows", 
 def opened(text: object, model: Model, opening: Opening, *, predicts: bool = False) -> Source:
     """The source (what gives attention layer by layer) that `model` means; a transformers model is taken as it is.
 
+    text      what the caller was given as the text: a str, a prompt or None; only its type is looked at
     predicts  load its LM head, too, if it has one
 
     Raises TypeError for a text or model of another type, and an unknown argument; InputError without a tokenizer.

@@ -20,6 +20,8 @@ def open_view(
 
     The file appears when the `with` block ends without an error; otherwise nothing is written. A file that is there is
     replaced only with `force`; OutputError without.
+
+    settings  what the view is to know: colours, width of figures, pager ...
     """
     output_format = format_for(format, output)
     with Sink(output, binary=output_format.binary, force=force) as sink:

@@ -36,7 +36,10 @@ _SMALL = (6, 12, 8)  # least lines below the heads for a preview; its columns; i
 
 
 def draw(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
-    """The lines of the map, grid or list of heads; the last says what the head under the cursor does."""
+    """The lines of the heads: coloured by kind or by a statistic, as thumbnails of their matrices, or as a sorted list.
+
+    The last line says what the head under the cursor does.
+    """
     width, height = region.width, region.height
     work = scene.shown_work(view)
     second = _title(scene, view, width) if work is None else kinds_title(scene, work, width)

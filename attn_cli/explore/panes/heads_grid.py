@@ -49,6 +49,9 @@ def ruler(scene: Scene, left: int, columns: int, width: int) -> Line:
     """The line with the numbers of layers over their columns, from the layer of index `left` on.
 
     Every second, third ... where not all have room.
+
+    columns  of a layer in the map of heads
+    width    of the line, in columns of the screen
     """
     layers = scene.recording.layers[left : left + (width - LABEL) // columns]
     names = [str(layer.place.layer) for layer in layers]

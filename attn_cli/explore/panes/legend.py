@@ -14,7 +14,10 @@ _CELLS = 8
 
 
 def with_ramp(parts: Line, ramp: Ramp, ends: tuple[str, str], width: int, screen: Screen) -> Line:
-    """A line with the colours of a scale behind its parts, between the words `ends`, where there is room for them."""
+    """The line `parts`, followed by the colours of a scale from its lowest to its highest, between the words `ends`.
+
+    Without these where the `width` columns have no room for them.
+    """
     drawn = [Segment(f"  {ends[0]} ", DIM), *_bar(ramp, screen), Segment(f" {ends[1]}", DIM)]
     return [*parts, *drawn] if width_of(parts) + width_of(drawn) <= width else parts
 

@@ -23,7 +23,7 @@ def line(text: str, width: int, style: Style = PLAIN) -> Line:
 
 
 def full_line(text: str, width: int, style: Style) -> Line:
-    """One line of text that is as wide as the pane, in a style that shows there, too."""
+    """One line of text, filled with blanks or cut to `width` columns, for a style that blanks show, such as reverse."""
     return [Segment(fit(text, width), style)]
 
 

@@ -28,7 +28,10 @@ _STEPS = 40  # of colours: finer ones nobody sees in half blocks, and each chang
 
 
 def draw(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
-    """The lines of the matrix, or of the difference of two; while one is compared, of both matrices side by side."""
+    """The lines of the matrix; of two while another head or text is compared: side by side, or their difference.
+
+    The last line says what is under the cursor.
+    """
     status = cell_line(scene, view, region.width)
     if view.against is None or view.difference:
         return [*_half(scene, view, region.width, region.height - 1), status]

@@ -16,11 +16,11 @@ from rich.console import RenderableType
 
 
 def drawer(name: str) -> Callable[..., Iterator[RenderableType]]:
-    """The function `draw` for results of that name, from the file of this folder that is called so."""
+    """The function `draw` for a command's results of that name, such as "knock": that of this folder's `knock.py`."""
     draw: Callable[..., Iterator[RenderableType]] = file_of(name).draw
     return draw
 
 
 def file_of(name: str) -> ModuleType:
-    """The module of this folder that draws results of that name."""
+    """The module of this folder that draws a command's results of that name: of "knock" `knock.py`."""
     return import_module(f"{__name__}.{name}")

@@ -29,7 +29,8 @@ _NARROW, _WIDE = 60, 100  # columns below which there are no numbers of reads, a
 def draw(anchors: Anchors, report: Report, screen: Screen) -> Iterator[Text]:
     """Lines: what later sentences and the answer lose of their log2 p, in bits, with one sentence masked, most first.
 
-    A verdict in words, a line for each sentence, and the heads in which most later sentences attend to the same one.
+    A verdict in words, a line for each masked sentence, and the heads in which the most later sentences attend to one
+    and the same earlier sentence.
     """
     yield Text("")
     for line in _verdict(anchors):

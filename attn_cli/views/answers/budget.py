@@ -57,9 +57,10 @@ def draw(budget: Budget, report: Report, screen: Screen) -> Iterator[Text | str]
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command, of `attn budget`: after --no-plan a plan, after one of windows one for a third of key heads.
+    """The next command, another `attn budget`: after --no-plan one with a plan; after a plan of windows, for which no
+    target was given, one that gives a third of the key heads a window.
 
-    After that the plan's files for other engines; None where these were written, and for piped input.
+    Else one that writes the plan's files for other engines; None where these were written, and for piped input.
     """
     assert isinstance(report.answer, Budget)
     own = invocation.words(

@@ -20,7 +20,10 @@ from attn_cli.views.same_input import against_again
 
 
 def draw(changed: ChangedKeys, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """For every head and row the keys whose weights change most, up or down: a line a row, or for a single row bars."""
+    """For every head and row the keys whose weights differ most between two runs: a line a row, of a single row bars.
+
+    Changes are the other run's weights less this one's.
+    """
     yield ""
     place = summary.place
     for at, head in enumerate(summary.head_names(changed.averaged)):

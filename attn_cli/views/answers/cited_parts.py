@@ -19,7 +19,9 @@ _MUCH = 0.1  # share of non-sink attention from which a part that wasn't needed 
 
 
 def verdict_lines(answer: PartsRead, width: int) -> Iterator[str]:
-    """One sentence, in lines of `width` columns: which parts the answer needed, with the change of its log2 p in bits.
+    """One sentence, in lines of `width` columns: the parts that the answer needed, by how much likelier these make it.
+
+    That is 2 to the bits of log2 p that the answer loses with the part masked.
 
     Empty where nothing was masked, and where there is no part that it could need.
     """
@@ -31,8 +33,8 @@ def verdict_lines(answer: PartsRead, width: int) -> Iterator[str]:
 def cited_lines(answer: PartsRead, width: int) -> Iterator[Text]:
     """The answer's sentences with marks of the parts that they needed, what these mean, and parts read but not needed.
 
-    Those are parts with 0.1 or more of the attention that isn't given to sinks, which no sentence needed. `width` is
-    that of the screen, in columns.
+    A sentence needs a part if with it masked it loses a bit of log2 p or more, and a quarter of its largest such loss.
+    Read but not needed are parts with 0.1 or more of the attention that isn't given to sinks. `width` is in columns.
     """
     citations = answer.citations
     marked = "".join(_marked(citation) for citation in citations)

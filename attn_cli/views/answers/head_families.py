@@ -80,7 +80,8 @@ def family_lines(
 
     summaries  the layers, of self-attention, or of cross-attention
     found      their heads by kind
-    copying    whether those that find content copy; a kind in which one does has a line a head; None if not measured
+    copying    which induction and duplicate heads raise or lower the logit of the token that they attend to; a kind
+               with such a head has a line a head; None if not measured
     """
     for family in found.counted:
         shares = {} if family.kind is None else shares_of(summaries, family.kind)
@@ -110,9 +111,12 @@ def shares_of(summaries: Sequence[Summary], kind: Kind) -> dict[str, float]:
 
 
 def least_of_few(kind: Kind, uniform: float) -> float:
-    """The least weight or share, 0.5 or more, that names a kind that finds content where only 8 to 15 rows tell.
+    """The least number that names a head as induction or duplicate where only 8 to 15 rows have a key of that kind.
 
-    uniform  what uniform attention gives the keys that define the kind; NaN where unknown
+    The number is the head's mean weight on these keys, or its share of what sinks don't get. 0.5, or 5 times `uniform`
+    if that is more.
+
+    uniform  what uniform attention gives the keys that define the kind; NaN, where unknown, gives 0.5
     """
     least = float(least_for_name(kind, uniform, np.nan)) if np.isfinite(uniform) else 0.0
     return max(LEAST_OF_FEW, least)

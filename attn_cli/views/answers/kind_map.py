@@ -118,7 +118,7 @@ def _surety(kind: Kind, judged: Sequence[JudgedKinds], uniform: float) -> str:
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the matrix of the head that stands out most; of random tokens, the same with another seed.
+    """The next command: the matrix of the head most clearly of a kind; of random tokens, the same with another seed.
 
     None for piped input.
     """

@@ -31,9 +31,9 @@ BeforeMap = Callable[[Sequence[Summary], Screen], Iterator[Text]]
 
 
 def draw(part: HeadKinds, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """The heads that stand out by name, and the map of heads by kind with its legend.
+    """The induction and duplicate heads by name, and the map of heads by kind (previous token ...) with its legend.
 
-    Nothing where no kind could be told, and where the heads are sorted by a statistic.
+    Nothing where too few rows tell any kind, and where the heads are sorted by a statistic.
     """
     if report.ranking is None and any_judged(report.summaries):
         yield ""
@@ -204,7 +204,7 @@ def ranked_heads(
     """The heads of one kind, by name, each with its weight or share on the keys that define it, largest first.
 
     number  the kind's index in `KINDS`
-    named   True for heads that are called so; False for all whose number is high enough, on however few rows
+    named   True for heads that have that kind; False for all whose number is high enough, on however few rows
     """
     heads = []
     for summary, part in of_stream:

@@ -117,8 +117,8 @@ def _has_rows(report: Report) -> bool:
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     """The next command: attn knock for an answer; inspect -t for the word that reads most; else one head's matrix.
 
-    That is the head that stands out, or gives most to one key. After `inspect -t` the matrix of the head that reads
-    most of one key. None for piped input.
+    That is the head most clearly of a kind (induction ...), or that gives one key most. After `inspect -t` the matrix
+    of the head that gives most weight to one key there. None for piped input.
     """
     if _is_of_token(report):
         return token_reading.next_words(report, invocation)

@@ -23,7 +23,10 @@ _STATISTICS = {statistic.name: statistic for statistic in STATISTICS}
 
 
 def draw(answer: ScanDifferences, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """Two scans compared: how many tests were made and found differences, the heads that differ most or change kind."""
+    """Two scans compared: how many statistics of heads were tested and differ significantly, over documents.
+
+    Then those that differ most, and the heads whose kind differs.
+    """
     listed = answer.differences[: answer.shown] if answer.shown is not None else answer.beyond_chance
     yield from _above(answer, screen)
     yield from _listed(listed, _FIRST if answer.shown is None else len(listed), screen)

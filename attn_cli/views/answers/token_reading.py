@@ -32,7 +32,9 @@ _LABEL = 16  # columns of a token's name
 
 
 def draw(report: Report, screen: Screen) -> Iterator[Text]:
-    """Lines: the tokens that a token reads, the heads that give one token most, and what the model writes next."""
+    """Lines: the keys that a token reads (weight times value norm), the heads that give another token most weight, and
+    what the model writes next, if that was asked.
+    """
     yield from draw_row(report, screen)
     seen = _first_stream(report)
     named = _heads(seen, {*resting_keys(seen), *seen[0][1].rows})

@@ -34,9 +34,10 @@ _RANK = 30  # columns of "rank 1 of 9 by content alone"
 
 
 def draw(why: Why, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """For every head a heading; for every key its score as a sum of content, position and bias, with bars.
+    """For every head a heading; for every key what content, position and bias add to its score, with bars.
 
-    Below them the pairs of columns of the projected query and key that add most.
+    All numbers are over the mean key that the query sees. Below them the terms of the dot product q·k that add most: a
+    column of both, or a pair of columns that rotary positions turn together.
     """
     yield ""
     for head, number in enumerate(summary.place.heads):

@@ -47,18 +47,18 @@ def draw(reads: Reads, screen: Screen, *, of_table: bool = False) -> Iterator[Te
 
 
 def strongest(reads: Reads) -> list[WordReads]:
-    """The words that give one other word 0.05 or more of what they read, the largest share first.
+    """The words that read 0.05 or more of one other word, the largest share first.
 
-    Shares are of weight times value norm.
+    Shares are of the word's sum of weight times value norm.
     """
     found = [word for word in reads.words if word.sources and word.sources[0].share >= _LEAST]
     return sorted(found, key=lambda word: -word.sources[0].share)
 
 
 def clearest(reads: Reads) -> list[WordReads]:
-    """The words that give another 0.05 or more of what they read, first that whose largest share is farthest ahead.
+    """The words that read 0.05 or more of another word, first that whose largest share is farthest ahead of its second.
 
-    That is, above its second largest.
+    Shares are of the word's sum of weight times value norm.
     """
     return sorted(strongest(reads), key=lambda word: -_lead(word))
 

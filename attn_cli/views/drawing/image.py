@@ -33,7 +33,7 @@ def query_maps(
     scale: str,
     picture: ReadPicture | None,
 ) -> Iterator[RenderableType]:
-    """For every head and picked query its weights as maps of the image's patches; in words those on keys beside it.
+    """For every head and picked query its weights as maps of the image's patches; in words those on other keys.
 
     grids    the rectangles of patches, each of which has a map
     prefix   what the titles begin with: the layer

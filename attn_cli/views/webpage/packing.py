@@ -71,7 +71,7 @@ class PackedCells:
     sums: np.ndarray
 
     def at_least(self, threshold: float) -> "PackedCells":
-        """The same without the chosen weights whose magnitude is below `threshold`."""
+        """These cells without those whose weight is smaller in magnitude than `threshold`; the sums stay."""
         left = np.abs(self.weights) >= threshold
         return PackedCells(self.queries[left], self.keys[left], self.weights[left], self.sums)
 

@@ -23,9 +23,9 @@ class PagePicture:
         self.down, self.across = h / step / picture.height, w / step / picture.width
 
     def grids(self, tokens: Sequence[Token]) -> list[dict[str, Any]]:
-        """The image's grids of patches, for the page: of each its name, its edges, and its patches.
+        """The image's grids of patches, for the page: of each its `name`, its edges (`box`), and its patches (`cells`).
 
-        A patch is a token's index and its edges, in pixels.
+        Edges are left, top, right and bottom, in pixels of this image; a patch is its token's index, then its edges.
         """
         return [
             {"name": grid.name or "image", "box": self._edges(grid.box),

@@ -100,7 +100,7 @@ def inline_html(report: Report, most: int, more: str) -> str:
 
 
 def static_screen(reports: list[Report]) -> StaticScreen:
-    """The screens for readers of an interactive page who have no script."""
+    """What a terminal shows of the reports, as HTML with its CSS, for readers of an interactive page without script."""
     html = _recorded(reports).export_html(theme=LIGHT, code_format="{stylesheet}\n" + _PRE + "\0<pre>{code}</pre>")
     css, _, code = html.encode("utf-8", "backslashreplace").decode().partition("\0")
     return StaticScreen(code, css)

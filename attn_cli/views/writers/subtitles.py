@@ -17,10 +17,13 @@ _SHORTEST = 0.02  # seconds: players leave out what ends where it begins
 
 
 class SubtitlesView(View):
-    """Writes the words of one audio with their times as subtitles; InputError for another answer, and a second one."""
+    """Writes the words of one audio with their times as subtitles, WebVTT (vtt) or SubRip (srt), by its format's name.
+
+    InputError for an answer other than such words, and for a second one.
+    """
 
     def show(self, report: Report) -> None:
-        """Write all lines of subtitles with their times."""
+        """Write all lines of subtitles with their times; InputError for an answer without, and for a second one."""
         if not isinstance(report.answer, WordTimes):
             raise InputError(f"{self.format} holds words with their times", "it goes with attn top --times")
         self.take_one(f"{self.format} holds one audio", "write a file for each")
