@@ -192,7 +192,7 @@ def _open_module(name: ModuleName, inputs: str | None, image: str | None, others
 
 
 def is_table(model: str) -> bool:
-    """True where a `--model` value means a table of word vectors: toy, toy:NAME, or a file with a table's suffix."""
+    """True where a `--model` value means a table of word vectors: toy, toy:NAME, or a .txt, .vec, .npz ... file."""
     return model.partition(":")[0] == "toy" or Path(model).suffix.lower() in TABLE_SUFFIXES
 
 

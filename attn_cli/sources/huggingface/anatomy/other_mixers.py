@@ -33,7 +33,7 @@ def blocks_without_attention(model: nn.Module, places: Sequence[ModulePlace]) ->
 
     Each as a `Block`: its number, stack and path, and what mixes its tokens instead, such as "Mamba".
 
-    places  of all attention modules of the model
+    places  path, block and stack of each attention module of the model
     """
     stacks: dict[str, ModulePlace] = {}
     for place in places:

@@ -151,6 +151,7 @@ class BatchLabels:
     def unpadded(self, place: Place, batch: int, n: int, m: int) -> UnpaddedText:
         """Where the text of `place` is among n queries and m keys of its padded element, and the tokens that label it.
 
+        place  the call's layer, stream and text
         batch  how many elements the batch has
         """
         if piece := self._tile_tokens(place, n, m):
@@ -160,7 +161,10 @@ class BatchLabels:
         return self.labelled(place, batch, rows, keys)
 
     def labelled(self, place: Place, batch: int, rows: slice, keys: slice) -> UnpaddedText:
-        """These rows and keys, slices of one padded element of a batch of `batch`, with the tokens that label them."""
+        """These rows and keys, slices of one padded element of a batch of `batch`, with the tokens that label them.
+
+        place  the call's layer, stream and text
+        """
         query_side, key_side = self._sides(place.stream) if batch == self.size else (None, None)
         queries = self._tokens(query_side, place.text, rows.stop - rows.start)
         return UnpaddedText(rows, keys, queries, self._tokens(key_side, place.text, keys.stop - keys.start))

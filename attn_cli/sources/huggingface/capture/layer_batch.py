@@ -94,7 +94,11 @@ class LayerBatch:
         )  # fmt: skip
 
     def fill_padding(self, index: int, text: UnpaddedText, output: torch.Tensor) -> None:
-        """Write the output of a text's padded rows, which the model computes too, into `output` `[b, h, n, e]`."""
+        """Write the output of a text's padded rows, which the model computes too, into `output` `[b, h, n, e]`.
+
+        index  the text's number in the batch
+        text   its rows without padding
+        """
         for rows in (slice(0, text.rows.start), slice(text.rows.stop, self.query.shape[2])):
             if rows.start < rows.stop:
                 output[index, :, rows] = output_of_rows(

@@ -172,7 +172,10 @@ class Ledger:
 
 
 def nothing_seen(model: nn.Module, ledger: Ledger) -> LoadError:
-    """The error for a module in whose passes no attention was captured; it names the modules that may have attended."""
+    """The error for a module in whose passes no attention was captured; it names the modules that may have attended.
+
+    ledger  which modules ran, multiplied matrices or had no softmax over keys
+    """
     name = type(model).__name__
     if ledger.unseen:
         places = _paths(_with_kernel(ledger, place.path) for place in ledger.unseen)

@@ -24,7 +24,7 @@ _LIKELIEST = 5  # tokens that a story names
 
 
 class BaselineAnswers:
-    """What is read off a run without interventions (the baseline), and what other runs differ from it.
+    """What is read off a run without interventions (the baseline), and how other runs differ from it.
 
     Log-probabilities of the answer; without an LM head the output vectors.
 

@@ -24,7 +24,7 @@ def output_side_by_side(
 
     past     the keys and values of earlier rows, which all runs share
     allowed  which of all m keys the rows may attend to, `[r, m]` or `[h, r, m]`; m counts past and own keys
-    hidden   what is masked besides, by run
+    hidden   what is masked besides, by run; None for nothing
 
     As many runs are computed at a time as have 2**18 scores for a key head, which fit in a processor's cache (2**26 on
     a GPU); at least one.

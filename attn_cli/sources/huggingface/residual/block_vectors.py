@@ -26,8 +26,8 @@ def recording_blocks(
 ) -> AbstractContextManager[None]:
     """Context manager: `arrive` gets the vectors of chosen tokens before and after every selected block, in each pass.
 
-    places  the places of all attention modules; only blocks of the stack that reads the text are recorded, not those of
-            a decoder beside an encoder, and not cross-attention
+    places  path, block and stack of all attention modules; only blocks of the stack that reads the text are recorded,
+            not those of a decoder beside an encoder, and not cross-attention
     rows    the tokens whose vectors are recorded
     tokens  how many tokens the one text of a pass has
 

@@ -43,9 +43,9 @@ def logit_parts(
 
     arguments    of the model's forward for the text
     projections  W_O of each attention module
-    targets  pairs of a row and a token's id
-    places  of the attention modules, by their paths in `loaded.model`
-    tokens  how many tokens the stack reads whose logits these are
+    targets      pairs of a row and a token's id
+    places       layer, stack and block of each attention module, by its path in `loaded.model`
+    tokens       how many tokens the stack reads whose logits these are
 
     Raises LoadError, with the check that failed, where the logit is no plain sum of what heads write.
     """

@@ -36,7 +36,7 @@ def mixed_layers(
 
     arguments    of the model's forward for the prompt
     projections  W_O of each attention module
-    places  of the attention modules, by their paths
+    places       layer, stack and block of each attention module, by its path
 
     Raises LoadError for a layer that is not attention added to its input, with or without a norm behind the sum, and
     for a decoder.

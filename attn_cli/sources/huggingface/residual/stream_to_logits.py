@@ -71,7 +71,7 @@ class StreamToLogits:
     stream       its blocks: what each was given and added
     unembedding  what makes logits of its end
     norm         the final norm, frozen at the last block's output in these rows; None where there is none
-    places       of the attention modules by their paths, with their W_O
+    places       layer, stack and block of each attention module by its path, with its W_O
     """
 
     stream: ResidualStream
@@ -132,8 +132,8 @@ def run_to_logits(
 
     arguments    of the model's forward for the text
     projections  W_O of each attention module
-    places  of the attention modules, by their paths in `loaded.model`
-    tokens  how many tokens the stack reads whose logits these are
+    places       layer, stack and block of each attention module, by its path in `loaded.model`
+    tokens       how many tokens the stack reads whose logits these are
 
     Raises LoadError, with the check that failed, where a logit is no plain sum of what heads write.
     """

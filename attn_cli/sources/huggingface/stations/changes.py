@@ -23,7 +23,7 @@ Change = Callable[[nn.Module, Any, torch.Tensor], torch.Tensor]
 class ModuleMistake(NamedTuple):
     """A mistake that an implementation of a module may have, and what makes it on purpose in chosen layers (None: all).
 
-    planted    its name, a clause on the likely cause, and the place in a layer whose numbers it changes first
+    planted    its name, a clause on the likely cause, and where in a layer it changes numbers first, as "q"
     made       gives by the layers a context manager in which passes have the mistake
     attention  gives by the layers its part in attention; None where it has none
     """

@@ -38,7 +38,7 @@ def problem_of(config: PreTrainedConfig, layer: int, qkv: Products, rule: Rule, 
 
 
 def attention_mistakes(problem: Problem) -> Iterator[PlantedMistake]:
-    """The mistakes known to attn, but those of tiles, that an implementation of this attention can make.
+    """The mistakes known to attn that this attention can have, but those of kernels that take keys in tiles (flash).
 
     Those that need a whole matrix of weights are left out for texts of more than 512 tokens.
     """
@@ -53,7 +53,7 @@ def attention_mistakes(problem: Problem) -> Iterator[PlantedMistake]:
 class KernelMistake:
     """A known mistake of attention kernels, made on purpose in every attention call of `layers`; None for all layers.
 
-    planted  the mistake's name, a clause on the likely cause, and the place in a layer whose numbers it changes first
+    planted  the mistake's name, a clause on the likely cause, and where in a layer it changes numbers first, as "heads"
     """
 
     def __init__(self, config: PreTrainedConfig, planted: PlantedMistake, layers: Collection[int] | None) -> None:

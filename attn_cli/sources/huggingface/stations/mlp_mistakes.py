@@ -70,7 +70,8 @@ def _halves(module: nn.Module, args: Any, output: torch.Tensor) -> torch.Tensor:
 
 
 def mistakes_of_experts(sites: Sites) -> Iterator[ModuleMistake]:
-    """Mistakes with experts: their weights normalised or not, the wrong experts, one too few, missing factors.
+    """Mistakes with experts: their weights normalised or not, the wrong experts, one too few, missing factors
+    on their output or on what a block adds to the residual stream.
 
     sites  which modules choose experts and are MLPs, by layer
     """

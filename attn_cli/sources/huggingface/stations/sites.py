@@ -80,7 +80,7 @@ def find_sites(
     arguments    of a pass over a few tokens
     places       the path, block and stack of every module
     projections  W_O of each attention module
-    stream       the names of that stack's stream
+    stream       the names that this stack may have, such as "self" and "text"
     """
     log = Log()
     lists = {p.block_path.rpartition(".")[0] for m in places.attention for p in places.of(m) if p.stream in stream}

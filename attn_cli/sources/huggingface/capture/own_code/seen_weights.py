@@ -22,9 +22,9 @@ def rule_of(weights: torch.Tensor) -> UnknownRule:
 
 
 def mask_lowest(weights: torch.Tensor, scores: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-    """Mask the cells that a model masked by the lowest float of its `dtype`: weight 0 and score -inf there.
+    """Mask the (query, key) that a model masked by the lowest float of its `dtype`: weight 0 and score -inf there.
 
-    Their score is half of that or less; where the weight is 0, a 32nd of it, for models that scale masked scores. A
+    Their score is half of that float or less; where the weight is 0, a 32nd of it or less, as models may scale it. A
     fully masked row, to which the softmax gave equal weights, gets weights of 0.
     """
     lowest = max(torch.finfo(dtype).min, torch.finfo(scores.dtype).min)
