@@ -93,7 +93,9 @@ class AttentionCall(Call):
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
-        """The weights some adjacent rows at a time, of all rows or of `rows`, ascending; fills `output`, if any.
+        """The weights some adjacent rows at a time, of all rows or of `rows`, ascending.
+
+        Each band's output is copied into the call's `output`, the memory for that of all rows, unless it is None.
 
         want_scores  bands carry the scores, too
         in_parts     a band may be of some of the heads only

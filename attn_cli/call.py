@@ -62,7 +62,7 @@ class Output:
         self.rows += (band.stop - band.start) * band.output.shape[0]
 
     def filled(self) -> None:
-        """Note that all rows were written into the array by other code."""
+        """Note that all rows of the output were written by other code, so that `add` copies nothing more."""
         self.rows = int(self.array.shape[0] * self.array.shape[1])
 
     @property
@@ -163,7 +163,7 @@ class Call(ABC):
     def row_stats(self, wanted: Wanted) -> RowStats:
         """The statistics of rows (entropy, largest weights ...) that `wanted` asks for, in NumPy.
 
-        Fills `output` where there is one.
+        The same pass fills the call's `output`, the memory for the output of all rows, unless that is None.
         """
         return self.device_stats(wanted).in_numpy
 
@@ -171,7 +171,7 @@ class Call(ABC):
         """The statistics of rows (entropy, largest weights ...) that `wanted` asks for where they are computed.
 
         They are tensors of a GPU, or NumPy's arrays. By compiled code where one suits, else from the weights, some rows
-        at a time. Fills `output` where there is one.
+        at a time. The same pass fills the call's `output`, the memory for the output of all rows, unless that is None.
         """
         stats = self.compiled_stats(wanted)
         return stats_of_bands(self, wanted) if stats is None else stats
@@ -179,7 +179,8 @@ class Call(ABC):
     def compiled_stats(self, wanted: Wanted) -> RowStats | None:
         """The statistics of rows (entropy, largest weights ...) that `wanted` asks for, by compiled code.
 
-        None where none can, or q, k and v aren't known. Fills `output` where there is one.
+        None where none can, or q, k and v aren't known; else the same pass fills the call's `output`, the memory for
+        the output of all rows, unless that is None.
         """
         if self.q is None or self.k is None or self.v is None:
             return None
@@ -191,7 +192,11 @@ class Call(ABC):
 
 
 class Look(NamedTuple):
-    """A request to see the attention in a model's run: `visit` gets each call of the selected layers and heads."""
+    """A request to see the attention in a model's run.
+
+    selection  the layers and heads that are shown
+    visit      a function that gets each such layer's attention as a `Call`, in the order of the pass
+    """
 
     selection: Selection
     visit: Callable[[Call], None]

@@ -7,13 +7,13 @@ _ROOM = "attn_cli.views.notebook"  # a name: no room below imports one above
 
 
 class Drawing(Protocol):
-    """The interface of the module that draws results, `attn_cli.views.notebook`."""
+    """What the module that draws results in notebooks offers: `attn_cli.views.notebook`, which is imported late."""
 
     def bundle(self, thing: object) -> dict[str, Any]:
-        """What a notebook shows of a result: its text, HTML and so on by MIME type."""
+        """What a notebook shows of a result, `thing`: by MIME type ("text/plain", "text/html" ...) the text or data."""
 
     def figure(self, head: Any, width: float) -> str:
-        """A picture of a recorded head's weights as SVG, `width` millimetres wide."""
+        """A picture of the weights of `head`, a recorded one, as the text of an SVG file, `width` millimetres wide."""
 
     def page_html(self, recording: Any, size: int) -> bytes:
         """The HTML page, at most `size` bytes long, in which all heads of a recording can be looked at."""

@@ -4,7 +4,14 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """The exit codes of every `attn` command."""
+    """The exit codes of every `attn` command.
+
+    DONE         the command did what it was asked
+    NEGATIVE     it did, and numbers that it was to check are wrong
+    USAGE, LOAD, LIMIT, OUTPUT  an InputError, LoadError, LimitError or OutputError
+    BUG          any other exception
+    HUNG_UP, INTERRUPTED, TERMINATED  ended by SIGHUP, Ctrl-C or SIGTERM: 128 + the signal's number
+    """
 
     DONE = 0
     NEGATIVE = 1

@@ -36,7 +36,7 @@ def each(item: Schema, meaning: str = "", count: int | None = None) -> Schema:
 
 @dataclass(frozen=True)
 class Object:
-    """The type of a JSON object with these fields, each read from one Python object.
+    """The type of a JSON object with these named values (`fields`), each read from one Python object.
 
     nullable  whether that Python object may be None, which becomes null
     """
@@ -56,7 +56,7 @@ class Object:
 
 @dataclass(frozen=True)
 class Rows:
-    """The type of a JSON list of objects, each with these fields read from one Python object.
+    """The type of a JSON list of objects, each with these named values (`fields`), read from one Python object.
 
     meaning  what one of them is, for the JSON Schema
     count    how many they are, if that is fixed

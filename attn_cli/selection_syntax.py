@@ -10,7 +10,7 @@ Pair = tuple[int, int]
 
 
 def selection_of(layers: str | None, heads: str | None) -> Selection:
-    """The layers and heads that the texts of --layer and --head choose; all, where a text is None.
+    """The layers and heads that the texts of --layer (`4-7`) and --head (`0,2`, `18.6`) choose; all for None.
 
     Raises InputError for text that chooses none, and for --layer beside a head that names its layer.
     """
@@ -54,7 +54,7 @@ def _what_is_wrong(part: str) -> str:
 def numbers(text: str, noun: str) -> tuple[int, ...] | None:
     """The numbers in `3`, `-1`, `0,2` or `4-7`, in the order of the text, without repeats; None for `all`.
 
-    `noun` names the option in errors. Raises InputError for other text.
+    `noun`, such as "layer", names what is numbered in errors. Raises InputError for other text.
 
     >>> numbers("0,4-6,-1", "layer")
     (0, 4, 5, 6, -1)

@@ -10,9 +10,9 @@ from attn_cli.interrupts import unfinished
 
 
 class WholeFile:
-    """A file that appears whole or not at all: written beside `target` under another name, which `publish` replaces.
+    """A file that appears whole or not at all: written beside `target` under another name, until `publish` renames it.
 
-    `close` before that leaves no trace of it.
+    `close` before that deletes it.
 
     file  open for bytes
 

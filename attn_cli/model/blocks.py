@@ -12,7 +12,7 @@ class Block:
     layer, stream, name  its number, its stack (encoder, decoder ...), and the dotted name of its module
     mixes  what mixes its tokens: "Mamba", "convolution" ..., or "softmax attention" that did not run
     heads  how many heads the attention has that did not run, 0 if unknown
-    note   why it did not run; "" for a block without softmax attention
+    note   why its attention did not run; "" for a block without softmax attention
     """
 
     layer: int

@@ -97,6 +97,8 @@ class Intervention:
 class Outcome:
     """The effect of one intervention against the baseline run; None for numbers that the model or the rows don't have.
 
+    The target is the answer: the likeliest next token of the baseline run, or all tokens that were generated.
+
     bits       log2 p(target) with the intervention, less log2 p(target) without: negative where it made the target less
                likely. With several target tokens log2 p is added up
     kl_bits    sum over the vocabulary of p log2(p / p with the intervention), in the last row that chooses a target
@@ -105,7 +107,7 @@ class Outcome:
                for, and all rows are rows of the experiment
     cosine_distance  of a model without a language-model head: 1 - cosine of the text's vectors with and without, the
                      mean of the outputs of its tokens (hidden ones left out) or the first output
-    token_bits  the bits of each target token, which sum to `bits`
+    token_bits  the change of log2 p of each target token, which sum to `bits`; () where these aren't known
     """
 
     bits: float | None = None
@@ -116,7 +118,7 @@ class Outcome:
 
     @property
     def effect(self) -> float:
-        """The number by which interventions are compared: `bits`, the change of log2 p(target).
+        """The number by which interventions are compared: the change of log2 p of the answer, negative where it fell.
 
         Without a language-model head `cosine_distance`; 0 where neither is known.
         """
@@ -205,9 +207,9 @@ class Experiment(Protocol):
 
     @property
     def noise_floor(self) -> NoiseFloor:
-        """The largest effects, in bits or cosine distances, of runs without changes.
+        """The largest effects, in bits or cosine distances, of runs without changes, which are rounding alone.
 
-        One runs in the first batch, and one in every large batch.
+        One such run is in the first batch of interventions, and one in every large batch.
         """
 
     @property
@@ -267,13 +269,13 @@ class Experiment(Protocol):
 
 @dataclass(frozen=True)
 class LogitParts:
-    """The logit of an answer, less the mean logit of the vocabulary, as a sum; several target tokens are added up.
+    """The logit of an answer, less the mean logit of the vocabulary, as a sum; those of its tokens are added up.
 
     heads  what each head adds by itself: W_O^h times its output, along the direction in which the answer's logit grows
-    rest   all else: embedding, feed-forward networks, other mixers, biases
+    rest   what all else adds: embedding, feed-forward networks, layers that mix tokens without attention, biases
     logit  the model's own, less the mean logit; heads and rest add up to it within 1e-3 of it
-    directions  for each head (row, direction) of the rows that are read: the vector `[e]` whose product with the head's
-                output in that row is what it adds
+    directions  for each head (row, direction) of every row that predicts a token of the answer: the vector `[e]` whose
+                product with the head's output in that row, e columns wide, is what it adds
     """
 
     heads: Mapping[HeadPlace, float]

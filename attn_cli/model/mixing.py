@@ -11,7 +11,7 @@ class MixedLayer:
     """One layer of an encoder up to where its feed-forward network begins.
 
     call     its attention: q, k, v, mask and W_O
-    x        the vectors in the residual stream that the attention's output is added to `[n, width]`
+    x        the vectors in the residual stream that the attention's output is added to, of n tokens `[n, width]`
     gain     `[width]`, by which the norm behind the sum multiplies each dimension, up to a factor of each row; None
              where no norm follows before the next layer reads the stream
     centred  whether that norm takes the mean over the dimensions off (LayerNorm) or not (RMSNorm)

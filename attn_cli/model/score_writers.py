@@ -50,10 +50,12 @@ BIASES = Writer("biases")
 class RowChoice(NamedTuple):
     """One row of a head and some of its keys, whose scores are to be written as sums over the model's components.
 
-    Each score is held against that of key `against`, or the mean of all visible keys where that is None.
+    Components add vectors to the residual stream: the embedding, each head, each MLP, biases. A score is written less
+    that of key `against`, or less the mean of all visible keys where that is None.
 
     head     the head's index among the heads of the attention call
     row      the query's index in it
+    keys     the indices of the keys whose scores are written
     visible  the keys that the row may see `[m]`, of which the mean is taken
     """
 

@@ -29,7 +29,7 @@ class Source(Protocol):
     batch_size: int
 
     def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
-        """Tokenize the texts; `pair` is a second sentence, read after each."""
+        """The prompt of each text, tokenized; `pair` is a second sentence, read after each; None for none."""
 
     def repeated(self, seed: int) -> list[Prompt]:
         """Three prompts of random tokens, each run of tokens written twice in a row, on which induction heads show.
@@ -77,7 +77,7 @@ class Source(Protocol):
 
 @runtime_checkable
 class Predicting(Source, Protocol):
-    """A source whose model predicts tokens or vectors, which interventions can change.
+    """A source whose model predicts tokens or vectors, which interventions (heads ablated, tokens hidden) can change.
 
     `open_source(model, predicts=True)` opens one. Tables are none: ask with `isinstance`.
     """
@@ -127,7 +127,7 @@ class Predicting(Source, Protocol):
         """
 
     def logit_parts(self, prompt: Prompt, target: Target) -> LogitParts:
-        """The target's logit, less the mean logit, as a sum of what each head's output adds through W_O, and a rest.
+        """The logit of an answer, `target`, less the mean logit: the sum of what each head adds by W_O, and a rest.
 
         One run. Raises LoadError, with the check that failed, where the logit is no plain sum of what heads write.
         """

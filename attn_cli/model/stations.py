@@ -76,9 +76,9 @@ def station(kind: str, layer: int = 0) -> Station:
 
 
 class Shape(NamedTuple):
-    """The shape of the numbers at a place in the pass: how many heads, and how wide each is.
+    """The shape of a token's numbers at a place in the pass: how many heads, and how many columns each has.
 
-    heads  0 for one vector per token, of that width
+    heads  0 for one vector per token, of `width` columns
     """
 
     heads: int

@@ -167,7 +167,7 @@ class RecordedLayer(Call):
         return weights_of(cells[None], self.rule, self.log_sums[head : head + 1, rows])[0]
 
     def allowed(self, rows: Places, keys: Places) -> np.ndarray:
-        """Which of b queries may attend to which of c keys, booleans `[b, c]`; in any head where these differ."""
+        """Which of b queries may attend to which of c keys, booleans `[b, c]`: True where any of the heads may."""
         i, j = numbers_of(rows, self.n, self.like), numbers_of(keys, self.m, self.like)
         if self.seen is not None and self.shows_scores:
             allowed = ~np.isneginf(self.seen[:, i[:, None], j[None, :]])
@@ -192,7 +192,10 @@ class RecordedLayer(Call):
         return np.concatenate(strips) if strips else np.empty((0, -(-len(j) // block[1])), self.like.dtype)
 
     def terms(self, head: int, query: int, key: int) -> Terms:
-        """How one query's weight on one key came to be, from q · k to the softmax, and the key's rank in the row."""
+        """How one query's weight on one key came to be, from q · k to the softmax, and the key's rank in the row.
+
+        Raises LimitError where memory was short when the layer was recorded, so that nothing of the kind was kept.
+        """
         row = self._cells(head, slice(query, query + 1), slice(0, self.m))[0]
         weight = float(self.weights(head, slice(query, query + 1), slice(key, key + 1))[0, 0])
         allowed = bool(self.allowed(slice(query, query + 1), slice(key, key + 1))[0, 0]) and not np.isneginf(row[key])

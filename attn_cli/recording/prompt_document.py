@@ -137,7 +137,7 @@ def prompt_of_document(
     """The prompt (text and tokens) in a recording's JSON.
 
     tables    the sequences of tokens that the JSON names by number
-    warnings  those of the recorded run
+    warnings  what the user was warned of in the recorded run
     pixels    the picture `[height, width, 3]` in uint8; None without one
 
     Raises KeyError, TypeError, ValueError or IndexError for JSON that is no prompt.

@@ -85,7 +85,10 @@ MASK = _of_kind(
 
 
 def rule_document(rule: Rule, put: Put) -> dict[str, Any]:
-    """A rule (scale, softcap, bias, mask, sink) as JSON; its NumPy arrays go to `put`, and stand in it by name."""
+    """A rule (scale, softcap, bias, mask, sink) as JSON, in which NumPy arrays stand by name.
+
+    put  a function that stores an array, and returns its name
+    """
     return made(_RULE, _Stored(rule, put))
 
 

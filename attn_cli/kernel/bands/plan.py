@@ -65,7 +65,9 @@ def plan_of(
     want_scores: bool = False,
     in_parts: bool = False,
 ) -> Plan:
-    """The quickest plan known to compute the weights of q `[h, n, d]` and k `[g, m, d]`: rows and heads at a time.
+    """The quickest way known to compute the weights of h query heads q `[h, n, d]` and g key heads k `[g, m, d]`.
+
+    A `Plan` says how many rows and heads are computed at a time.
 
     It depends on sizes, library, device and processor.
 
@@ -108,7 +110,7 @@ def _reach(q: Array, k: Array, rule: Rule) -> float:
 
 
 def largest_score(q: Array, k: Array, rule: Rule) -> float:
-    """A bound on |score| before bias and mask: |scale| times the longest query times the longest key, or the softcap.
+    """A bound on |score| before bias and mask: |scale| times the length of the longest query and of the longest key.
 
     The softcap where it is less. Infinity or NaN if numbers, or their squares, are not finite: then scores may not be
     either.

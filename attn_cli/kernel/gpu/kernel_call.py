@@ -49,7 +49,7 @@ class KernelCall:
     rule  scale, softcap, bias, sink
     span  the keys that each picked row sees, from the first to the last
     tile  how many queries and keys are computed at a time
-    rows  the numbers of the picked rows, ascending; None for all. Statistics are of these
+    rows  the numbers of the picked rows, those of which statistics are wanted, ascending; None for all
 
     Where a method takes `logsumexp` `[h, rows]`, it is each picked row's log of the sum of exp(score).
     """
@@ -64,16 +64,16 @@ class KernelCall:
 
     @property
     def sizes(self) -> tuple[int, int, int]:
-        """(h, R, m): the numbers of query heads, of picked rows and of keys."""
+        """(h, R, m): the numbers of query heads, of picked rows (those whose statistics are wanted) and of keys."""
         return (self.q.shape[0], len(self.span.first), self.k.shape[1])
 
     @property
     def picked(self) -> np.ndarray:
-        """The indices of the picked rows among all queries, ascending `[R]`."""
+        """The indices among all queries of the R rows whose statistics are wanted, ascending `[R]`."""
         return np.arange(self.q.shape[1]) if self.rows is None else self.rows
 
     def forward(self, output: Array | None, *, moments: bool) -> Array:
-        """Numbers of each picked row `[5, h, R]`; `output` `[h, R, e]`, unless it is None, is filled.
+        """Numbers of each of the R rows that were picked `[5, h, R]`; `output` `[h, R, e]`, unless None, is filled.
 
         They are largest score, log-sum-exp, sum of weights, entropy in nats and sum of weight times distance |i - j|;
         without `moments` the first two alone.
@@ -121,7 +121,7 @@ class KernelCall:
         return replace(self, span=Intervals(self.span.first[picked], self.span.last[picked]), rows=picked)
 
     def of_nothing(self, output: Array | None, wanted: OneWalk) -> WalkStats:
-        """The statistics of no row, where none is picked: arrays without rows, and sums over rows of 0.
+        """The statistics where no row is wanted: arrays without rows, and 0 for sums over rows.
 
         wanted  which statistics; `output`, which has no rows, is handed back as it is
         """

@@ -62,9 +62,11 @@ def row_stats(
 
     `output`, if it isn't None, is filled.
 
-    q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, of which `suits` is True; output `[h, n, e]`; `tile` in place of the
-    one chosen by d and type. None for a mask with holes in its rows, for more than 64 largest weights, and for means
-    over heads. Nothing here waits for the GPU.
+    q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, of which `suits` is True; output `[h, n, e]`. `tile`, how many queries
+    and keys are computed at a time, is chosen by d and type if None.
+
+    None for a mask with holes in its rows, for more than 64 largest weights, and for means over heads. Nothing here
+    waits for the GPU.
     """
     span = intervals(rule.mask, q.shape[1], k.shape[1])
     if span is None or wanted.top > MOST_TOP or wanted.mean_heads:

@@ -57,7 +57,7 @@ def numpy_stats(q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule, wanted:
 
 
 def stats_of_walks(notes: Notes, wanted: Wanted, m: int, output: Array | None) -> RowStats | None:
-    """The wanted statistics of rows over m keys, from as many passes of compiled code as they take.
+    """The statistics of rows over m keys that `wanted` asks for, from as many passes of compiled code as they take.
 
     None where compiled code can't compute them.
 

@@ -236,7 +236,10 @@ class RowStats(RowNumbers):
         return self.vector_sums[..., _place(vector, self.wanted.vectors)]
 
     def of_rows(self, numbers: Array, rows: Rows) -> Array:
-        """The part `[h, len(rows), ...]` of `numbers` `[h, R, ...]`, which are of all wanted rows; None for all."""
+        """The part `[h, len(rows), ...]` of `numbers` `[h, R, ...]`, which are of all R wanted rows.
+
+        rows  the ascending rows to take, which must be among them; None takes all
+        """
         if rows is None or rows == self.wanted.rows:
             return numbers
         return numbers[:, list(rows) if self.wanted.rows is None else np.searchsorted(self.wanted.rows, rows)]

@@ -152,7 +152,7 @@ class ScanFolder:
             return False
 
     def so_far(self) -> tuple[int, int]:
-        """How many documents and tokens of an unfinished scan are done, by the journal in its folder."""
+        """How many documents and tokens an unfinished scan has done, by the journal in its folder; (0, 0) for none."""
         done: dict[int, tuple[int, int]] = {}  # a shard that was begun again stands there twice
         with suppress(OSError):
             for line in (self.work / _JOURNAL).read_bytes().splitlines():
@@ -175,7 +175,7 @@ class ScanFolder:
             self.remove_work()
 
     def remove_work(self) -> None:
-        """Remove the sums over parts of the corpus, which are of no use once the scan's tables are written."""
+        """Remove the files of sums over parts of the corpus, of no use once the scan's tables are written."""
         if self.work.is_dir():
             for file in (*self.work.glob("*.npz"), *self.work.glob(".attn-*.part"), self.work / _JOURNAL):
                 file.unlink(missing_ok=True)

@@ -35,8 +35,8 @@ class ScannedModel(NamedTuple):
 def manifest_of(model: ScannedModel, options: Mapping[str, Any], corpus: Mapping[str, Any]) -> dict[str, Any]:
     """What tells a scan from others, for its scan.json: versions, model, options and documents.
 
-    options  those that change numbers
-    corpus   the fingerprint of the documents
+    options  those that change numbers, by name
+    corpus   what tells the documents from others: the files with a hash each, the fields that are read, the sample
     """
     about = {**model.about, "weights": model.weights, "longest": model.longest}
     return {"layout": LAYOUT, "attn": __version__, **about, **options, **corpus}

@@ -99,7 +99,10 @@ class ScanResults:
 
     @cached_property
     def blocks(self) -> dict[tuple[ScannedPlace, str], Blocks]:
-        """For each head and statistic the sums of its values over blocks of documents in a row, to compare scans by."""
+        """The sums of each head statistic over blocks of neighbouring documents, by (head, name of the statistic).
+
+        By them scans of the same documents are compared.
+        """
         return {
             (place, row["statistic"]): Blocks(
                 row["size"].bit_length() - 1, np.array(row["block"], np.int64), np.array(row["count"]),

@@ -64,7 +64,7 @@ class BatchTargets:
 
     @cached_property
     def wanted(self) -> Wanted:
-        """The request for the row statistics that kinds of heads and head statistics are computed from, for all R rows.
+        """The request for the row statistics of all R rows that the kinds and statistics of heads are computed from.
 
         Sums of weights on target keys, in ranges of distances, on each key; the largest weight; entropy.
         """
@@ -84,7 +84,7 @@ class BatchTargets:
 
     @cached_property
     def means(self) -> HeadMeans:
-        """How head statistics of each text are computed from those of its rows; rows that see no key are left out."""
+        """What computes the head statistics (entropy ...) of each text from those of its rows that see any key."""
         rows = self.rows
         made = HeadMeans.of([
             Alignment(rows.length, rows.length, tokens, 0, same_tokens=True, is_causal=self.is_causal,
@@ -107,9 +107,10 @@ class BatchTargets:
 
     @cached_property
     def factors(self) -> RowFactors:
-        """For each of K kinds of heads the rows that count, 1, and those that don't, 0: `counted` `[K, R]`, and more.
+        """For each of K kinds of heads and R rows whether the row counts: arrays `[K, R]` as `RowFactors`.
 
-        A row counts if it sees 4 keys or more, one of the kind's targets (the keys that define it) among them.
+        A row counts if it sees 4 keys or more, one of the kind's targets (the keys that define it) among them. The same
+        for targets that are no expected sinks, and what uniform attention gives the targets.
         """
         return factors_of(self.by_kind, self.sight, learned_sink=self.learned_sink)
 

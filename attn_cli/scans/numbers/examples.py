@@ -65,7 +65,7 @@ class Examples:
 
     @classmethod
     def none(cls, heads: int) -> "Examples":
-        """No examples (queries and keys with large weights), for so many heads."""
+        """Room for examples (queries and keys with large weights) of so many heads, all of weight 0: there are none."""
         shape = (heads, len(EXAMPLE_KINDS), MOST)
         document, piece, query, key = (np.full(shape, -1) for _ in range(4))
         return cls(np.zeros(shape, np.float32), document, piece, query, key, np.full(shape, None, object))

@@ -26,20 +26,23 @@ class RowCounts:
     and 4 keys or more. Sinks are keys expected to get much weight: the first, or special tokens. Factors are float32, 0
     for rows that don't count.
 
-    baselines  `[C, B]` in the order of `BASELINE_NAMES`: the weight of uniform attention on targets, and rows that
-               count
+    baselines  C numbers of each text `[C, B]`, as `BASELINE_NAMES` has them: by kind the weight of uniform attention
+               on targets, mean over rows that count; how many rows have a target that is no sink; and how many have
+               random keys drawn to compare with
     counted    how many rows count, by kind `[B]`
     judged     1 for rows that see 4 keys or more `[R, 1]`
-    placed     the P kinds with one target at a fixed distance that some row may see, and `columns`, their ranges of
-               distances
-    rest       1 for rows whose target is no sink, by placed kind `[R, P]`
-    window     1 for rows that count for the kind `window` `[R, 1]`, and `columns_of_window`, its ranges of distances
+    placed     the P kinds with one target at a fixed distance (such as the previous key) that some row may see, and
+               `columns`, the slice of the ranges of distances that they are in
+    rest       1 for rows whose target is no sink, by kind in `placed` `[R, P]`
+    window     1 for rows that count for the kind `window` (keys near the query) `[R, 1]`, and `columns_of_window`, the
+               slice of its ranges of distances
     window_rest  1 for those with a target that is no sink `[R, 1]`
     first, delimiter, even  the factors of the kinds `first`, `delimiter` and `uniform` `[R, 1]`
-    lists      of the sums of weights over lists of keys, in the order of `LISTS` `[R, 7]`
-    off_sinks  the same for targets that are no sink: those on sinks are subtracted `[R, 7]`
-    beyond     of the weight that rows give to anything but sinks `[R, P + 5]`; `beyond_at` says in which column:
-               KIND:rest of rows with a target that is no sink, KIND:control of rows with keys drawn to compare with
+    lists      the factors of a row's sums of weights over 7 lists of keys, as `LISTS` has them, such as the targets of
+               induction heads `[R, 7]`; 0 for lists of sinks
+    off_sinks  the same for targets that are no sink: below 0 for lists of sinks, which are subtracted `[R, 7]`
+    beyond     the factors of the weight that rows give to anything but sinks `[R, P + 5]`; `beyond_at` says by name in
+               which column: KIND:rest of rows with a target that is no sink, KIND:control of rows with random keys
     """
 
     def __init__(self, targets: BatchTargets) -> None:

@@ -17,8 +17,9 @@ class TextSum:
 
     Texts lie side by side, of as many rows each. An axis of factors of length 1 is repeated, and so is the last of x.
 
-    given  `[h, rows]`: then given times factors is added up, of the rows in which x is at least `least` times `given`
-    least  `[texts, c]`; no row counts where it is NaN
+    given  `[h, rows]` or None; with it, given times factors is added up in place of x, over the rows in which x is at
+           least `least` times `given`
+    least  `[texts, c]`; no row counts where it is NaN; None without `given`
     """
 
     def __init__(

@@ -24,7 +24,7 @@ class Blocks:
 
     @classmethod
     def none(cls, *shape: int) -> "Blocks":
-        """Blocks without documents, for numbers that are an array of shape `shape` for each document."""
+        """Sums over no documents, of numbers that are an array of shape `shape` for each."""
         return cls(0, np.zeros(0, np.int64), np.zeros((0, *shape), np.uint32), np.zeros((0, *shape)))
 
     @classmethod

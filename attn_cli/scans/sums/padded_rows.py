@@ -22,7 +22,7 @@ class PaddedRows:
         self._ahead = self.places - np.arange(len(self.places))  # [T], the same in all rows of a text
 
     def seen(self, seen: Intervals) -> Intervals:
-        """The keys that each of the R padded rows sees, counted among these rows; padding sees none.
+        """The keys that each of the R padded rows sees, as numbers of these rows; padding sees none.
 
         seen  the same for the n packed rows, counted among those
         """

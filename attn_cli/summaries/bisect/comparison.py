@@ -21,7 +21,7 @@ class Compared:
     """The errors of one of a dump's arrays against the model's, at p positions.
 
     placed  the array and its place in the model's pass
-    errors  the root mean square error over columns at each position and head
+    errors  the root mean square error over columns at each position and head `[p, heads]`
     over    the errors as multiples of what rounding explains `[p, heads]`: above 1 is wrong
     """
 
@@ -50,7 +50,10 @@ class Compared:
 
     @property
     def typical(self) -> float:
-        """The root mean square of the errors as multiples of what rounding explains, each counted as 100 at most."""
+        """The root mean square over positions and heads of `over`, the errors as multiples of what rounding explains.
+
+        Each counts as 100 at most.
+        """
         return float(np.sqrt(np.mean(np.minimum(self.over, 100.0) ** 2)))
 
     @property
@@ -113,6 +116,8 @@ class HeldAgainst:
 
     def compared(self, step: Callable[[str], None]) -> list[Compared]:
         """Each array of the dump against the model's numbers, as `Compared`, in the order of the pass.
+
+        Of two passes, one that goes on with the dump's numbers and one with the model's alone, that which is nearer.
 
         step  is told in words what is being done
         """

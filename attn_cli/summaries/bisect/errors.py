@@ -44,11 +44,14 @@ class Errors:
 
     @property
     def typical(self) -> float:
-        """The median over positions and heads of the error relative to the size."""
+        """The median over positions and heads of the error over the root mean square of the reference's numbers."""
         return float(np.median(self.error / np.maximum(self.size, 1e-30)))
 
     def over(self, noises: "Sequence[Noise]") -> np.ndarray:
-        """The errors over 4 times the largest of these noises, `[p, heads]`: above 1 is wrong; infinite for NaN."""
+        """The errors as multiples of what rounding explains, `[p, heads]`: above 1 is wrong; infinite for NaN.
+
+        noises  what rounding does there, by several draws of it: 4 times the largest is explained
+        """
         allowed = np.full_like(self.error, 1e-30)
         for noise in noises:
             allowed = np.maximum(allowed, FACTOR * noise.at(self.start, len(self.error), self.size))
@@ -85,7 +88,11 @@ class Noise:
 
 
 def errors_of(values: np.ndarray, right: np.ndarray, start: int) -> Errors:
-    """The errors of `values` `[p, ...]`, at p positions from `start` on, against `right`, which has all positions."""
+    """The errors of an array's numbers against the right ones.
+
+    values  `[p, heads, width]`, or `[p, width]` for a vector per token, at p positions from `start` on
+    right   the same of all positions of the text
+    """
     part = right[start : start + len(values)]
     with np.errstate(over="ignore", invalid="ignore"):
         difference = values.astype(np.float32) - part

@@ -10,10 +10,11 @@ from attn_cli.model.stations import Shape
 
 
 class Layout(NamedTuple):
-    """How an array is read as `[p, heads, width]` or `[p, width]`, p of n positions.
+    """How an array is read as `[p, heads, width]`, or `[p, width]` for a vector a token: p of the text's n positions.
 
     squeezed  its shape without axes of 1
-    order     the axes of that in the order positions, heads, width; positions and columns where heads are joined
+    order     which of these axes are positions, heads and width, in this order; positions and columns where heads are
+              joined in one axis
     start     the position of its first row
     rows      how many rows it has
     paired    whether rotary pairs are adjacent columns of a head, as in GGUF files, and in the model columns of two
@@ -40,7 +41,12 @@ class Layout(NamedTuple):
         return x
 
     def words(self, shape: Shape) -> str:
-        """The layout in letters, such as `[h, n, d]`, of an array whose numbers have this shape in the model."""
+        """The array's own axes in letters, such as `[h, n, d]`: n positions, h heads, d columns of a head or a vector.
+
+        `h·d` is an axis in which heads are joined.
+
+        shape  heads and width of the model's own numbers; it tells joined heads from a vector a token
+        """
         letters = ["n", "h", "d"] if len(self.order) == 3 else ["n", "h·d" if shape.heads else "d"]
         placed = [""] * len(self.order)
         for letter, axis in zip(letters, self.order, strict=True):
@@ -52,12 +58,12 @@ class Layout(NamedTuple):
 def layouts(
     array: tuple[int, ...], shape: Shape, tokens: int, positions: tuple[int, ...] | None, *, pairs: bool = False
 ) -> Iterator[Layout]:
-    """Every layout in which an array of this shape can hold the model's numbers of one place in the pass,
-    the usual first.
+    """Every layout in which an array can hold the model's numbers of one place in the pass, the usual first.
 
+    array      the array's shape
     shape      the heads and width of the model's numbers
     tokens     how many the text has
-    positions  of the rows, where the dump gives them: consecutive ones
+    positions  those of the array's rows, consecutive ones, where the dump gives them; else None
     pairs      whether rotary pairs may be adjacent columns of a head
     """
     squeezed = tuple(size for size in array if size != 1)

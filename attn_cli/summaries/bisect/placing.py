@@ -26,7 +26,7 @@ class Placed(NamedTuple):
     """One array of a dump, and the station whose numbers it has: a place in the model's pass, such as q after rotary.
 
     layout  which of its axes are positions, heads and width
-    shape   heads and width of the station's own array
+    shape   heads and width of the model's own numbers at the station
     by      what says so: "name", "map" (the user's --map) or "numbers"
     """
 
@@ -102,7 +102,10 @@ class Placing:
         return self._tries.keys()
 
     def arrive(self, at: Station, right: np.ndarray) -> None:
-        """Take in the reference's numbers at a station (a place in the pass), and compare what arrays may be there."""
+        """Take in `right`, the reference's numbers at station `at` (a place in the pass), as the pass gets there.
+
+        The arrays that may be of this station are compared with them.
+        """
         for one in self._tries[at]:
             values = one.layout.read(self._numbers(one.array), one.shape)
             if not one.is_named:  # a place of no name must be proved by the numbers

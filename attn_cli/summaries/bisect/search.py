@@ -23,11 +23,11 @@ class Tried(NamedTuple):
 
     A dump holds the arrays that another engine saw.
 
-    typical  the root mean square of its errors over what rounding explains
-    worst    the largest of these
+    typical  the root mean square of that array's errors, as multiples of what rounding explains
+    worst    the largest of its errors, as such a multiple; above 1 is wrong
     left     how many arrays of the layer are wrong with the mistakes
     spoilt   how many of these were right without them
-    error    the median of its errors relative to the size of the numbers
+    error    the median of its errors relative to the size of the model's numbers
     """
 
     mistakes: tuple[PlantedMistake, ...]
@@ -46,7 +46,7 @@ class Search:
 
     found    the mistakes that were found before, and where they are made
     layer    in which the first wrong array is
-    nearest  what was tried singly, the nearest first
+    nearest  the single mistakes that were tried, those first with which that array is nearest to the model's
     """
 
     def __init__(

@@ -53,8 +53,10 @@ class PricedUnit:
 
 @dataclass(frozen=True)
 class RoundedAll:
-    """The rise of -log2 p, in bits a scored token, with the keys, the values,
-    or both of all layers rounded in the format named.
+    """The rise of -log2 p, in bits a scored token, with the keys and values of all layers rounded.
+
+    format  the one in which they are rounded, such as "q8_0"
+    keys, values, both  the rise with the keys alone rounded, with the values alone, and with both
     """
 
     format: str
@@ -117,7 +119,7 @@ class PricedPlan:
     """A plan of what to take from the KV cache at once, with its loss on the sample of texts and on other texts.
 
     plan       the parts that are taken away: windows on key heads, or digits of a layer's keys or values
-    target     the loss, share of the cache or share of heads that it was made for
+    target     the loss, share of the cache or share of heads that it was to stay within
     by_text    the loss on each text of the sample: the rise of -log2 p, in bits a scored token
     by_weight  the plan of as small a cache that windows the key heads with the least weight behind the window, which is
                how plans are made by attention alone; None where no windows are planned
@@ -158,7 +160,7 @@ class Budget(Answer):
     bits     -log2 p a scored token with nothing taken away
     window   how many last and first keys a windowed key head keeps
     top      how many keys each query head sees, where that is priced: those of the highest scores; else None
-    keys, values  the formats in which a layer's keys and values are rounded; "" for none
+    keys, values  the formats, such as "q8_0", in which a layer's keys and values are rounded; "" for none
     noise    bits a token by which runs with nothing taken away differ from one another: rounding
     passes   the work, in runs of one text with the whole cache
     run_mode  how rows were computed: "cache" (last rows alone), "prefix" or "whole"; `no_cache_reason` why not "cache"
@@ -193,14 +195,16 @@ class Budget(Answer):
         return NoiseFloor.FACTOR * self.noise
 
     def of(self, *taken: Taken) -> list[PricedUnit]:
-        """The priced parts of the cache of kinds "window", "top" (all but the highest scores), "keys", "values"."""
+        """The parts of the cache, with their losses, of which this is taken away, in the order of the forward pass.
+
+        taken  one or more of "window" (keys behind a window), "top" (all keys but those of the highest scores), "keys"
+               and "values" (their digits); () if none was priced
+        """
         return [priced for priced in self.units if priced.unit.taken in taken]
 
     @property
     def planned(self) -> list[tuple[PricedUnit, bool | None]]:
-        """Each priced part of the cache with True or False for whether the plan takes it away;
-        with None without a plan.
-        """
+        """Each part of the cache whose loss was measured, with whether the plan takes it away; None without a plan."""
         if self.plan is None:
             return [(priced, None) for priced in self.units]
         return list(zip(self.units, self.plan.plan.taken.tolist(), strict=True))

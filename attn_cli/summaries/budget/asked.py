@@ -16,14 +16,16 @@ _PERCENT = 100
 class Asked:
     """What `attn budget` is asked: which parts of the KV cache to price, on how many tokens, and what to plan.
 
+    The price of a part is the rise of -log2 p, in bits a scored token, without it.
+
     window   how many of the last keys a windowed head keeps; None: an eighth of the text's tokens, from 16 to 256
     first    how many of the first keys it keeps besides
     scored   how many of the last tokens of each text are scored; None: an eighth, from 16 to 512. Where there is a
              plan, as many after them are held back to check it (`split_text`)
     top      price that each query sees only so many keys, those of the highest scores; None for no
-    keys, values  formats in which keys and values of each layer are rounded; "" for no
-    windows  whether windows are priced
-    target   what a plan is made for; None for no plan
+    keys, values  formats, such as "q8_0", in which keys and values of each layer are rounded; "" for no
+    windows  whether windows on key heads are priced
+    target   the loss, share of the cache or share of heads that a plan must stay within; None for no plan
     """
 
     window: int | None = None
@@ -37,9 +39,10 @@ class Asked:
 
     @property
     def plans(self) -> bool:
-        """True if a plan of what to take from the cache is made: there is a target, and something to plan with.
+        """True if a plan of what to take from the cache at once is made.
 
-        That is windows or rounding, which make a cache smaller.
+        It needs a target (a loss, a share of the cache or a share of heads to stay within), and windows or rounding to
+        choose from.
         """
         return self.target is not None and bool(self.windows or self.keys or self.values)
 

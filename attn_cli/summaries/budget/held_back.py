@@ -14,7 +14,7 @@ _TIMES = 2  # a text is so many times as long as what is held back of it, withou
 class SplitText:
     """A text whose end is held back, to check a plan on tokens that it was not made on.
 
-    sample  the prompt on which parts of the cache are priced and plans made
+    sample  the prompt on which losses without parts of the KV cache are measured, and plans are made
     whole   the prompt of all tokens, of which the last `count` are held back; 0 for none
     """
 

@@ -16,11 +16,14 @@ _LEAST = 1e-3  # of the mean importance: units without an effect alone may have 
 
 
 class LikenessShape(NamedTuple):
-    """The settings of the loss model that are chosen by their likelihood, given the measured losses.
+    """Two settings of a Gaussian process over sets of parts of a KV cache, chosen by their likelihood.
 
-    sums   the weight of the covariance by saturated sums of single losses; that of the one by shared parts is 1
-    bends  the variance of the noise on slopes over the model's own: large where the loss is not linear in a window's
-           share
+    Its covariance is the sum of two: one for the parts that two sets share, and one for the likeness of the sums of
+    their parts' single losses, token by token, of which large ones approach a limit.
+
+    sums   the weight of the second; that of the first is 1
+    bends  the variance of the noise on derivatives by a part's share over the process's own: large where the loss is
+           not linear in a window's share
     """
 
     sums: float
@@ -32,13 +35,15 @@ SHAPES = tuple(LikenessShape(*each) for each in product((0.3, 3.0), (0.03, 0.1, 
 
 class Likeness:
     """The covariance of a Gaussian process over sets of n parts of a KV cache:
-    what a set loses, in bits of log2 p a token, beside the sum of its parts.
+    what a set loses, in bits of log2 p a token, beyond the sum of what its parts lose alone.
 
-    A set is a share for each part, 0 for kept to 1 for taken away. Sets are alike by the parts that they share.
+    A set is a share for each part, 0 for kept to 1 for taken away. Sets are alike by the parts that they share, and by
+    the sums of these parts' losses.
 
-    singles     the loss of each of t tokens with each part alone taken away `[n, t]`
-    slopes      derivatives of the loss by each part's share, at some sets `[S, n]`
-    importance  how much each part counts in a set `[n]`; sums to 1
+    singles     the loss of each of t tokens, in bits, with each part alone taken away `[n, t]`
+    slopes      derivatives of the loss by each part's share, at S sets that were run `[S, n]`
+    importance  how much each part counts in the likeness of sets, by its loss and the spread of its slopes `[n]`; sums
+                to 1
     """
 
     def __init__(self, singles: np.ndarray, slopes: np.ndarray) -> None:
@@ -54,9 +59,10 @@ class Likeness:
         self._scale = max(float(together), _LEAST_SUMS * float(apart), 1e-9)
 
     def of_sets(self, a: np.ndarray, b: np.ndarray, shape: LikenessShape) -> np.ndarray:
-        """The covariance `[A, B]` of what A sets `[A, n]` and B sets `[B, n]` lose beside their single losses.
+        """The covariance `[A, B]` of what A sets and B sets lose beyond the sum of their parts' single losses.
 
-        Losses are in bits a token. A set is a share of each of n parts of the cache, 0 for kept to 1 for taken away.
+        Losses are in bits a token. Sets are `a` `[A, n]` and `b` `[B, n]`: a share of each of n parts of the cache, 0
+        for kept to 1 for taken away.
 
         shape  the settings of the covariance that are chosen by likelihood
         """

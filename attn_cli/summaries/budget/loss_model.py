@@ -67,7 +67,7 @@ class LossModel:
         """The root mean square error, in bits a token, with which losses of sets are predicted,
         each from all that was measured but itself.
 
-        Over the sets whose slopes weren't taken, where there are some; 0 before three sets ran.
+        Over the sets at which no derivatives were taken, where there are some, else over all; 0 before three sets ran.
         """
         if self._ran < _FEWEST:
             return 0.0

@@ -28,8 +28,8 @@ WITHIN, BESIDE = 0.15, 0.002
 class BudgetTarget:
     """What a plan must stay within: a loss in bits a token, or a share of the cache that may be left, 0 to 1.
 
-    The one of `bits` and `cache` that isn't limited is None.
-
+    bits   the most that -log2 p of a scored token may rise, in the mean; None where it isn't limited
+    cache  the share that may be left; None where it isn't limited
     heads  in place of both a window for this share of the key heads, 0 to 1, those with which least is lost
     """
 
@@ -161,8 +161,10 @@ class CachePlanner:
         return CachePlan(taken, self.cache(taken), predicted, error, float(self.model.means[taken].sum()), losses)
 
     def by_order(self, order: Sequence[int] | np.ndarray, cache: float) -> np.ndarray:
-        """Which of n parts are taken away, booleans `[n]`:
-        the first of `order` until a share `cache` or less is left.
+        """Which of n parts are taken away, booleans `[n]`: the first of `order` until little enough is left.
+
+        order  the indices of the parts, the first to be taken away first
+        cache  the share of the whole cache, 0 to 1, that may be left; where more stays, all of `order` are taken
         """
         taken = np.zeros(len(self.units), dtype=bool)
         for unit in order:

@@ -36,13 +36,15 @@ _USUAL = ("q8_0", "q4_0")  # formats in which all layers are rounded unasked
 class Pricing:
     """Texts that ran once with the whole KV cache, and the parts of it that are to be priced on them.
 
+    The price of a part is the rise of -log2 p, in bits a scored token, when it alone is taken away.
+
     asked   what is to be taken away, and what a plan is made for
     sample  the texts
     heads   the key heads that share the cache
     units   the parts of the cache
     window  how many last and first keys a windowed key head keeps
     far     for each text the mean weights on the keys that windows would cut off
-    held    the ends of texts, by file, that are held back from prices and plans
+    held    (file, text) of the texts whose ends are held back, so that plans are checked on tokens unseen
     """
 
     source: Predicting
@@ -56,7 +58,7 @@ class Pricing:
 
     @property
     def runs(self) -> int:
-        """How many runs, each of one text, pricing the parts and a plan will take at most."""
+        """How many runs, each of one text, it takes at most to measure each part's loss, and to find a plan."""
         plan = 0 if self._target is None else PILOTS + round(SLOPED * RUNS_OF_SLOPES) + ROUNDS + 1
         return len(self.sample.texts) * (len(self.units) + 3 * len(self._formats) + plan)
 
@@ -142,9 +144,13 @@ class Pricing:
 def begin_pricing(
     source: Predicting, texts: Sequence[tuple[str, Prompt]], asked: Asked, selection: Selection = ALL
 ) -> Pricing:
-    """Run each text once, with the whole KV cache, before parts of it are priced; `texts` are (file or "", prompt).
+    """Run each text once, with the whole KV cache, before the losses without parts of it are measured.
 
-    Where a plan is asked for, the end of each text that is long enough is held back: nothing is priced on it.
+    Where a plan is asked for, the end of each text that is long enough is held back, to check the plan on it.
+
+    texts      (file or "", prompt) of each
+    asked      which parts are taken away, and what is planned
+    selection  the layers whose cache may be smaller
 
     Raises InputError for a model without a cache, for a text too short, and where nothing would be taken away.
     """

@@ -13,7 +13,7 @@ from attn_cli.summaries.budget.units import Unit
 
 @dataclass(eq=False)
 class SampleTexts:
-    """The texts on which parts of a KV cache are priced, each run once with the whole cache (its baseline).
+    """The texts on which the losses without parts of a KV cache are measured, each run once with all (its baseline).
 
     step  called after each run of a text; for derivatives as often as runs would fit into their time
     """
@@ -42,8 +42,9 @@ class SampleTexts:
         return sum(text.passes for text in self.texts) / len(self.texts)
 
     def losses(self, plans: Sequence[Sequence[Unit]]) -> np.ndarray:
-        """The rise of each scored token's -log2 p, in bits, `[plans, tokens]`,
-        with each of these sets of parts taken from the cache.
+        """The rise of each scored token's -log2 p, in bits, `[plans, tokens]`, text after text.
+
+        plans  sets of parts of the cache; in each run one of them is taken away
         """
         of_texts: list[np.ndarray] = []
         for text in self.texts:

@@ -38,9 +38,10 @@ class Anchor:
 
     number   its place among the sentences, from 0
     vs_usual  the weight that a token of it gets from later sentences over what a sentence at their distance usually
-             gets; None for the last two, as those from the second after a sentence on count
-    bits     change of log2 p of all later sentences, added up, with it masked for all rows after it; None where it
-             wasn't masked
+             gets, mean over the heads in which most sentences read the same one (all heads if there are none); None for
+             the last two, as those from the second after a sentence on count
+    bits     change of log2 p of all later sentences, added up, with it masked for all rows after it, negative where
+             they need it; None where it wasn't masked
     leaning  the later sentences that need it, with the change of each one's log2 p: -1 bit or below, and a
              quarter or more of its largest loss by any masked sentence
     answer_bits  the change of the last sentence's log2 p, in bits; None where it wasn't masked

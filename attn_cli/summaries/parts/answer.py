@@ -38,7 +38,7 @@ class PartsRead(Answer):
     """The parts of a text with what some rows attend to each, and what masking it changes of the answer.
 
     queries_from  which rows: "last part", "generated" for those that chose what was generated, "picked", "all"
-    read       the share of attention of each part
+    read       the share of these rows' weights that each part gets
     hidden     what masking each part changes; None where nothing can be masked, as in a table
     obstacle   why a model's parts can't be masked; "" where they can
     cut        how the text was divided: lines, paragraphs, sentences, words, roles, or the name of a file
@@ -150,9 +150,10 @@ class PartsRead(Answer):
         ]
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One row per part, as shown: its text, its shares of attention, and the effect of masking it.
+        """One row per part, as shown: its text, its shares of the reading rows' weights, and the effect of masking it.
 
-        `hidden_bits` is the change of log2 p of the answer with it masked; an encoder has `hidden_cosine_distance`.
+        `hidden_bits` is the change of log2 p of the answer with it masked, negative where it was needed; an encoder has
+        `hidden_cosine_distance`. Neither is known where nothing can be masked.
         """
         return (made(COLUMNS, row) for row in self.table_rows)
 
@@ -161,13 +162,13 @@ class PartsRead(Answer):
         return None if self.key_logits is None else float(self.key_logits[list(read.part.tokens)].sum())
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`names`, `tokens`, `share`, `non_sink_share`, `vs_uniform` and effects of the S parts `[S]`, in text order.
+        """Of the S parts, in text order, `[S]` each: `names`, `tokens` (how many), `share` of the weight of the reading
+        `rows`, `non_sink_share` of their weight off sinks, and `vs_uniform`, this over what uniform attention gives.
 
-        Shares are of the weight of the reading `rows`, all of it or that off sinks, `vs_uniform` the latter over what
-        uniform attention gives; effects are `hidden_bits`, changes of the answer's log2 p with the part masked, or
-        `hidden_cosine_distance`.
-        `head_share` `[calls, heads, S]`, the mean weight of each head on each part, is `call0.head_share` `[heads, S]`
-        and so on where calls differ in the number of heads; `layers` are the calls'.
+        `direct_logit` if asked for, what heads write from the part to the answer's logit; where parts were masked
+        `hidden_bits`, changes of the answer's log2 p, or of an encoder `hidden_cosine_distance`. `head_share`
+        `[calls, heads, S]`, the mean weight of each head on each part, is `call0.head_share` `[heads, S]` and so on
+        where calls differ in the number of heads; `layers` are the calls'.
         """
         parts = self.read.parts
         arrays = {

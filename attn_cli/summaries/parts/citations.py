@@ -55,8 +55,10 @@ def citation_of(hidden: HiddenParts, context: Sequence[int], text: str, targets:
 def tokens_needing(outcome: Outcome | None, tokens: int) -> slice:
     """An answer's tokens from the first to the last that by itself loses a tenth or more of what all lose, as a slice.
 
-    outcome  the change of each token's log2 p with a part masked
-    tokens   how many tokens the answer has: all of them count where nothing is known of each
+    A loss is a fall of log2 p. All tokens where the answer loses nothing.
+
+    outcome  the change of each token's log2 p with a part masked; None where that isn't known
+    tokens   how many tokens the answer has
     """
     bits = () if outcome is None else outcome.token_bits
     least = _LEAST_SHARE * sum(bits)
@@ -71,7 +73,10 @@ def citations(hidden: HiddenParts, context: Sequence[int], prompt: Prompt) -> li
 
 
 def pieces_of(target: Target, prompt: Prompt) -> list[tuple[str, slice]]:
-    """The sentences and lines of the answer: the text of each, and the slice of the target's tokens that it is."""
+    """The sentences and lines of the answer `target`: the text of each, and the slice of its tokens that it is.
+
+    A single piece where the answer was not generated, or is no part of the prompt's text.
+    """
     starts = [token.start for token in target.tokens]
     if not target.generated or prompt.generated is None or None in starts or prompt.generated.start is None:
         return [("".join(token.text for token in target.tokens), slice(None))]

@@ -21,7 +21,7 @@ class HiddenParts:
     outcomes    one for each part, in the order of the text; an effect that can't be told from rounding is 0; None of a
                 part that was generated, which isn't masked for the rows that wrote it
     target      the answer; None of a model without a language-model head, whose mean vectors are compared
-    everywhere  whether parts were masked for all rows after them, and not for the rows that choose the answer alone
+    everywhere  whether parts were masked for all rows after them, not only for those that predict the answer's tokens
     rounding    the largest |change| of log2 p, or cosine distance, in a run in which nothing was masked
     run_mode    how rows were computed: "cache" (last rows alone, by the KV cache), "prefix" (whole passes from the
                 first changed block on) or "whole"
@@ -167,9 +167,9 @@ class PieceBits:
 
 
 def runs_to_hide(prompt: Prompt, parts: Sequence[TextPart], *, everywhere: bool, whole: bool) -> float:
-    """About what masking all parts one by one costs, in runs of the text.
+    """About what masking all parts one by one costs, as a multiple of one run of the text.
 
-    1 where only the rows that choose the answer run again.
+    1 where only the rows that predict the answer's tokens run again.
 
     everywhere  a part is masked for all rows after it, which run again by the model's KV cache
     whole       all rows run again, as in an encoder

@@ -21,12 +21,12 @@ _TIMES = 3.0  # what most readers give the sentence that they agree on, against 
 
 
 class Receiver(NamedTuple):
-    """A head in which most later sentences read the same one 3 times as much as usual, or more, and agree on it.
+    """A head in which most later sentences read the same sentence 3 times as much as usual, or more, and agree on it.
 
-    They agree where `clear` is 5 or more.
+    Later ones are those from the second after it on; they agree where `clear` is 5 or more.
 
     sentence  the number of the sentence that they read
-    times     what half of the later sentences give it at least, over what is usual at their distance
+    times     the median over later sentences of the weight they give it, over what is usual at their distance
     clear     how far the spread of what sentences receive is above that of shuffled reads, in standard deviations
     """
 
@@ -165,7 +165,8 @@ def _shuffled_orders(count: int) -> list[np.ndarray]:
 def receivers(summaries: Sequence[Summary]) -> list[Receiver]:
     """The heads in which most later sentences attend to the same one, 3 times as much as usual or more.
 
-    Those whose `clear` is 5 or more; the largest of these multiples first.
+    Those alone in which the spread of what sentences receive is 5 standard deviations or more above that of shuffled
+    weights; the largest multiple of the usual first. [] if there are none.
     """
     found = []
     for summary in summaries:

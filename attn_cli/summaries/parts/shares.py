@@ -65,11 +65,11 @@ class SharesOfParts:
         self._even: dict[tuple[Mask, int], np.ndarray] = {}
 
     def wanted(self, call: Call) -> Wanted:
-        """A request for the sum of weights on each key, over the picked rows."""
+        """A request for the sum of the weights on each key, over the rows that this reducer was made with."""
         return Wanted(column_sums=(ColumnSums(self.rows),))
 
     def part(self, call: Call, stats: RowStats) -> PartShares:
-        """The mean weights of the picked rows on the keys of each part, added up over its keys, by head."""
+        """The mean weights of the chosen rows on the keys of each part, added up over its keys, by head."""
         sums = stats.column_sums[ColumnSums(self.rows)]
         shares = np.zeros((call.h, len(self.parts)))
         for number, part in enumerate(self.parts):

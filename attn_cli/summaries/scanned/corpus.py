@@ -89,7 +89,7 @@ class KindEstimate(NamedTuple):
     weight     what targets get of the whole row
     baseline   what uniform attention would give them
     control    what random keys as far away get that are no targets; None for most kinds
-    named      whether the head is called so
+    named      whether the head is called by this kind
     certainty  how sure it is that its mean over documents is enough for the name, 0 to 1; NaN with one document
     """
 
@@ -124,7 +124,7 @@ class ScannedCorpus:
     """The corpus of a scan, as counts.
 
     documents, tokens  read by the model; a piece of a long document counts as a document
-    poison             the number of records that could not be read, by reason
+    poison             the number of records that could not be scanned, by reason: "empty", "too long" ...
     inputs             the names of the input files, as the user gave them
     """
 

@@ -94,7 +94,7 @@ class ScanDifferences(Answer):
     folder, other  the folders of the two scans
     differences    one for each head and statistic that both have; those that differ first, largest |effect| first, the
                    difference of means in standard deviations over documents
-    shown     how many of them a screen shows; None for those that differ beyond chance
+    shown     how many of them a screen shows; None for those that differ beyond chance: corrected p-value below 0.05
     renamed   heads that are of another kind in the second scan, with both kinds
     alone     how many heads are in one scan only
     same      whether both are of the same documents, so that each document is held against itself

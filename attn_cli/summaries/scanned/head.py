@@ -51,7 +51,8 @@ class TokenCount(NamedTuple):
     """A token that a head attends from, or to, most often.
 
     token  its name in the vocabulary
-    times  for how many query rows of the corpus it is the query, or the key, of the row's largest weight
+    times  for how many query rows of the corpus it is the key of the row's largest weight; or, where the head attends
+           from it, the query of a row whose largest weight is not on an expected sink (first key, special tokens)
     rows   how often the token is in the corpus
     exact  whether these are exact counts; False where the vocabulary was too large to count every token
     """
@@ -182,7 +183,8 @@ class ScanHead(Answer):
     distances  its weight by distance from query to key, from keys far ahead to far back
     positions  its weight by key position, from the first on
     sent, received  tokens that it attends from and to most often
-    parts      (name, weight, that of uniform attention) for each named part of the documents
+    parts      (name, share of the head's weight on its keys, that of uniform attention) for each named part of the
+               documents; () without named parts
     examples   by kind, strongest first
     """
 

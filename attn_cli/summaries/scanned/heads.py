@@ -82,7 +82,7 @@ class ScanHeads(Answer):
 
     folder   the scan's
     total    how many heads were scanned; `heads` may be fewer
-    ranking  the order, None for that of the forward pass
+    ranking  the statistic by which heads are ordered, and which end comes first; None for the order of the forward pass
     kind     the kind that all listed heads are of; None for heads of any
     """
 

@@ -12,9 +12,9 @@ from attn_cli.kernel.lessons.mistakes.problem import Mistake, Problem
 
 
 def axis_mistakes(problem: Problem) -> Iterator[Mistake]:
-    """Wrong implementations with the softmax over queries or heads, or the mask after it or as scores of 0.
+    """Wrong implementations: the softmax over queries or heads, the mask applied after it, masked scores set to 0.
 
-    No mistake without a softmax.
+    None of an attention without a softmax; those of the mask only where there is one.
     """
     rule = problem.rule
     if not rule.softmax:
