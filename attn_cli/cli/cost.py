@@ -49,7 +49,7 @@ class SizeOptions:
     ] = None
 
     def sizes(self) -> Sizes:
-        """The sizes of the model, each replaced by its option if that is given; without a model, the options alone.
+        """The sizes of the model (heads, layers, widths ...), each replaced by its option if given; else options alone.
 
         Raises LoadError for a model without sizes, InputError where sizes are missing or don't fit.
         """

@@ -173,7 +173,8 @@ def _read_by_token(report: Report) -> Report:
 def walk(selection: Selection, source: Source) -> ReducersFor:
     """For --steps: a function that makes, for a layer's attention call, reducers that compute it step by step.
 
-    It gives [] for layers that are left out: all but the chosen ones, or without any chosen all but the last.
+    A reducer takes in a call's weights and gives a result. The function gives [] for layers that are left out: all but
+    the chosen ones, or without any chosen all but the last.
     """
     from attn_cli.summaries.answers.steps import WalkSteps  # here: the overview needs none
 

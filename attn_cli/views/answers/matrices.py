@@ -41,7 +41,7 @@ _NEARLY_ALL = 0.8  # of the rows, from which on they have a pattern
 def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
     """A map per head of queries and keys; of picked queries that attend to an image, a map of the image.
 
-    In an overview first why its head stands out.
+    Of the one head that an overview chooses, first why it was chosen.
     """
     if matrix.chosen is not None:
         yield ""

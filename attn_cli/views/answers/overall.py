@@ -18,7 +18,10 @@ _SINK = 0.3  # a key with so much of all weight hides the others
 
 
 def draw(overall: Overall, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """The keys with the largest mean weight over queries: a line per head, or for a single head bars."""
+    """The keys with the largest mean weight over queries: a line per head, or for a single head bars.
+
+    With --by instead the mean share of the row's sum of weight times norm of the value, or of that after W_O.
+    """
     yield ""
     place = summary.place
     heads = summary.head_names(overall.averaged)

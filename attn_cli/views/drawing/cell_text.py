@@ -15,7 +15,7 @@ class CellText:
 
     kind    what the map's numbers are: "weights", "scores", "output" ...
     width   the columns of a cell
-    number  the format of its number, such as ".2f"; "" for none
+    number  the format of its number, such as ".2f", or "hundredths" for whole hundredths; "" for none
     image   whether cells are patches of an image, of which none is masked
     """
 

@@ -178,7 +178,10 @@ def about(recording: Recording) -> Iterator[str]:
 
 
 def thumbnails(layer: RecordedLayer, pixels: int) -> np.ndarray:
-    """The pooled weights of a layer's heads `[h, <= pixels, <= pixels]` in 17 shades, as bytes; empty for 0 pixels."""
+    """The largest weights of blocks of a layer's heads `[h, <= pixels, <= pixels]`, as bytes of 17 shades.
+
+    Empty for 0 pixels.
+    """
     maps = layer.thumbnail
     if pixels == 0:
         return maps[:, :0, :0]

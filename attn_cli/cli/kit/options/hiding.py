@@ -43,7 +43,7 @@ class HidingOptions:
 
     @property
     def given(self) -> dict[str, bool]:
-        """Whether --hide, --no-special and --rescale were given, by these names."""
+        """Whether each option was given, by its flag: "--hide", "--no-special", "--rescale"."""
         return {"--hide": bool(self.hide), "--no-special": self.no_special, "--rescale": self.rescale}
 
     def refuse(self, reason: str) -> None:

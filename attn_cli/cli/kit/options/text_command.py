@@ -66,6 +66,8 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
         """True if subwords are merged into words: with --words, unless --model is a table of word vectors.
 
         Raises InputError for --words with --scores or --steps, which are not defined for merged words.
+
+        words, scores, steps  whether the option of that name was given
         """
         if not words or is_table(self.model):
             return False

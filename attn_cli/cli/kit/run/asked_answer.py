@@ -15,10 +15,10 @@ _CITED_TOKENS = 128  # and in sentences that are traced one by one
 
 @dataclass(frozen=True)
 class AskedAnswer:
-    """The answer that is traced to parts of the text: a given one, else what the model writes after the text.
+    """The answer of which is told what parts of the text it needs: a given one, else what the model writes after them.
 
     given  the text of --answer; None without
-    cite   whether each sentence of the answer is traced by itself
+    cite   whether the parts that it needs are told for each sentence of the answer by itself
     """
 
     given: str | None

@@ -12,7 +12,7 @@ from attn_cli.sources import Generating
 def counted_tokens(source: Source, most: int | None, *, quiet: bool) -> Iterator[None]:
     """Context manager: says on stderr how many tokens, of `most` at most, a model has generated so far.
 
-    Says nothing if `quiet`.
+    Says nothing if `quiet`. `most` is None only where nothing is generated.
     """
     with StatusLine(quiet=quiet) as line:
         if isinstance(source, Generating):

@@ -25,7 +25,7 @@ from attn_cli.views.view import no_recording
 
 
 def checkpoints_of(pattern: str) -> list[str]:
-    """The paths that match a glob `pattern`, in order of the numbers in their names; InputError below two."""
+    """The paths that match a glob `pattern`, in order of the numbers in their names; InputError for fewer than two."""
     path = Path(pattern).expanduser()
     within = path.relative_to(path.anchor)
     found = sorted(map(str, Path(path.anchor).glob(str(within))), key=_by_numbers) if within.parts else []

@@ -31,7 +31,7 @@ class CommandPlan:
     token       names the query rows: a word, word#2 or an index; None for all
     hiding      which keys and rows are left out
     words       whether the pieces of words are merged
-    measure     whether shares by value or output are needed beside weights
+    measure     what ranks keys: their weight, or the share of weight times the norm of the value, or of that after W_O
     ranking     the order of heads, None for that of the forward pass
     scale       the colour scale of weights: linear, sqrt, log or row
     memory      estimates memory before the model runs and may raise LimitError; None without a check

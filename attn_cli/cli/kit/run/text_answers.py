@@ -43,7 +43,7 @@ class TextAnswers:
         return self.plan.recordable and self.view.records(self.command)
 
     def of(self, texts: Sequence[ReadText], count: int) -> Iterator[Answer]:
-        """For each text, in order, its report, and its recording or None.
+        """For each text, in order, its report, and its recording; None where the run isn't recorded.
 
         count  how many texts came before, for progress
         """

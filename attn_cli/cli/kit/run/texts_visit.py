@@ -83,7 +83,8 @@ class TextsVisit(PackedVisit):
     def of_texts(self, packed: PackedCall) -> None:
         """Take in one layer's attention of all texts: reduce it, and record it where that is asked for.
 
-        It is read once for all texts, if none has hidden keys, merged words or another measure than the weight.
+        To reduce is to compute results from the weights. These are computed once for all texts, if none hides keys, has
+        merged words, or ranks keys by something other than weight.
         """
         seen = [self._seen(call) for call in packed.calls]
         summaries: Sequence[Summary | None] = [None] * len(seen)
