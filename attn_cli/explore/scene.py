@@ -104,7 +104,7 @@ class Scene:
         return self._work[key]
 
     def shown_work(self, view: Viewpoint) -> HeadWork | None:
-        """What each head attends to, where the map of heads shows it; None where it doesn't, or no head stands out."""
+        """What each head attends to, where the map of heads shows it; None elsewhere, and where none does much."""
         if view.statistic != KINDS or view.thumbnails or view.sorted or not self.is_judged:
             return None
         work = self.judge()

@@ -137,7 +137,9 @@ def budget(
     kv: str | None = None, scored: int | None = None, target: float | None = None, memory: float | None = None,
     heads: str | None = None, plan: bool = True, layers: Numbers = None, **loading: Unpack[Opening],
 ) -> Budget:  # fmt: skip
-    """The price of a smaller KV cache in bits a token, and a plan that was run whole, as `attn budget`.
+    """The price of a smaller KV cache, the rise of -log2 p in bits a token, and a plan of changes that was run whole.
+
+    As `attn budget`.
 
     text      a text, or a prompt that the model's source has read
     also      more texts to price on; three in all show the spread

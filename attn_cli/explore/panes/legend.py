@@ -32,9 +32,9 @@ def _bar(ramp: Ramp, screen: Screen) -> Line:
 
 
 def with_panes(first: Line, pane: str, width: int) -> Line:
-    """A first line with the panes and their keys at its right end, the one that is seen reversed, as far as they fit.
+    """A pane's first line with the names and keys of all panes at its right end, those of `pane` reversed.
 
-    Without room for their names the keys alone.
+    Without room for the names the keys alone; without room for these the line as it is.
     """
     for names in ([f" {at} {name} " for at, name in enumerate(NAMES, 1)], [f" {at + 1} " for at in range(len(NAMES))]):
         room = width - width_of(first) - sum(map(len, names))
@@ -48,7 +48,7 @@ def _keys(names: Sequence[str], pane: str) -> Line:
 
 
 def with_key(first: Line, pane: str, width: int, *, is_seen: bool) -> Line:
-    """The first line of one of several panes, after its key, which is reversed if `is_seen`: it has the keyboard.
+    """The first line of a pane beside others, after its key, which is reversed if `is_seen`: it has the keyboard.
 
     What has no room then is left out part by part.
     """

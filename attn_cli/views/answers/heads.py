@@ -197,6 +197,7 @@ def heads_table(
 ) -> Iterator[Table | Text]:  # fmt: skip
     """One line per head, and what its columns mean; columns without information or room are left out.
 
+    rows      the heads, in order
     unit      what a query and a key are: "token" or "word"
     kept      the name of a statistic whose column stays in any case
     left_out  names of statistics that have no column

@@ -146,7 +146,7 @@ def cell_text(kind: int, number: float, columns: int, *, ascii_only: bool = Fals
 
     kind     the index in `KINDS`, or `NOTHING` or `NOT_JUDGED`
     number   its weight or share on the keys that define the kind, 0 to 1; first rounded to hundredths
-    columns  2, or 1 for a mark of what the head does: finds content, looks at a place ...
+    columns  2, or 1 for a mark of what the head does: finds content (induction, duplicate), looks at a place ...
     ascii_only  whether other marks can't be shown
 
     >>> cell_text(0, 0.66, 2), cell_text(0, 0.198, 2), cell_text(0, 0.2, 1), cell_text(NOTHING, 0.0, 2)
@@ -159,7 +159,10 @@ def cell_text(kind: int, number: float, columns: int, *, ascii_only: bool = Fals
 
 
 def marks_in_words(screen: Screen) -> list[str]:
-    """The meaning of each mark of a head in a map that has no room for letters: `█ finds content` ..., `no kind`."""
+    """The meaning of each mark of a head in a map that has no room for letters: `█ finds content` ..., `no kind`.
+
+    Induction and duplicate heads find content.
+    """
     marks = _ASCII_MARKS if screen.ascii_only else _MARKS
     found = ("finds content", "looks at a place", "rests on a sink or marks, or spreads")
     words = [f"{marks[rank]} {work}" for rank, work in zip((CONTENT, PLACE, MARKS), found, strict=True)]
@@ -180,7 +183,8 @@ def kind_letter(kind: int) -> str:
 
 
 def cell_style(kind: int) -> Style:
-    """The style of a head in the map: bold for kinds that find content, a colour for those of a place, else dim.
+    """The style of a head in the map: bold for induction and duplicate, a colour for kinds of a place, such as the
+    previous token, else dim.
 
     kind  its index in `KINDS`, below 0 for none
     """

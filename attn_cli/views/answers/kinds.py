@@ -44,7 +44,7 @@ def draw(part: HeadKinds, summary: Summary, report: Report, screen: Screen) -> I
 def draw_kinds(
     parts: Sequence[tuple[Summary, HeadKinds]], screen: Screen, before: BeforeMap | None = None
 ) -> Iterator[Text]:
-    """For self-attention, cross-attention ... the heads that find content (induction ...) by name, and a map of all.
+    """For self-attention, cross-attention ... the induction and duplicate heads by name, and a map of all heads.
 
     before  draws what stands above the map of each in place of these names; None for the names
     """
@@ -170,9 +170,9 @@ def _baselines_in_words(of_stream: Sequence[tuple[Summary, HeadKinds]], counts: 
 
 
 def content_lines(of_stream: Sequence[tuple[Summary, HeadKinds]], screen: Screen) -> Iterator[Text]:
-    """The heads of one stream (self-attention, or cross-attention) that find content, such as induction heads, by name.
+    """The induction and duplicate heads of one stream (self-attention, cross-attention ...) by name: a line a kind.
 
-    A line for each kind.
+    Of a kind whose keys fewer than 16 rows have, the heads that would be named on more; nothing where there are none.
     """
     counts = Counter(kind for _, part in of_stream for kind in part.judged.kind.tolist())
     for number, kind in enumerate(KINDS):

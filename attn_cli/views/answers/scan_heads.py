@@ -42,7 +42,7 @@ def draw(answer: ScanHeads, report: Report, screen: Screen) -> Iterator[Renderab
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: one head of the scan, the surest that finds content (induction ...), or the first of an order.
+    """The next command: one head of the scan, the induction or duplicate head of largest share, or an order's first.
 
     Of the heads of one kind the last. Of a kind without heads those sorted by the statistic of its name, if there is
     one; else None.

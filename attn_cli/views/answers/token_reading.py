@@ -83,9 +83,9 @@ def draw_row(report: Report, screen: Screen) -> Iterator[Text]:
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the matrix of the head that gives one key most.
+    """The next command: the matrix of the head that gives most weight to another key that is no sink, 0.1 or more.
 
-    Where none stands out, the keys of the row, heads averaged (attn top). None for piped input.
+    Without such a head the keys of the row, heads averaged (attn top). None for piped input.
     """
     seen = _first_stream(report)
     rows = seen[0][1].rows

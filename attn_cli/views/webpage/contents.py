@@ -130,11 +130,11 @@ def title(recording: Recording) -> str:
 
 
 def start(work: HeadWork) -> tuple[int, int]:
-    """The head to begin with, as the indices of its layer and of it in the layer: the one that stands out most.
+    """The head to begin with, as the indices of its layer and of it in the layer: the one most clearly of a kind.
 
-    (0, 0) where none does.
+    (0, 0) where none is of a kind, such as induction, or gives one key much.
 
-    work  what the heads attend to, those that stand out first
+    work  what each head attends to
     """
     out = next(iter(work.outs), None)
     return (0, 0) if out is None else (out.call, out.at)

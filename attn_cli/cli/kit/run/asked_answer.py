@@ -15,10 +15,10 @@ _CITED_TOKENS = 128  # and in sentences that are traced one by one
 
 @dataclass(frozen=True)
 class AskedAnswer:
-    """The answer of which is told what parts of the text it needs: a given one, else what the model writes after them.
+    """The answer whose needed parts of the text are sought: with one masked, it loses log2 p.
 
-    given  the text of --answer; None without
-    cite   whether the parts that it needs are told for each sentence of the answer by itself
+    given  the text of --answer; None for what the model writes after the text
+    cite   whether needed parts are sought for each sentence of the answer by itself
     """
 
     given: str | None
@@ -47,7 +47,7 @@ class AskedAnswer:
     def continued(
         self, source: Source, prompt: Prompt, messages: list[tuple[str, str]] | None, *, quiet: bool
     ) -> tuple[Prompt, tuple[str, ...]]:
-        """The prompt with its answer after it, and notes; the prompt as it is where the model is an encoder.
+        """The prompt with its answer after it, and notes to print; the prompt as it is where the model is an encoder.
 
         InputError for an encoder if an answer was given, or its sentences are to be cited.
 
