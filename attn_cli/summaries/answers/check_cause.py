@@ -54,7 +54,8 @@ def cause_of(numbers: CheckedNumbers, tolerance: float, bad: np.ndarray, *, own_
     """The likely cause of wrong numbers: common mistakes are made in turn, until one gives the user's numbers.
 
     tolerance      the error allowed, relative to the size of a number
-    bad            which numbers are off, of the output or else of the weights: booleans `[h, n, e]` or `[h, n, m]`
+    bad            which numbers are off, of the output or else of the weights: booleans `[h, n, e]`, values e wide, or
+                   `[h, n, m]`
     own_tolerance  whether the user chose the tolerance
     """
     return _Search(numbers, tolerance, bad, own_tolerance).cause()

@@ -15,7 +15,7 @@ from attn_cli.kernel.lessons.precision import Precision
 class Checked(NamedTuple):
     """A user's array to be checked, as float64 `values`, and the precision in which it came.
 
-    Output `[batch, h, n, e]`, or of joined heads `[batch, n, width]`; or weights `[batch, h, n, m]`.
+    Output `[batch, h, n, e]` of values e wide, or of joined heads `[batch, n, width]`; or weights `[batch, h, n, m]`.
     """
 
     values: np.ndarray
@@ -39,8 +39,8 @@ FAR = ErrorSize(np.inf, np.inf)
 class Definition(NamedTuple):
     """The definition's numbers for one batch entry, in the user's layout, and the size that errors are relative to.
 
-    output, sizes  `[h, n, e]` or joined `[n, width]`; the size of a number is the root of the sum of squares of the
-                   products that it is the sum of
+    output, sizes  `[h, n, e]` of values e wide, or joined `[n, width]`; the size of a number is the root of the sum of
+                   squares of the products that it is the sum of
     weights        `[h, n, m]`, None where they are not checked
     """
 
@@ -97,7 +97,7 @@ class CheckedNumbers:
         return np.broadcast_to(np.maximum(np.maximum(own, np.abs(right)), smallest), right.shape)
 
     def in_user_layout(self, output: np.ndarray) -> np.ndarray:
-        """An output `[h, n, e]` as the user's output is: with heads joined and multiplied by W_O, if theirs are.
+        """An output `[h, n, e]`, values e wide, in the user's layout: if theirs is so, heads joined and times W_O.
 
         Where values were latents, it is first raised by U_V.
         """

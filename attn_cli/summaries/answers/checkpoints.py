@@ -96,9 +96,10 @@ class Checkpoints(Answer):
                 yield {"checkpoint": name, **head, self.column: value}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`values` `[heads, checkpoints]` of the listed heads, with their `streams`, `layers` and `heads` `[heads]`.
+        """`values` `[heads, checkpoints]` of the number `column` (entropy_bits ...) of the listed heads.
 
-        `streams` are the stacks (self, encoder, cross ...), `checkpoints` the names.
+        With `streams`, `layers` and `heads` `[heads]`, which say what head each is. `streams` are the stacks (self,
+        encoder, cross ...), `checkpoints` the names.
         """
         return {
             "checkpoints": np.array(self.models),

@@ -116,8 +116,8 @@ class Computation(Answer):
         """The collected arrays of `scores`, `weights`, `value_share`, `output_share` `[*batch, h, n, m]`, and `output`.
 
         A share is a key's weight times the norm of its value (before or after W_O) over the row's sum of these.
-        `output` is `[*batch, h, n, e]`; `q`, `k` and `v` are there if attn made them. Without `head_axis` there is no
-        h.
+        `output` is `[*batch, h, n, e]`, values e wide; `q`, `k` and `v` are there if attn made them. Without
+        `head_axis` there is no h.
         """
         arrays = {}
         for name in ("scores", "weights", "value_share", "output_share", "output"):

@@ -108,7 +108,10 @@ class Cost(Answer):
     is_longest: bool = False
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`variants` (names), `cache_bytes` and `matrix_operations` of the alternatives for the cache `[variants]`."""
+        """By kind of KV cache: `variants`, their names, `cache_bytes` and `matrix_operations`, `[variants]` each.
+
+        The latter are the multiplications and additions of all layers' matrix products.
+        """
         return {
             "variants": np.array([variant.name for variant in self.variants]),
             "cache_bytes": np.array([variant.cache_bytes for variant in self.variants]),

@@ -93,7 +93,9 @@ DECODE = Field("decode", Rows(_WALK), "one walk per batch entry")
 
 @dataclass(frozen=True, eq=False)
 class Decoding(Part):
-    """All steps of decoding token by token, with their weights `[h, n, m]` (0 for later tokens) and output `[h, n, e]`.
+    """All steps of decoding token by token, with weights `[h, n, m]` (0 for later tokens) and output `[h, n, e]`.
+
+    Values are e wide.
 
     difference  the largest |output - that of the whole causal matrix|
     layer       the sizes from which costs are computed
@@ -116,7 +118,10 @@ class Decoding(Part):
         return [_Step(step, summary.queries[step.query]) for step in self.steps]
 
     def caches(self, tokens: int) -> list[_Cache]:
-        """For each kind of cache (fewer key heads, latent vectors ...) its size with so many tokens in it."""
+        """For each kind of cache (multi-head, grouped, latent ...) what its size and its cost in a step follow from.
+
+        That is the layer's sizes, and `tokens`, how many are in the cache.
+        """
         return [_Cache(name, layer, tokens, self.itemsize) for name, layer in self.variants]
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
@@ -128,11 +133,11 @@ class Decoding(Part):
         return (made(_STEP, step) for step in self.labelled(summary))
 
     def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One JSON object: the steps, totals, caches of other variants, weights and output."""
+        """One JSON object: the steps, their totals, caches of other kinds (grouped, latent ...), weights, output."""
         yield made(_WALK, _Walk(self, summary))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`weights` `[h, n, m]`, 0 for keys to come, and `output` `[h, n, e]`, row by row as decoded."""
+        """`weights` `[h, n, m]`, 0 for keys to come, and `output` `[h, n, e]` of values e wide, as decoded."""
         return {"weights": self.weights, "output": self.output}
 
 

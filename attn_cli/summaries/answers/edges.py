@@ -80,10 +80,10 @@ class Edges(Answer):
     Writers add to the residual stream: the embedding, heads and MLPs of earlier blocks, biases. Most needed is the most
     negative change of log2 p of the answer.
 
-    place    the head
+    place    the head that reads what the writers wrote
     row      the token in whose row the head's output was replaced
     target   the answer, the likeliest next token
-    ablated  the change of the answer's log2 p, and the like, with that output 0
+    ablated  the change of the answer's log2 p, and the like, with the head's output in that row 0
     noise_floor  the largest |change of log2 p| and KL divergence, in bits, of runs with nothing changed: rounding
     shown    how many edges a screen names
     """

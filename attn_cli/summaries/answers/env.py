@@ -235,7 +235,7 @@ class Installation(Answer):
         yield from ({"kind": kind, "name": name, "value": value} for kind, name, value in pairs)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`kinds`, `names` and `values` of the rows `[N]`, as text; "" for None."""
+        """`kinds`, `names` and `values` of N facts, one a row of `records`, as text `[N]`; "" for None."""
         rows = list(self.records())
         return {
             f"{field}s": np.array(["" if row[field] is None else str(row[field]) for row in rows])

@@ -70,7 +70,8 @@ class Knock(Answer):
     no_direct_reason  why it isn't known what heads add by themselves to the target's logit; "" where it is
     vector      which vector is compared where there is no target: "mean" or "first"
     hidden      the effect of masking the key that the most needed head attends to most; None if it is the row's own,
-                for several rows, without a target, and where that takes more than these rows
+                for several rows, without a target, for a head of another stack, and where the row can't be run alone
+                by the KV cache
     shown       how many heads a screen names; None for all. Data has all
     """
 

@@ -49,7 +49,10 @@ class Neighbours(Answer):
         return list(zip(range(len(self.words)), self.words, self.rows, self.cosines.tolist(), strict=True))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`words`, `ids` (rows in the table) and `cosines` `[k]`, nearest first, and the `target` `[d]`."""
+        """`words`, `ids` (rows in the table) and `cosines` `[k]` of the k nearest words, in order, and `target` `[d]`.
+
+        The target is the vector that they were compared with: the signed sum of the question's words.
+        """
         return {
             "words": np.array(self.words, dtype=np.str_),
             "ids": np.array(self.rows, dtype=np.int64),

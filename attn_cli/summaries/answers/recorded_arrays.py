@@ -47,8 +47,8 @@ def recording_of(
 ) -> Recording:
     """A recording of queries and keys that any program computed, to be explored without a model.
 
-    q, k, v  by layer `[h, n, d]`, `[g, m, d]` and `[g, m, e]`; g divides h, the queries are the last n of m. One array,
-             a list of layers, or a mapping from layer numbers
+    q, k, v  by layer `[h, n, d]`, `[g, m, d]` and `[g, m, e]`: h query heads, g key heads, which divide h, values e
+             wide; the queries are the last n of m. One array, a list of layers, or a mapping from layer numbers
     rule     scale, mask and the like of all layers, or a function of the layer's number; None: causal, 1 / sqrt(d)
     tokens   texts or ids of the m keys; None for their numbers
     model    the name that is shown
@@ -100,6 +100,9 @@ def given_call(
     labels: tuple[Token, ...] | None,
 ) -> _GivenCall:
     """The attention of layer `number` from q `[h, n, d]`, k `[g, m, d]` and v `[g, m, e]`; queries are the last keys.
+
+    There are g key heads, and values are e wide.
+
 
     rule    scale, mask and the like, or a function of the layer's number; None for causal at scale 1 / sqrt(d)
     labels  the tokens of the m keys; None for their numbers

@@ -110,11 +110,11 @@ WEIGHTS = Measure()
 
 
 def vectors_of(call: Call, by: By) -> tuple[Array, Array | None]:
-    """The values `[g, m, e]` of g key heads and m keys, and by query head the matrix that turns them into vectors.
+    """The values `[g, m, e]` of g key heads and m keys, e wide, and the matrix that turns them into vectors.
 
-    The matrix is `[h, e, width]`; keys are ranked by the vectors' norms. By "output" it is W_O (after U_V of latents),
-    by "value" U_V of latents, None where values are no latents. InputError by "output" without W_O, and for a
-    recording; LoadError for a call that shows weights alone.
+    The matrix is `[h, e, width]`, one for each query head; keys are ranked by the vectors' norms. By "output" it is W_O
+    (after U_V of latents), by "value" U_V of latents, None where values are no latents. InputError by "output" without
+    W_O, and for a recording; LoadError for a call that shows weights alone.
     """
     if isinstance(call, RecordedLayer):
         what = "value norms alone" if by == "output" else "no value norms here"
@@ -138,7 +138,7 @@ def vectors_of(call: Call, by: By) -> tuple[Array, Array | None]:
 def outputs(v: Array, matrix: Array | None) -> Iterator[tuple[slice, Array]]:
     """The values of some keys at a time, through each head's matrix: the slice of c keys, and `[h, c, width]`.
 
-    v       the values `[g, m, e]` of g key heads
+    v       the values `[g, m, e]` of g key heads, each e wide
     matrix  of each query head `[h, e, width]`; None for the values themselves, all keys at once: `[g, m, e]`
     """
     xp, (g, m, e) = namespace(v), v.shape
@@ -165,7 +165,7 @@ def products_of_heads(v: Array, matrix: Array) -> Array:
 
     With them the norm of any weighted sum over heads costs h numbers a weight more, not the width of the model.
 
-    v       the values `[g, m, e]` of g key heads
+    v       the values `[g, m, e]` of g key heads, each e wide
     matrix  of each query head, its rows of W_O `[h, e, width]`
     """
     xp, h = namespace(v), matrix.shape[0]

@@ -35,8 +35,9 @@ def value_norms(call: Call) -> np.ndarray | None:
 
 
 def relative_value_norms(call: Call) -> np.ndarray | None:
-    """The norm of each value over the median norm of its key head's `[g, m]`; 1 where that is 0,
-    None without values or keys.
+    """The norm of each value over the median of its key head's, `[g, m]` of g key heads and m keys.
+
+    1 where the median is 0. None without values or keys, and where query heads make values of shared latents.
     """
     norms = key_head_norms(call)
     if norms is None or not norms.size:

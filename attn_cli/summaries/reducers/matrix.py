@@ -232,7 +232,10 @@ class FullMatrix:
         self.mean_heads = self.whole_heads = mean_heads
 
     def start(self, call: Call) -> None:
-        """Allocate memory for the weights, scores and shares to collect of `call`, `[h, rows, keys]` each."""
+        """Allocate memory for what is collected of `call`, `[h, rows, keys]` each: weights, scores, shares.
+
+        Shares are those of weight times norm of the value, by value or output.
+        """
         heads = 1 if self.mean_heads else call.h
         self.places = RowPlaces(self.rows, call.n)
         self.heads = call.h

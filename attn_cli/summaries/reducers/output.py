@@ -40,8 +40,9 @@ class Outputs(Part):
         yield {"layer": summary.place.layer, "batch": summary.place.text, "names": list(self.names)} | self.arrays()
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The attention output, `output` `[h, n, e]`, or `[1, n, width]` of joined heads,
-        after W_O if that is known.
+        """The attention output, `output` `[h, n, e]` of values e wide; of joined heads `[1, n, width]`.
+
+        The width is h * e, or where there is a W_O that of its output.
         """
         return {"output": self.values}
 
@@ -50,7 +51,7 @@ class KeepOutput:
     """Makes `Outputs` of a call; with `joined`, heads are concatenated and multiplied by `projection`.
 
     projection  W_O `[h * e, width]`, None for none (Vaswani et al. 2017, section 3.2.2)
-    value_up    U_V `[h, r, e]`, which raises latents of r numbers to values; None where values are no latents
+    value_up    U_V `[h, r, e]`, which raises latents of r numbers to values of e; None where values are no latents
     """
 
     needs_scores = False
@@ -61,7 +62,7 @@ class KeepOutput:
         self.joined, self.projection, self.value_up = joined, projection, value_up
 
     def start(self, call: Call) -> None:
-        """Allocate the output `[h, n, e]`."""
+        """Allocate memory for the output of all rows, head by head, `[h, n, e]` of values e wide."""
         self.heads = call.place.heads
         self.kept = zeros((call.h, call.n, call.e), call.like)
 
@@ -86,7 +87,8 @@ class PassOutput:
     """A reducer that writes the output as bands, some query rows each, pass, and keeps none in memory;
     `Outputs` are empty.
 
-    write  called with the index of a head, a first row, and the output `[b, e]` of b rows from there; each row once
+    write  called with the index of a head, a first row, and the output `[b, e]` of b rows from there, values e wide;
+           each row once
     """
 
     needs_scores = False

@@ -63,14 +63,15 @@ class Overall(Part):
 
     @property
     def shown(self) -> np.ndarray:
-        """The numbers on screens `[h, k]`: what ranks the keys;
-        with --rescale divided by its sum on keys not left out.
+        """The numbers on screens `[h, k]` of k keys a head: mean weight, or share of weight times norm of the value.
+
+        With --rescale divided by its sum over the keys not left out.
         """
         return self.measured if self.rest is None else renormalised(self.measured, self.rest[:, None])
 
     @property
     def measured(self) -> np.ndarray:
-        """The number that ranks the keys `[h, k]`, 0 to 1, a mean over the queries: of the weight on the key,
+        """The number that ranks the k keys of a head `[h, k]`, 0 to 1, a mean over queries: of the weight on the key,
         or of the key's share of weight times value norm in the row's sum.
         """
         return self.shares if self.read is None else self.read
@@ -111,7 +112,7 @@ class Overall(Part):
         return "too many queries to show each: --token picks some, -f jsonl has all" if self.abridged else ""
 
     def labels(self) -> dict[str, np.ndarray]:
-        """`queries` `[r]`, the indices of the queries over which the means are taken."""
+        """`queries` `[r]`, the indices of the r queries over which the means are taken."""
         return {"queries": np.array(self.rows)}
 
 

@@ -73,8 +73,9 @@ class PooledMatrix:
         return call.n if self.rows is None else len(self.rows), call.m if left is None else len(left)
 
     def part(self, call: Call, stats: RowStats) -> Matrix:
-        """The pooled matrix `[h, blocks of rows, blocks of keys]`;
-        a mean at the edge is over the cells that are there.
+        """The pooled matrix `[h, blocks of rows, blocks of keys]`; h is 1 with `mean_heads`.
+
+        The mean of a block at the edge, which is smaller, is over the queries and keys that it has.
         """
         pool = self._pool(call)
         kept = to_numpy(stats.pooled[pool]).astype(np.float64)

@@ -48,7 +48,10 @@ class Pulls(Part):
                 }
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`weights`, mean over heads, and, where known, `pulls`, the keys' shares of the output: `[1, r, m]` each."""
+        """For r queries and m keys `weights`, mean over heads, and, where values are known, `pulls`: `[1, r, m]` each.
+
+        A pull is a key's signed share of the query's attention output; a query's add to 1.
+        """
         arrays = {"weights": self.weights[None]}
         return arrays if self.pulls is None else arrays | {"pulls": self.pulls[None]}
 
@@ -91,8 +94,9 @@ class PullOfKeys:
         self.pulls[fit.kept, band.first : band.last] = shares
 
     def result(self) -> Pulls:
-        """The picked rows' mean weights, and pulls (shares of the output that come from a key), `[r, m]`;
-        None without values.
+        """The r picked rows' mean weights, and pulls (shares of the output that come from a key), `[r, m]`.
+
+        Pulls are None without values.
         """
         pulls = None if self.values is None else to_numpy(self.pulls)
         return Pulls(tuple(self.places.numbers), to_numpy(self.weights), pulls)

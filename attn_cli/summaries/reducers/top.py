@@ -137,7 +137,7 @@ class Top(Part):
         return {name: values for name, values in named.items() if values is not None}
 
     def labels(self) -> dict[str, np.ndarray]:
-        """`queries` `[r]`, the indices of the queries of the arrays' second axis."""
+        """`queries` `[r]`, the indices of the r queries of the arrays' second axis."""
         return {"queries": np.array(self.rows)}
 
 
@@ -165,8 +165,9 @@ class TopKeys:
         self.ranking = TopK(count, mean_heads, by, scores)
 
     def wanted(self, call: Call) -> Wanted:
-        """A request for the `count` largest weights (or shares) of each picked row;
-        with `rescale` for the row's sum, too.
+        """A request for the `count` largest weights of each picked row; with `rescale` for the row's sum, too.
+
+        By "value" or "output" for the largest shares of weight times norm of the value (after W_O).
         """
         return Wanted(rows=self.rows, tops=(self.ranking,), moments=("weight_sum",) if self._sums_weights else ())
 
@@ -175,7 +176,10 @@ class TopKeys:
         return self.rescale and self.ranking.by == "weight"
 
     def part(self, call: Call, stats: RowStats) -> Top:
-        """The ranked keys of the picked rows, with weights, scores and shares."""
+        """The `count` heaviest keys of each picked row, with weights, and where collected scores and shares.
+
+        Shares are of the row's sum of weight times norm of the value, which rank the keys by value or output.
+        """
         weights, scores, keys, shares, rest = (
             None if x is None else to_numpy(stats.of_rows(x, self.rows)) for x in stats.tops[self.ranking]
         )

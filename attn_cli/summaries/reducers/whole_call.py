@@ -7,8 +7,9 @@ from attn_cli.summaries.reduce import Part, RowReducer, reduce
 
 
 def of_whole_call(reducer: RowReducer, call: Call) -> RowReducer:
-    """The reducer itself where no key of `call` is left out; else one that makes its result from all keys,
-    hidden ones too.
+    """The reducer itself where the user left no key of `call` out; else one that makes the same from all keys.
+
+    That one reads the call again with the hidden keys put back.
     """
     return _OfWholeCall(reducer) if isinstance(call, HiddenKeys) else reducer
 

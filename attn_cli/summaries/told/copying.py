@@ -39,8 +39,8 @@ class CopyingHead:
     shuffled  the same with the distinct tokens of the text shuffled, mean of 1,000 shuffles
     raised_p  the share of shuffles, the text's own order counted as one, that give as much or more
     lowered_p  the share that give as little or less
-    most      rows in which no token is raised more
-    first     rows in which it is among the 10 that are raised most
+    most      in how many of these rows no token is raised more than the one attended to
+    first     in how many it is among the 10 that are raised most
     """
 
     place: HeadPlace
@@ -75,9 +75,9 @@ class Copying:
     """The heads of a text that find content (induction, duplicate),
     with what they add to the logit of the token they read.
 
-    heads       those that were looked at
-    vocabulary  how many tokens have a logit
-    obstacle    why it isn't known; "" where it is
+    heads       those of them that could be tested
+    vocabulary  how many tokens have a logit; 0 where nothing is known
+    obstacle    why it isn't known of any head whether it copies; "" where it is
     """
 
     heads: tuple[CopyingHead, ...] = ()
@@ -85,8 +85,9 @@ class Copying:
     obstacle: str = ""
 
     def of(self, names: Sequence[str], stream: str) -> list[CopyingHead]:
-        """Those of the heads of a stream (self, cross ...) that have these names, such as "18.6",
-        in the order of the names.
+        """The tested heads of a stream (self, cross ...) that have these names, such as "18.6", in their order.
+
+        Names of no such head are passed over.
         """
         known = {head.name: head for head in self.heads if head.place.stream == stream}
         return [known[name] for name in names if name in known]
@@ -141,7 +142,8 @@ def tell_copying(source: Source, prompt: Prompt, summaries: Sequence[Summary]) -
 
     summaries  of the text's calls, with the kinds of their heads as parts `HeadKinds`
 
-    None for a model without a language-model head, and where no head finds content.
+    None for a model without a language-model head, and where no head finds content; with an `obstacle` in place of
+    heads for a text of more than 2,048 tokens, and where what heads write to the logits isn't seen.
     """
     if not isinstance(source, Predicting) or not source.has_lm_head:
         return None

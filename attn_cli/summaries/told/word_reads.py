@@ -74,8 +74,9 @@ def can_be_told(tokens: Sequence[Token]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class UnitReads(Part):
-    """The share of each word in what another reads `[u, u]`, all heads of a call together; of a long text,
-    of each sentence.
+    """The share of each of u words in what another reads `[u, u]`, all heads of a call together.
+
+    Of a text of more than 512 tokens, of each sentence. A row reads, a column is read.
 
     A key's share for a token is the norm of weight times value, heads side by side, over the sum over keys; of the
     weights where no values are known. It is added up over the tokens of the word read, and averaged over those of the
@@ -135,7 +136,7 @@ class UnitReadsReducer:
             np.add.at(sums, self.unit[band.start : band.stop], np.add.reduceat(rows, self.starts[:-1], axis=1))
 
     def result(self) -> UnitReads:
-        """The shares and mean weights `[u, u]` of the call: a row for each unit that reads, a column for each read."""
+        """The shares and mean weights `[u, u]` of the call's u words (or sentences): a row reads, a column is read."""
         tokens = np.diff(self.starts)[:, None]
         return UnitReads(self.sums / tokens, self.weights / tokens)
 

@@ -20,7 +20,7 @@ class HeadRows:
 
     All arrays are of the library of `stats`, on their device; of several texts they are NumPy's.
 
-    stats     the row statistics (entropy, largest score ...) of all rows, or more than `rows` of them
+    stats     the row statistics (entropy, largest score ...) of all rows, or of some that include `rows`
     texts     where each text's rows begin, and how its queries stand among its keys
     keys      the index of the key of every row `[n, 1]`, for each rule (first, previous ...) that a statistic is about
     rows      the rows that means are taken over; None for all: then over those of each text

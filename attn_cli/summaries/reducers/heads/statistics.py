@@ -70,7 +70,10 @@ class Statistic(ABC):
         """The number of each head and text `[h, texts]`, from the statistics of their rows."""
 
     def says_nothing(self, values: np.ndarray) -> bool:
-        """True if all `values`, a number per head, are the one of no interest: then a table leaves the column out."""
+        """True if all `values`, a number per head, are NaN or `nothing`, the value of no interest.
+
+        Then a table leaves the column out.
+        """
         if self.nothing is None:
             return False
         return np.array_equal(values, np.full(values.shape, self.nothing), equal_nan=True)

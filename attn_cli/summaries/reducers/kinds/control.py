@@ -40,7 +40,7 @@ class DrawnFrom(NamedTuple):
     Targets are the keys that define a kind of head, such as induction; distances are those of all targets, text after
     text.
 
-    first, total  for each row where those of its text begin in `distances`, and how many they are `[R]`
+    first, total  for each of R rows where those of its text begin in `distances`, and how many they are `[R]`
     """
 
     distances: np.ndarray
@@ -51,7 +51,7 @@ class DrawnFrom(NamedTuple):
     def of(cls, targets: np.ndarray, rows: TextRows) -> "DrawnFrom":
         """The distances of all targets from their queries, text after text, for random keys to be drawn at.
 
-        targets  the target keys of each row `[R, c]`, -1 for none
+        targets  at most c target keys of each of R rows `[R, c]`, -1 for none
         rows     which rows are of one text
         """
         queries, distances = distances_of(targets)
@@ -60,9 +60,9 @@ class DrawnFrom(NamedTuple):
 
 
 def distances_of(targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For all targets, one after the other, the row and its distance, row less key.
+    """For all targets of all rows, one after the other, the row `[targets]`, and row less key `[targets]`.
 
-    targets  the target keys of R rows `[R, c]`, -1 for none
+    targets  at most c target keys of each of R rows `[R, c]`, -1 for none
     """
     queries, columns = np.nonzero(targets >= 0)
     return queries, queries - targets[queries, columns]
@@ -89,7 +89,7 @@ def control_keys(kind: Kind, targets: np.ndarray, rows: TextRows, drawn: DrawnFr
     """For each of R rows 16 random keys to compare its target keys with: neither target nor sink,
     at targets' distances.
 
-    targets  the target keys of each row `[R, c]`, those that define `kind`; -1 after its last
+    targets  at most c target keys of each row `[R, c]`, those that define `kind`; -1 after its last
     drawn    the distances of targets to draw from, at random with `seed`
 
     Indices `[R, 16]`, -1 after the last of a row; rows without a target have none.

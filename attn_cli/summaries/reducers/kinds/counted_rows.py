@@ -26,12 +26,14 @@ class CountedRows(NamedTuple):
 
 
 def have_choice(keys: np.ndarray) -> np.ndarray:
-    """1 for rows that see 4 keys or more, 0 for others `[R]`, given how many each sees `[R]`."""
+    """1 for rows that see 4 keys or more, 0 for others `[R]`, given how many each of R rows sees `[R]`."""
     return (keys >= LEAST_KEYS).astype(np.float64)
 
 
 def counted_rows(targets: np.ndarray, on_sinks: np.ndarray | int, keys: np.ndarray, *, more: int = 0) -> CountedRows:
-    """Which rows count for a kind of head, whose targets are the keys that define it (previous token, induction ...).
+    """Which of R rows count for a kind of head: those that see 4 keys or more, a target among them.
+
+    Targets are the keys that define the kind (previous token, induction ...).
 
     targets   how many targets each row sees `[R]`
     on_sinks  at how many of them a sink is expected `[R]`
@@ -47,12 +49,17 @@ def counted_rows(targets: np.ndarray, on_sinks: np.ndarray | int, keys: np.ndarr
 
 
 def of_uniform_entropy(keys: np.ndarray) -> np.ndarray:
-    """For each row 1 over the entropy, in nats, of equal weights on the `keys` that it sees `[R]`; 0 below 4 keys."""
+    """For each of R rows 1 over the entropy, in nats, of equal weights on all keys that it sees `[R]`.
+
+    0 for rows that see fewer than 4.
+
+    keys  how many each row sees `[R]`
+    """
     return have_choice(keys) / np.log(np.maximum(keys, 2))
 
 
 def control_factors(targets: np.ndarray, drawn: np.ndarray, counted: np.ndarray) -> np.ndarray:
-    """The number of target keys that each row sees over that of random keys at like distances that it sees, `[R]`.
+    """For each of R rows how many target keys it sees over how many random keys at like distances it sees, `[R]`.
 
     0 for rows that don't count, or see none of the random keys.
 

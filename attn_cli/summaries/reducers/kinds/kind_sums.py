@@ -47,8 +47,9 @@ class KindSums:
     control_rows   number of rows with control keys, random ones at the distances of targets `[K]`
     control        weight on control keys, scaled to the number of targets `[K, h]`
     control_total  weight of these rows on all keys that are no sinks `[K, h]`
-    row_support    fraction of rows whose weight on targets is enough to name the head `[K, h]`; where heads are named
-                   by share, each row counts by its non-sink attention
+    row_support    fraction of rows whose weight on targets is at least 0.1 and 5 times the baseline `[K, h]`; where
+                   heads are named by share, for kinds of a fixed distance that of the row's non-sink weight, by which
+                   the row counts, too; NaN for kinds other than those of a fixed distance, first and delimiter
     is_sink        whether key 0 is or may be a sink of the head `[h]`
     """
 
@@ -97,12 +98,18 @@ class JudgedKinds:
 
     @property
     def measured(self) -> np.ndarray:
-        """The numbers that name heads `[K, h]`: weight on the keys that define a kind, or share of non-sink weight."""
+        """The numbers by which h heads are named, for each of K kinds `[K, h]`: weight or share on a kind's keys.
+
+        The mean weight on the keys that define the kind, or `by_share` its share of the weight on keys that are no
+        sinks.
+        """
         return self.share if self.by_share else self.weight
 
     @property
     def number(self) -> np.ndarray:
-        """The weight or share of a kind's targets by which heads are named `[K, h]`; NaN for kinds with under 16 rows.
+        """The weight or share of K kinds' target keys by which h heads are named `[K, h]`.
+
+        NaN for kinds of which fewer than 16 rows have a target.
 
         Of induction and duplicate heads numbers of 0.5 and more count from 8 rows on: sharp scores of a network that
         learned nothing reach less.
@@ -128,8 +135,9 @@ class JudgedKinds:
 
     @cached_property
     def high(self) -> np.ndarray:
-        """True where a head's weight or share on a kind's keys is high enough for its name,
-        on however few rows `[K, h]`.
+        """True where a head's weight or share on a kind's keys is high enough for its name, by kind and head `[K, h]`.
+
+        By the tests of `is_high`, on however few rows.
         """
         return self.is_high(self.measured)
 

@@ -58,7 +58,10 @@ class RowFactors:
 
     @cached_property
     def baseline(self) -> np.ndarray:
-        """The weight that uniform attention gives the keys that define each kind of head, summed over rows `[K]`."""
+        """The weight that uniform attention gives the keys that define each of K kinds, summed over rows `[K]`.
+
+        NaN for kinds that no keys define.
+        """
         return self.uniform.sum(axis=1)
 
     @property

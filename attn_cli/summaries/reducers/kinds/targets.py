@@ -34,8 +34,9 @@ class Targets:
 
     @property
     def all_lists(self) -> tuple[np.ndarray, ...]:
-        """The keys that define kinds, those of them on sinks, and the random keys to compare with:
-        all arrays `[n, c]`.
+        """For n queries the keys that define kinds, those of them on sinks, and the random keys to compare with.
+
+        Each is an array `[n, c]`, at most c keys a query, -1 after the last; delimiters are not among them.
         """
         return (*self.lists.values(), *self.on_sinks.values(), *self.controls.values())
 
@@ -158,7 +159,7 @@ def placed_keys(kinds: Sequence[Kind], m: int) -> np.ndarray:
 
 
 def window_keys(m: int, *, is_causal: bool) -> np.ndarray:
-    """For each of m positions the keys of the kind "window" `[m, c]`: from 4 before it to itself, or to 4 after it.
+    """For each of m positions the c keys of the kind "window" `[m, c]`: from 4 before it to itself, or to 4 after it.
 
     To itself if `is_causal`. Outside the text some are < 0, or >= m.
     """
@@ -171,7 +172,7 @@ def delimiters(tokens: Sequence[Token]) -> np.ndarray:
 
 
 def compact(keys: np.ndarray) -> np.ndarray:
-    """The rows of `keys` `[n, c]` with -1, which stands for none, moved to their ends, and unneeded columns left out.
+    """The rows of `keys` `[n, c]`, c indices or -1 for none, with -1 moved to the ends, and unneeded columns left out.
 
     >>> compact(np.array([[-1, 3, -1], [2, -1, 1]])).tolist()
     [[3, -1], [2, 1]]
