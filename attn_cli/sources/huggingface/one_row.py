@@ -28,7 +28,7 @@ def supports_packing(model: PreTrainedModel) -> bool:
 
     Tried on short texts, to rounding, in a row that is longer than the model's positions if these are below 4,224; only
     for models in float32 on the CPU that take `position_ids`. Positions, convolutions or recurrences over the whole
-    row, or attention that is not in transformers' registry, make it fail.
+    row, or attention that is not in transformers' registry, make it fail. False for encoder-decoders.
     """
     parameters = signature(model.forward).parameters
     if (

@@ -132,7 +132,7 @@ def masks_of(options: MatrixOptions, shape: ScoreShape) -> MaskParts:
 
 
 def offset_of(options: MatrixOptions, n: int, m: int) -> int:
-    """The index of the key that query 0 stands at: that of causal:INDEX, or m - n for queries at the end, else 0."""
+    """The index of the key that query 0 stands at: that of causal:OFFSET, or m - n for queries at the end, else 0."""
     given = next((text for text in options.masks if re.fullmatch(r"causal:-?\d+", text)), None)
     if given is not None:
         return int(given.partition(":")[2])

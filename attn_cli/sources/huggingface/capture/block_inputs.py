@@ -22,7 +22,7 @@ class BlockInputs:
         return hooked(*block_hooks(blocks, self._enter))
 
     def lengths(self, path: str, text: int, size: tuple[int, int], keys: slice) -> np.ndarray | None:
-        """The Euclidean norm of each key's vector in the input of the running block, that of the module at `path`.
+        """The Euclidean norm of each key's vector in the input of the running block, which holds the module at `path`.
 
         text  the index of the batch element
         size  the size of the batch, and how many keys the attention has for each element

@@ -31,7 +31,8 @@ class BaselineAnswers:
     output     of the model in the baseline run
     with_loss  whether the loss of the text is read, too, for which it has the logits of all rows
     target     the tokens that the run chose, with their probability; None without an LM head
-    likeliest  the five likeliest tokens after the answer's last row, with their probabilities; none without an LM head
+    likeliest  the five likeliest tokens in the row that chooses the answer's last one, with their probabilities; none
+               without an LM head
     """
 
     def __init__(self, runner: Runner, asked: AskedRows, output: Any, *, with_loss: bool) -> None:

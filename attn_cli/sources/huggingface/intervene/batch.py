@@ -68,7 +68,7 @@ class InterventionBatch:
 
         at  the layer, of which n rows run against all m keys
 
-        Raises LoadError for a layer whose keys are not the text's tokens.
+        Raises LoadError where tokens are hidden in a layer that doesn't have a key for each token of the text.
         """
         hidden, windows = self._hidden(at, n, m), [self._windows_of(x, at, n, m) for x in self.interventions]
         if hidden is None:

@@ -41,7 +41,7 @@ _GATE = 0.9  # there the derivative foresees a bend on the way to 0: the heads c
 class GatedRows(DifferentiatedRows):
     """Every head's output times a gate of 0.9; log p of the answer derived by a gate is about what the head adds to it.
 
-    gates  by layer and stack the numbers of its heads `[1, h, 1, 1]`, once it ran
+    gates  by layer and stack the gates of its heads `[1, h, 1, 1]`, once it ran
     """
 
     def __init__(self, texts: int, *, first: int) -> None:

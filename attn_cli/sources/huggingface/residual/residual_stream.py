@@ -57,7 +57,8 @@ class BlockPass:
 
     dtype   of the model's numbers
     writes  what attention added, `passages` the inputs and outputs of its other modules
-    others  what the block adds beside attention `[r, d]`: the output of one other module
+    others  what the block adds beside attention `[r, d]`: the output of one other module, or 0; without attention,
+            of two modules at most
     """
 
     path: str
@@ -71,7 +72,8 @@ class BlockPass:
     def check(self) -> None:
         """Find the norm behind each W_O, and what the block adds beside attention (`others`).
 
-        LoadError where that is more than the output of one module, or a norm is no gain per dimension.
+        LoadError where that is more than the output of one module (of two without attention), or a norm is no gain per
+        dimension.
         """
         assert self.after is not None
         rest, sizes = self.after - self.before, self.after.abs() + self.before.abs()

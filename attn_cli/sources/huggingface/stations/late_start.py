@@ -31,7 +31,9 @@ class LateStart:
         self._wraps: dict[nn.Module, int] = {}  # how many values a layer returns in a tuple; 0 for one alone
 
     def layer(self, wanted: set[Station], given: Given) -> int:
-        """The layer, from 0, at which a pass can begin: the first that has a wanted station, a place in the pass.
+        """The layer, from 0, at which a pass can begin: the first that has a wanted station (a place in the pass).
+
+        The one before that if its input is wanted; the last layer if all wanted stations come behind the layers.
 
         given  the stations whose numbers the pass is given
 

@@ -15,12 +15,12 @@ _CLASSES = {name for entry in TYPES.values() for name in entry.returns_weights}
 
 
 def returns_weights(module: nn.Module) -> bool:
-    """True if the module's weights can be captured only from its return value."""
+    """True if the module's attention weights can be captured only from its return value."""
     return type(module).__name__ in _CLASSES
 
 
 def request_weights(module: nn.Module, attend: Attend) -> list[RemovableHandle]:
-    """Hooks that have `module` called with `output_attentions=True`, and show `attend` the weights that it returns."""
+    """Hooks that call `module` with `output_attentions=True`, and show `attend` the attention weights it returns."""
     parameters = inspect.signature(module.forward).parameters
 
     def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
