@@ -40,8 +40,8 @@ def compare(
 ) -> ExitCode:
     """Compare one word in two contexts, before and after attention.
 
-    The cosine tells how similar the word's two vectors are; the pull of a token is its share of the attention output
-    for the word. In a model, block by block.
+    The cosine tells how similar the word's two vectors are. The pull of a token is its share of the attention output
+    for the word: weight times value, measured along that output; shares add to 1. In a model, block by block.
 
     \b
     Examples:
