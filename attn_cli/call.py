@@ -81,7 +81,7 @@ class Call(ABC):
     queries  the tokens of the rows
     keys     the tokens of the columns
     rule     how scores become weights: scale, softcap, bias, mask, learned sink
-    q, k     queries `[h, n, d]` and keys `[g, m, d]`; None where weights alone are known, or weights were changed
+    q, k     queries `[h, n, d]`, keys of g key heads `[g, m, d]`; None where weights alone are known, or were changed
     v        the values `[g, m, e]`, one for each key head; None likewise
     output   memory for the output `[h, n, e]`; None where nobody goes on with it
     """

@@ -61,9 +61,9 @@ class Band:
 class Work:
     """All that one band is computed from: b adjacent rows of h query heads on c keys, with g key heads.
 
-    start, stop       the query rows
-    span              the keys
-    heads             which of the call's query heads
+    start, stop       the query rows are start:stop
+    span              the keys that any of these rows may see
+    heads             which of the layer's query heads, as a slice
     q                 `[h, b, d]`, already times the scale of the scores
     k_across          `[g, d, c]`, the keys as columns
     v                 `[g, c, e]`

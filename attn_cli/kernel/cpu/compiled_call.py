@@ -116,7 +116,7 @@ class CompiledRule:
 class CompiledCall:
     """A call's q, k and v in float32 as compiled code takes them, and memory for the statistics of its rows.
 
-    q        `[h, n, d]`; k `[g, m, d]`; v `[g, m, e]`
+    q        `[h, n, d]` of h query heads; k `[g, m, d]` of g key heads; v `[g, m, e]`
     span     the keys of each query, from the first to the last that it may see
     gaps     the masked keys between these; None without any
     rule     scale, softcap, bias, learned sink

@@ -76,7 +76,7 @@ def row_stats(
     `output`, if it isn't None, is filled.
 
     q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, of which `suits` is True; output `[h, n, e]`. `vectors` 0 or 1 forces
-    narrower vector registers than the processor's widest.
+    narrower vector registers than the processor's widest (0 128 bits, 1 AVX2).
 
     None for more than 64 largest weights a row, for a mask with too many holes in its rows, and for q, k or v that are
     not finite.

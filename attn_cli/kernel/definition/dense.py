@@ -11,7 +11,7 @@ from attn_cli.kernel.definition.softmax import softmax, unnormalised
 
 
 class Attention(NamedTuple):
-    """The result of attention, with its steps.
+    """The result of the attention of n queries to m keys in h heads, with its steps.
 
     scores   `[h, n, m]`, as the softmax gets them, -inf where masked
     weights  `[h, n, m]`
@@ -46,8 +46,8 @@ def scores(q: Array, k: Array, rule: Rule) -> Array:
 def attend(q: Array, k: Array, v: Array, rule: Rule) -> Attention:
     """softmax(q kᵀ * scale + bias + mask) v: scores, weights and output (Vaswani et al. 2017, eq. 1).
 
-    q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`; the rule says scale, softcap, bias, mask and learned sink. float16 and
-    bfloat16 are computed in float32.
+    q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, with g key heads for h query heads; the rule says scale, softcap, bias,
+    mask and learned sink. float16 and bfloat16 are computed in float32.
 
     >>> import numpy as np
     >>> x = np.array([[[1.0, 0.0], [0.0, 1.0]]])

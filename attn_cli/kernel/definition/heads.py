@@ -24,7 +24,10 @@ def join_heads(x: Array) -> Array:
 
 
 def expand_groups(x: Array, heads: int) -> Array:
-    """x `[g, m, d]` repeated to `[h, m, d]`: each key head h / g times in a row, so that head i reads i // (h / g)."""
+    """x `[g, m, d]` of g key heads, each repeated h / g times for h = `heads` query heads: `[h, m, d]`.
+
+    So query head i reads key head i // (h / g).
+    """
     if x.shape[0] == heads:
         return x
     xp = namespace(x)

@@ -16,7 +16,10 @@ from attn_cli.arrays import Array, namespace
 
 
 class Operands(NamedTuple):
-    """The operands of attention: q `[..., h, n, d]`, k `[..., g, m, d]`, v `[..., g, m, e]`."""
+    """The operands of attention: n queries in h query heads on m keys and values in g key heads.
+
+    q `[..., h, n, d]`, k `[..., g, m, d]`, v `[..., g, m, e]`.
+    """
 
     q: Array
     k: Array
@@ -27,8 +30,8 @@ class Operands(NamedTuple):
 class Latent:
     """Latents of multi-head latent attention, from which keys and values are made: k = [c U_K, shared], v = c U_V.
 
-    c       `[..., m, r]`, one vector of r numbers per token
-    up_k    U_K `[h, r, d]`; up_v U_V `[h, r, e]`
+    c       `[..., m, r]`, one vector of r numbers for each of m tokens
+    up_k    U_K `[h, r, d]` of h heads; up_v U_V `[h, r, e]`
     shared  `[..., m, p]`, the part of a key that all heads have in common; None for none (p = 0)
 
     Queries are d + p wide: their first d columns meet c U_K, their last p the shared part.

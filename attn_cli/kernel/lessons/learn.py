@@ -23,8 +23,8 @@ class Slope(NamedTuple):
     """The loss of projections W_Q and W_K, by which queries should attend to given keys, and its gradients.
 
     loss         mean over examples and heads of -log of the weight on those keys, in nats
-    by_wq, by_wk  the gradients by W_Q and W_K `[d, h * e]`
-    weights      for each example the weights of its query `[h, n]`
+    by_wq, by_wk  the gradients by W_Q and W_K `[d, h * e]`, from vectors of d numbers to h heads of e columns
+    weights      for each example the weights of its query on its n tokens `[h, n]`
     """
 
     loss: float
@@ -38,8 +38,8 @@ class Descent(NamedTuple):
 
     losses   `[steps + 1]`, after 0, 1, 2, ... steps: mean over examples and heads of -log of the weight on those keys,
              in nats
-    weights  after each of these, of every example, those of its query `[h, n]`
-    wq, wk   the projections at its end `[d, h * e]`
+    weights  after each of these, for every example, the weights of its query on its n tokens `[h, n]`
+    wq, wk   the projections at its end `[d, h * e]`, from vectors of d numbers to h heads of e columns
     rate     the learning rate
     """
 

@@ -11,10 +11,10 @@ _LEAST_NORM = 1e-9  # of the smallest singular value of values, relative to the 
 
 
 class SolvedWeights(NamedTuple):
-    """The weights that are found behind a given output.
+    """The weights of h heads that are found by solving for them from a given output and the values.
 
     weights  `[h, rows, keys]` of the first rows on the first keys
-    error    the most that a weight may be off, in weight
+    error    the most that a weight may be off, as a difference of weights
     """
 
     weights: np.ndarray

@@ -61,7 +61,7 @@ def stats_of_walks(notes: Notes, wanted: Wanted, m: int, output: Array | None) -
 
     None where compiled code can't compute them.
 
-    notes   makes one pass, for one choice of rows, ranking and blocks
+    notes   a function that makes one pass, for one `OneWalk`: one choice of rows, ranking and blocks
     output  `[h, n, e]`, is filled by the first pass, if it isn't None
     """
     if not _is_of_weights(wanted):

@@ -59,7 +59,7 @@ class BatchTargets:
 
     @cached_property
     def stretches(self) -> slice:
-        """The ranges of distances, query - key, that some row may see, as a slice of the ranges of `STEP_EDGES`."""
+        """The ranges of distances, query - key, that rows may see, as a slice of all: causal ones see none below 0."""
         return slice(0, OWN + 1 if self.is_causal else len(STEP_EDGES) - 1)
 
     @cached_property

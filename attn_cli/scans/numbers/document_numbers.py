@@ -32,7 +32,7 @@ class BatchValues:
 
     A kind's targets are the keys that define it, such as the key before the query.
 
-    values     `[V, h, B]` in the order of `NAMES`; NaN where a text has no such number
+    values     V numbers, as `NAMES` lists them, of every head and text `[V, h, B]`; NaN where a text has none
     step_sums  the weight in each range of distances, query - key, summed over all texts' rows `[h, ranges]`
     """
 

@@ -179,8 +179,10 @@ class ModuleSums:
     """The sums over documents for the h heads of one attention module.
 
     documents  how many were added, a piece of a cut one counting as one
-    values     count, mean and spread over documents of each number in `NAMES` `[V, h]`: statistics and kinds
-    baselines  the same of what uniform attention gives, in the order of `BASELINE_NAMES` `[C]`
+    values     count, mean and spread over documents of V numbers, as `NAMES` lists them: statistics and weights on the
+               keys that define kinds of heads `[V, h]`
+    baselines  the same of C numbers, as `BASELINE_NAMES` lists them: what uniform attention gives these keys, and how
+               many rows count `[C]`
     distances, positions  weights by ranges of distance, query - key, and of key position
     quantiles  t-digests (sketches of distributions) of every head and statistic over documents
     tokens     how often heads attend to each token and from it

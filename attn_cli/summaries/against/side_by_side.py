@@ -21,7 +21,7 @@ _CELLS = 2**20  # of one block and one call; 4 MiB of float32
 
 @dataclass(frozen=True, eq=False)
 class RowBlock:
-    """Some of the rows whose query is in both of two texts, with their weights in both.
+    """Some of the rows whose query is in both of two texts: r rows, with their weights in both for h heads.
 
     rows, other_rows        the query's index in each text `[r]`
     weights, other_weights  over the m keys of one text and the m' of the other: `[h, r, m]` and `[h, r, m']`
@@ -37,8 +37,8 @@ class RowBlock:
 class SideBySide:
     """One layer's attention in two texts or models, `call` and `other`, with their tokens aligned.
 
-    rows  which query of the one is which of the other
-    keys  which key of the one is which of the other
+    rows  which queries of `call` and of `other` are the same token, as pairs of indices, and which are in one alone
+    keys  the same for keys
 
     Raises InputError for different numbers of heads.
     """

@@ -20,8 +20,8 @@ class Asked:
 
     window   how many of the last keys a windowed head keeps; None: an eighth of the text's tokens, from 16 to 256
     first    how many of the first keys it keeps besides
-    scored   how many of the last tokens of each text are scored; None: an eighth, from 16 to 512. Where there is a
-             plan, as many after them are held back to check it (`split_text`)
+    scored   how many tokens at the end of each text are scored; None: an eighth, from 16 to 512. Where there is a plan
+             they stand before as many more, the text's last, which are held back to check it
     top      price that each query sees only so many keys, those of the highest scores; None for no
     keys, values  formats, such as "q8_0", in which keys and values of each layer are rounded; "" for no
     windows  whether windows on key heads are priced

@@ -110,8 +110,8 @@ class CachePlanner:
         """Run sets of parts, so that the loss model learns how losses add up,
         and take derivatives of the loss at some sets.
 
-        Where the loss has no derivatives, or parts are no windows, as many more sets are run as these would take. Of
-        few parts all sets are run.
+        Where the loss has no derivatives, or parts are no windows, as many more sets are run as would take the same
+        time. Of few parts all sets are run.
         """
         n, most = len(self.units), PILOTS + round(SLOPED * RUNS_OF_SLOPES)
         if 2**n <= most:

@@ -93,7 +93,7 @@ class ScoredText:
         return self.experiment.layers
 
     def losses(self, interventions: Sequence[Intervention], step: Callable[[], None] = lambda: None) -> np.ndarray:
-        """The rise of each scored token's -log2 p, in bits, in each of these runs, `[runs, tokens]`.
+        """The rise of each scored token's -log2 p, in bits, with each of these interventions, `[runs, tokens]`.
 
         step  called after each run
         """
@@ -105,7 +105,7 @@ class ScoredText:
         return np.array(losses).reshape(len(losses), self.scored)
 
     def slopes(self, windows: Sequence[CacheChange], shares: Sequence[float]) -> Slopes | None:
-        """The change of the scored tokens' log2 p, in bits, with each window in by its share,
+        """The change of the scored tokens' log2 p, added up, in bits, with each window applied by its share,
         and its derivatives by the shares.
 
         A share, 0 to 1, mixes the outputs of the window's heads without and with it. None where the model's operations
@@ -122,8 +122,10 @@ def scored_text(
 ) -> ScoredText:
     """Run a prompt once with the whole KV cache; its last `count` tokens are scored, an eighth where that is None.
 
+    What a model generated is scored instead, if the prompt ends in it.
+
     name  the file that it came from, or ""
-    look  what is shown of the run's attention; None for nothing
+    look  a visitor of the run's attention, with the layers and heads that it sees; None for none
 
     Raises InputError for a model without a language-model head or with an encoder, and for a text that is too short.
     """

@@ -27,7 +27,7 @@ class _Change(NamedTuple):
 
 
 def rule_mistakes(problem: Problem) -> Iterator[Mistake]:
-    """Wrong implementations of this rule: its scale, mask or softcap wrong, one or two at once.
+    """Wrong implementations of how scores become weights: scale, mask or softcap wrong, one or two at once.
 
     After these a softcap that nobody asked for, and bias, sink or softmax left out.
     """
