@@ -32,7 +32,8 @@ _ALONE: dict[Taken, str] = {
 def draw(budget: Budget, report: Report, screen: Screen) -> Iterator[Text | str]:
     """Lines on a smaller KV cache: a plan and its loss, the key heads it changes, maps of the loss of single changes.
 
-    Losses are in bits a token.
+    A change limits a key head to its last keys or highest scores, or rounds keys or values; a plan is a set of changes,
+    run together. A loss is the rise of -log2 p, in bits a token.
     """
     yield ""
     for sentence in _findings(budget, screen):

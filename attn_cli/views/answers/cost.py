@@ -20,9 +20,9 @@ _NARROW = ("keys", "cache", "text", "next")
 
 
 def draw(cost: Cost, report: Report, screen: Screen) -> Iterator[Text | str]:
-    """Lines: sizes, operations of attention by part, and for multi-head, grouped, latent ... keys the KV cache's bytes.
+    """Lines: sizes, operations of attention (projections, scores, softmax, mixing), and the KV cache's bytes.
 
-    Then the bytes that all attention weights would take.
+    The latter for multi-head, grouped, latent ... keys. Then the bytes that all attention weights would take.
     """
     layer = cost.layer
     key_heads = f"{layer.kv_heads} key {'head' if layer.kv_heads == 1 else 'heads'}"

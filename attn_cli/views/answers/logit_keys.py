@@ -29,9 +29,8 @@ _MANY = 12  # heads that a screen lists where no number was asked for
 
 
 def draw(answer: LogitKeys, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """The answer's logit less the mean logit, as what all heads write to it and a rest; then what single heads write.
-
-    The latter is told by key, by head, or as a map of both.
+    """The answer's logit less the mean over the vocabulary, as what all heads write to it and the embedding, MLPs and
+    biases; then what single heads write, by key, by head, or as a map of both.
     """
     word = visible(excerpt(answer.answer.strip(), _LONGEST)) or "␣"
     rest = f"rest {answer.parts.rest:+.2f}"

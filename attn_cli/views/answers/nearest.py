@@ -18,7 +18,7 @@ _ON_AXES = 8  # words
 
 
 def draw(neighbours: Neighbours, report: Report, screen: Screen) -> Iterator[Text | str]:
-    """A line per word: the word, its cosine, and a bar as long as it (none below 0)."""
+    """A line per word found: the word, its cosine with the vector asked for, and a bar as long as it (none below 0)."""
     yield ""
     yield Text("nearest by cosine", Style(bold=True))
     label = max(10, min(max((cell_len(visible(word)) for word in neighbours.words), default=0) + 1, screen.width // 3))

@@ -20,9 +20,9 @@ _QUERY, _KEY = Style(bold=True, underline=True), Style(bold=True, reverse=True)
 
 
 def draw_examples(answer: ScanHead, screen: Screen) -> Iterator[RenderableType]:
-    """The corpus's examples of the head's kind, or of any key, with the largest weights, and the line that opens each.
+    """The corpus's examples of the head's kind with the largest weights, and the command line that opens each.
 
-    Query and key are marked in the text.
+    Where there are none of the kind, those of any key that is no sink. Query and key are marked in the text.
     """
     kind = answer.head.kind_name
     examples = [example for example in answer.examples if example.kind == kind]

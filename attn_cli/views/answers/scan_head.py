@@ -25,7 +25,9 @@ _MOST_KINDS = 3
 
 
 def draw(answer: ScanHead, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """The head's kind, statistics, strongest examples, distances, and the tokens from and to which it attends most."""
+    """The head's kind, statistics, examples of largest weight, its weight by distance from query to key, and the tokens
+    from and to which it attends most often.
+    """
     yield from corpus_lines(answer.corpus, screen)
     yield ""
     yield packed_text(list(_names(answer)), screen, BOLD)

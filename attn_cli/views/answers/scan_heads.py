@@ -31,7 +31,7 @@ _BAR = 12
 
 
 def draw(answer: ScanHeads, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """The corpus of a scan; then a map of heads by kind, the heads of one kind, or the heads in an order."""
+    """The corpus of a scan; then a map of heads by kind, the heads of one kind, or the heads sorted by a statistic."""
     yield from corpus_lines(answer.corpus, screen)
     yield ""
     if answer.ranking is None and answer.kind is None:
@@ -42,7 +42,8 @@ def draw(answer: ScanHeads, report: Report, screen: Screen) -> Iterator[Renderab
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: one head of the scan, the induction or duplicate head of largest share, or an order's first.
+    """The next command: one head of the scan, the induction or duplicate head of largest share; of heads that were
+    sorted the first.
 
     Of the heads of one kind the last. Of a kind without heads those sorted by the statistic of its name, if there is
     one; else None.

@@ -26,7 +26,10 @@ from attn_cli.views.same_input import HIDDEN, is_recorded, matrix_of_head, on_sa
 
 
 def draw(top: Top, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """For every head a line per query with its heaviest keys; for a single query its keys as bars."""
+    """For every head a line per query with the keys of largest weight; for a single query its keys as bars.
+
+    With --by the largest shares of the row's sum of weight times norm of the value, or of that after W_O.
+    """
     yield ""
     place = summary.place
     for at, head in enumerate(summary.head_names(top.averaged)):

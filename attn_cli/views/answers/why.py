@@ -36,8 +36,8 @@ _RANK = 30  # columns of "rank 1 of 9 by content alone"
 def draw(why: Why, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
     """For every head a heading; for every key what content, position and bias add to its score, with bars.
 
-    All numbers are over the mean key that the query sees. Below them the terms of the dot product q·k that add most: a
-    column of both, or a pair of columns that rotary positions turn together.
+    What they add is less its mean over the keys that the query may see. Below them the terms of the dot product q·k
+    that add most: a column of both, or a pair of columns that rotary positions turn together.
     """
     yield ""
     for head, number in enumerate(summary.place.heads):

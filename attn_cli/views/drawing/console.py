@@ -54,7 +54,7 @@ def console_for(screen: Screen, *, record: bool = False) -> Console:
 
 
 def printed(renderables: Iterable[RenderableType], screen: Screen, theme: Theme | None = None) -> str:
-    """The text that a terminal like `screen` gets for these, one below the other, with escape codes if it has colours.
+    """What a terminal like `screen` gets for renderables, one below the other, with escape codes if it has colours.
 
     Without colours no line ends in spaces; for ASCII our own marks are replaced. Lines of plain words are printed
     without Rich, which spends ten times as long on each; all but an `UnbrokenLine` are cut at the screen's width.

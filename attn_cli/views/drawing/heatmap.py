@@ -336,10 +336,7 @@ class HeatMap:
 
 
 def kind_of(name: str, values: np.ndarray) -> str:
-    """How a map of numbers of that name is coloured: "scores", else "weights", from 0 on, or "change".
-
-    "change" if any of `values` is finite and below 0.
-    """
+    """How numbers of that name are coloured: "scores", else "weights" (from 0 on), or "change" if any is below 0."""
     if name == "scores":
         return name
     return "change" if np.any((values < 0) & np.isfinite(values)) else "weights"

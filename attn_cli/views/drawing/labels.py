@@ -87,6 +87,7 @@ def key_bar(token: Token, share: float, most: float, screen: Screen) -> Text:
 def key_bars(pairs: list[tuple[Token, float]], weights: list[float] | None, screen: Screen) -> Iterator[Text]:
     """A bar for every key: `3 bank  0.620  ████`; with `weights` behind it `weight 0.903`, its weight.
 
+    pairs    keys with the numbers of their bars, which are full at 1
     weights  of the keys, where the bars are of another measure; None where they are the weights
     """
     if weights is None:
@@ -105,7 +106,9 @@ def stream_suffix(summary: Summary) -> str:
 
 
 def place_prefix(summary: Summary, report: Report) -> str:
-    """The beginning of a map's title: `layer 3 `, `layer 3 cross `, of batched matrices `batch 0,2 · `, else ""."""
+    """The beginning of a map's title: `layer 3 `, `layer 3 cross `; of the user's own matrices `batch 0,2 · `, or ""
+    where they have no batch axes.
+    """
     place = summary.place
     if report.batch is None:
         return f"layer {place.layer} {'' if place.stream == 'self' else place.stream + ' '}"
