@@ -17,7 +17,7 @@ _ALIASES = {
 def choose_member(names: Sequence[str], member: str | None, role: str, label: str) -> str:
     """The name of the array to read from a file: `member` if given, else the name that fits `role`, else the only name.
 
-    Errors: InputError that lists the names.
+    Errors: InputError that lists the names; `label` is the file's in it.
 
     >>> choose_member(["Query", "K"], None, "q", "heads.npz")
     'Query'

@@ -14,7 +14,7 @@ from attn_cli.sources.matrices.reading import read_matrix
 
 
 class Words(NamedTuple):
-    """The vectors x `[n, width]` of a text's words in a table, and the table's q, k, v `[n, width]` for them.
+    """The vectors x `[n, width]` of a text's words in a table, and the table's q, k `[n, d]` and v `[n, e]`.
 
     prompt  the text and its words
     name    the table's

@@ -52,7 +52,9 @@ def with_sink_per_query(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Weights and scores `[b, h, n, m]`, whole, of a layer with a learned sink score for every query in its softmax.
 
-    Other layers, with one sink per head or none, are computed without a whole matrix.
+    Masked scores are -inf. Other layers, with one sink per head or none, are computed without a whole matrix.
+
+    query `[b, h, n, d]`, key `[b, g, m, d]`, value `[b, g, m, e]`, with g key/value heads
     """
     assert rule.sink_per_query is not None
     (b, h, n, _), m = query.shape, key.shape[2]

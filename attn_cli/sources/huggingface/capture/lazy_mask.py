@@ -108,6 +108,8 @@ def lazy_mask(*, dtype: torch.dtype = torch.float32, **arguments: Any) -> Any:
 
     None where the eager function returns None, since all keys may be seen. A mask function that transformers has to map
     over cells by vmap gives the eager mask at once.
+
+    arguments  those of the eager mask function
     """
     if arguments.get("use_vmap"):
         return eager_mask(**arguments, dtype=dtype)

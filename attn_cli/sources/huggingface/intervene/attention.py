@@ -189,7 +189,7 @@ def _seen(rule: LayerRule, query: torch.Tensor, m: int) -> int:
 
 
 def unreachable(layer: int, path: str) -> LoadError:
-    """The error for attention whose weights can be seen, but whose heads can't be ablated nor tokens masked."""
+    """The error for attention at `path` whose weights are seen, but whose heads can't be ablated nor tokens masked."""
     return LoadError(
         f"layer {layer} ({path}) computes its attention where heads can't be ablated nor tokens masked",
         "its weights can be seen: attn top, attn heads",

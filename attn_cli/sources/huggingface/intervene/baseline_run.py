@@ -149,7 +149,7 @@ class BaselineRun:
         return self._first_blocks[layer, stream]
 
     def mean_of(self, number: CallNumber) -> torch.Tensor | None:
-        """For every row the mean output of each head, before W_O, over all other rows `[1, h, n, e]`.
+        """For every row of a call the mean output of each head, before W_O, over all other rows `[1, h, n, e]`.
 
         None unless the run was asked for means, to which heads are ablated.
         """

@@ -100,6 +100,7 @@ def array_prompt(
     tokens  of the text; none for a model that reads none: then those of the image, or else of the audio
     frames  the tokens of audio
     places  where each of the image's tiles is in the picture; none where that is unknown
+    more    other fields of the prompt
     """
     tower = tower_tokens(configuration_of(model), arrays, places)
     if not tokens:

@@ -110,7 +110,7 @@ def _line(places: np.ndarray, seen: np.ndarray, size: int) -> tuple[float, float
 
 
 def box_of(region: tuple[int, Box] | None, places: Sequence[Placement | None]) -> Box | None:
-    """The part of the picture that a region of a tile shows; None for no region, or for a tile whose placement is None.
+    """The part of the picture that a region of a tile shows; None for no region or a tile without placement.
 
     region  the tile's number, and the region in the tile's pixels
     """

@@ -57,6 +57,6 @@ def check_letters(text: str, limit: int | None) -> None:
 
 
 def check_tokens(count: int, limit: int | None) -> None:
-    """Raise LimitError for a text of more tokens than the model has positions."""
+    """Raise LimitError for a text of more tokens (`count`) than the model's positions (`limit`; None: no limit)."""
     if limit is not None and count > limit:
         raise LimitError(f"the text has {count:,} tokens, the model has {limit:,} positions", _SHORTER)
