@@ -72,7 +72,7 @@ class Answers:
         return picture
 
     def refine(self) -> None:
-        """Start the threads that compute what the coarse pictures lack that were handed out since the last call."""
+        """Start threads that compute in full the pictures that were handed out coarse since the last call."""
         waiting, self._waiting = self._waiting, []
         for thread in waiting:
             thread.start()

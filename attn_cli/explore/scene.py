@@ -56,11 +56,11 @@ class Scene:
         return max((self.screen.height or 24) - 1, 4)
 
     def regions(self, view: Viewpoint) -> dict[str, Region]:
-        """The regions of the panes that are seen from a viewpoint, by their names."""
+        """The regions of the screen in which panes are seen from a viewpoint, by pane: "heads", "matrix" ..."""
         return regions(self.screen.width, self.lines, view)
 
     def region(self, pane: str) -> Region:
-        """The region, in columns and lines of the terminal, that a pane would have with the keyboard focus."""
+        """The region on the screen that the pane "heads", "matrix", "text" or "cell" would have with the keyboard."""
         return self.regions(Viewpoint(pane))[pane]
 
     def layer(self, view: Viewpoint) -> RecordedLayer:

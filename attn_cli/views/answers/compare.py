@@ -22,9 +22,10 @@ from attn_cli.views.same_input import on_given_texts
 
 
 def draw(comparison: Comparison, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """Lines: the cosine of a word's vectors in two texts, before and after attention, and the pull of tokens.
+    """Lines: the cosine of a word's vectors in two texts, before and after each block, and the pull of tokens.
 
-    The pull is a token's share of the attention output z for the word: its part of z projected on z, over |z|.
+    The pull is a token's share of the word's attention output z, before W_O: its weight times its value, projected on
+    z, over |z|. Pulls are signed and sum to 1; none are told where values are unknown.
     """
     yield ""
     yield Text("\n".join(packed([_sentence(comparison)], screen.width)), BOLD)

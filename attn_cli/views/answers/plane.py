@@ -24,9 +24,9 @@ _NAMED = 8  # at most this many of the words without room are named
 
 
 def draw(plane: Plane, report: Report, screen: Screen) -> Iterator[Text | str]:
-    """Words as points in the plane, in a panel before attention and one after, then what the axes are.
+    """Words as points in the plane, in a panel by their vectors before attention and one after, then what the axes are.
 
-    The axes are the first two principal components of all vectors.
+    The axes are the first two principal components of all these vectors.
     """
     yield ""
     several = len(set(plane.texts)) > 1

@@ -132,7 +132,7 @@ _FEWEST_RANGES = 0.005  # of all weight: smaller ranges at the ends are left out
 
 
 def with_weight(ranges: Sequence[WeightRange]) -> list[WeightRange]:
-    """The ranges of distances from the first with 0.005 of the weight or more to the last such; [] without one."""
+    """The ranges of distances from the first to the last with 0.005 of the head's weight or more; [] without one."""
     some = [at for at, each in enumerate(ranges) if each.weight >= _FEWEST_RANGES]
     return list(ranges[some[0] : some[-1] + 1]) if some else []
 

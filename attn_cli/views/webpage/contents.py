@@ -56,7 +56,9 @@ class Contents:
         }  # fmt: skip
 
     def stream(self, more: Mapping[str, Any]) -> bytes:
-        """The page's data: the length of the JSON text in bytes, that text with `more` in its object, the arrays."""
+        """The page's data: the bytes of the JSON text, counted in 4 bytes, that text with the entries of `more` added,
+        and the arrays.
+        """
         text = orjson.dumps(self.document | dict(more), option=orjson.OPT_SERIALIZE_NUMPY)
         return len(text).to_bytes(4, "little") + text + bytes(self.blob)
 

@@ -53,7 +53,8 @@ class KeptRun:
     def keep(self, recording: Recording) -> str:
         """Store a recording of up to 64 MB, with the sentences on its answer that an older file of the run holds.
 
-        Returns why it could not be written, as a sentence; "" if it was written, or was too large.
+        Returns why it could not be written, as a sentence; "" if it was written, was too large, or lacks the queries
+        and keys of a layer.
         """
         operands = [x for layer in recording.layers for x in (layer.q, layer.k, layer.seen) if x is not None]
         if sum(x.nbytes for x in operands) > MOST_BYTES:
