@@ -70,7 +70,7 @@ class ReadKey(NamedTuple):
 
 
 def does(kind: Kind | None) -> str:
-    """What a head of a kind attends to, as a phrase; for None, what a head without a kind that stands out does."""
+    """What a head of a kind (induction ...) attends to, as a phrase; for None, what one of no kind does."""
     return "gives one key a row most of what sinks don't get" if kind is None else kind.does
 
 
@@ -101,7 +101,7 @@ def readings(summary: Summary, at: int, count: int = 3) -> list[ReadKey]:
 
 
 def work_of(summaries: Sequence[Summary]) -> HeadWork:
-    """What each head of these calls attends to, by their parts `HeadKinds`; a call without counts as of no kind."""
+    """What each head of these calls attends to, by their parts `HeadKinds`; without, heads are of no kind."""
     outs = standing_out(summaries)
     letters, weights, work = [], [], []
     counts: Counter[str] = Counter()

@@ -100,7 +100,7 @@ Reducer = RowReducer | BandReducer
 
 
 class TextsReducer(RowReducer, Protocol):
-    """A row reducer that makes the parts of many texts, packed one after the other, in hardly longer than one's.
+    """A row reducer that makes the results (parts) of many texts, packed one after the other, hardly slower than one's.
 
     takes_texts  whether it can; False where it takes some rows alone
     """
@@ -111,7 +111,7 @@ class TextsReducer(RowReducer, Protocol):
         """A request for the row statistics that the reducer reads, of the rows of all packed texts."""
 
     def parts_of_texts(self, packed: PackedCall, stats: RowStats) -> Sequence[Part]:
-        """The part of each packed text, in their order, from the statistics of all their rows."""
+        """The result (`Part`) of each packed text, in their order, from the statistics of all their rows."""
 
 
 Kind = TypeVar("Kind", bound=Part)

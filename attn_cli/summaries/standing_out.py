@@ -64,7 +64,7 @@ class StandOut:
 
     @property
     def reason(self) -> str:
-        """Why it stands out, in words: its kind and mean weight, or the weight on one key a row."""
+        """Why it stands out, in words: its kind (induction ...) and mean weight there, or that on one key a row."""
         if self.kind is None:
             return f"{self.weight:.2f} of a row on one key, sinks excluded"
         few = "" if self.is_judged else f" on {self.rows} rows"

@@ -112,8 +112,9 @@ class Edges(Answer):
     def records(self) -> Iterator[dict[str, Any]]:
         """One row per edge: the head that reads and its row, then rank, writer, through, bits and kl_bits.
 
-        `bits` is the change of log2 p of the answer with the writer taken out of the head's query, keys or values
-        (`through`), `kl_bits` the KL divergence of the next token's probabilities without it from those with it.
+        A writer adds to the residual stream: the embedding, an earlier head or MLP. `bits` is the change of log2 p of
+        the answer with the writer taken out of the head's query, keys or values (`through`), `kl_bits` the KL
+        divergence of the next token's probabilities without it from those with it.
         """
         lead = made(_HEAD, self)
         yield from ({**lead, **made(_EDGE, row)} for row in self.rows)
@@ -121,8 +122,9 @@ class Edges(Answer):
     def arrays(self) -> dict[str, np.ndarray]:
         """`writers` (names), `through` ("query", "keys" or "values"), `bits` and `kl_bits` of every edge `[edges]`.
 
-        `bits` is the change of the answer's log2 p without the writer, `kl_bits` the KL divergence, in bits, of the
-        probabilities of all next tokens.
+        Most needed edges come first; a writer is the embedding, an earlier head or MLP. `bits` is the change of the
+        answer's log2 p without the writer, `kl_bits` the KL divergence, in bits, of the probabilities of all next
+        tokens.
         """
         return {
             "writers": np.array([edge.writer.name for edge in self.edges], dtype=np.str_),

@@ -109,12 +109,12 @@ class KindMap(Answer):
 
     @property
     def parts(self) -> list[tuple[Summary, HeadKinds]]:
-        """The summary of each call whose heads were judged, with the numbers that say what kind each head is of."""
+        """The summary of each call whose heads were judged, with the numbers that say their kinds (induction ...)."""
         return with_part(self.summaries, HeadKinds)
 
     @property
     def judged_calls(self) -> tuple[Summary, ...]:
-        """The summaries of the attention calls whose heads are said to be of a kind here."""
+        """The summaries of the attention calls whose heads' kinds (induction ...) are told here."""
         return self.summaries
 
     @property
@@ -151,14 +151,14 @@ class KindMap(Answer):
 
     @property
     def named_by(self) -> str:
-        """The number that says a head's kind: "share" of non-sink weight on a text, "weight" on random tokens."""
+        """The number on a kind's keys that names a head: on a text "share" of non-sink weight, else "weight"."""
         return "weight" if self.seed is not None else "share"
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`streams`, `layers`, `heads`, `kv_heads` and `kind` of the N heads of all calls `[N]`, and `kinds` `[K]`.
+        """`streams` (self ...), `layers`, `heads`, `kv_heads` and `kind` of all N heads `[N]`, and `kinds` `[K]`.
 
         `kind_weight`, `kind_share` (of non-sink weight), `kind_baseline` (of uniform attention) and `kind_control` are
-        `[N, K]`: what a head gives to the keys that define each of K kinds.
+        `[N, K]`: what a head gives to the keys that define each of K kinds, the control to random keys.
         """
         parts = [(summary, part.arrays()) for summary, part in self.parts]
         arrays = {

@@ -22,7 +22,7 @@ class Layer:
 
     For an attention module that did not run only its names, heads (0 if unknown) and note are set.
 
-    stream, layer, name  the stack, the block's number, and the module's dotted name
+    stream, layer, name  the stack (encoder, cross ...), the block's number, and the module's dotted name
     mixer     "softmax attention", "Mamba", "linear attention", "convolution", "recurrence" or "no attention"
     way       how its attention was captured: by the "registry" of attention functions, as a call of "sdpa" ...
     calls     how often it ran in one forward pass, per text

@@ -156,7 +156,10 @@ class LogitKeys(Answer):
         yield from (made(fields, row) for row in self.listed)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`direct_logit` `[heads, m]` of all chosen heads and all keys, with their `layers` and `heads` `[heads]`."""
+        """`direct_logit` `[heads, m]` of all chosen heads and all keys, with their `layers` and `heads` `[heads]`.
+
+        It is what a head writes from a key to the answer's logit, less the mean over all logits.
+        """
         return {
             "direct_logit": self.values,
             "layers": np.array([place.layer for place in self.heads]),

@@ -41,7 +41,7 @@ def rules_of(
     operands_of  a function from the numbers of heads by layer to the q and k, or scores, that another engine dumped
     check        compare the weights that these give with the model's
 
-    Raises InputError for scores of a layer with a learned sink, whose part they don't show.
+    Raises InputError for scores of a layer with a learned sink, whose share of the weight they don't show.
     """
     rules: dict[int, Rule] = {}
     counts: dict[int, HeadCounts] = {}

@@ -92,7 +92,7 @@ class WrittenCell:
 
     @property
     def product(self) -> float:
-        """The score before softcap and bias, less that of `against` or the visible keys' mean: all writers' sum."""
+        """The score before softcap and bias, less that of `against` or the visible mean: what writers add up to."""
         return self._less(self.row.products)
 
     @property
@@ -109,12 +109,12 @@ class WrittenCell:
 
     @cached_property
     def difference(self) -> float | None:
-        """|sum over all pairs of writers - `product`|, in units of the score; None where they can't be told apart."""
+        """|sum over pairs of writers (heads ...) - `product`, the score before softcap, bias|; None without pairs."""
         return None if self.pairs is None else abs(float(self.pairs.sum()) - self.product)
 
     @cached_property
     def floor(self) -> float | None:
-        """|change of the key's weight| with the sum over pairs of writers in place of `product`; None without pairs."""
+        """|change of the key's weight| if its score were the sum over pairs of writers (heads ...); None for none."""
         if self.pairs is None:
             return None
         untouched = float(self.row.products[self.at]) - self.product + float(self.pairs.sum())
@@ -126,7 +126,7 @@ class WrittenCell:
 
     @cached_property
     def terms(self) -> list[WriterTerm]:
-        """The 64 pairs of writers, or writers of the listed `side`, of largest |contribution|; [] without pairs."""
+        """The 64 pairs of writers (heads ...), or writers of one `side`, that change it most; [] without pairs."""
         if self.pairs is None:
             return []
         values = self.pairs if self.side == "pairs" else self.pairs.sum(axis=1 if self.side == "query" else 0)
@@ -142,13 +142,13 @@ class WrittenCell:
 
     @property
     def count(self) -> int:
-        """The number of pairs of writers, or of writers where those of one `side` are listed; 0 without pairs."""
+        """The number of pairs of writers (heads ...), or of writers where one `side` is listed; 0 without pairs."""
         if self.pairs is None:
             return 0
         return self.pairs.size if self.side == "pairs" else len(self.writers)
 
     def of_side(self, side: Literal["query", "key"]) -> list[tuple[Writer, float]]:
-        """What each writer of the "query" or the "key" adds to `product`, signed, largest size first; [] if unknown."""
+        """What each writer (head ...) of one side adds to the score, signed, largest size first; [] if unknown."""
         if self.pairs is None:
             return []
         sums = self.pairs.sum(axis=1 if side == "query" else 0)

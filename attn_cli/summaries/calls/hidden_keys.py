@@ -154,11 +154,11 @@ def _times_log(weights: np.ndarray) -> np.ndarray:
 
 
 def hidden_keys(call: Call) -> tuple[int, ...]:
-    """The indices of the keys that `call` leaves out for all queries, ascending; () where none is left out."""
+    """The indices of the keys of `call` that the user left out, for all queries, ascending; () for none."""
     return call.hidden if isinstance(call, HiddenKeys) else ()
 
 
 def keys_left(call: Call) -> list[int] | None:
-    """The keys of `call` that are not hidden, ascending; None where none is hidden."""
+    """The indices of the keys of `call` that the user didn't leave out, ascending; None where none is left out."""
     hidden = set(hidden_keys(call))
     return [key for key in range(call.m) if key not in hidden] if hidden else None

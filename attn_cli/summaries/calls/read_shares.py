@@ -100,8 +100,8 @@ class Measure:
     rotations: bool = False
 
     def of(self, call: Call) -> Call:
-        """The attention whose bands carry this measure as shares of each row, `ReadShares`;
-        `call` itself for the weight.
+        """`call` itself for the weight; else its attention as `ReadShares`, which has each key's share of its row's sum
+        of the measure.
         """
         return call if self.by == "weight" else ReadShares(call, self.by, each=self.each, together=self.together)
 

@@ -197,7 +197,7 @@ class Matrix(Part, Displayed):
         return {name: values for name, values in named.items() if values is not None}
 
     def labels(self) -> dict[str, np.ndarray]:
-        """The token indices `queries` and `keys`, of picked ones, and `block`, the (rows, keys) of a pooled cell."""
+        """The token indices `queries` and `keys`, of picked ones, and `block`, the (rows, keys) that were pooled."""
         picked = {"queries": self.rows, "keys": self.keys, "block": None if self.block == (1, 1) else self.block}
         return {name: np.array(numbers) for name, numbers in picked.items() if numbers is not None}
 

@@ -71,7 +71,7 @@ class PullOfKeys:
         self.rows: Sequence[int] | None = sorted(rows)
 
     def start(self, call: Call) -> None:
-        """Allocate weights and pulls `[r, m]` for r rows and m keys, on the device where the weights are."""
+        """Allocate weights and pulls (shares of the output) `[r, m]` for r rows and m keys, on the weights' device."""
         self.places = RowPlaces(self.rows, call.n)
         self.weights = zeros((len(self.places), call.m), call.like)
         self.pulls = zeros((len(self.places), call.m), call.like)

@@ -29,7 +29,7 @@ class HeadSinks(Part):
     reception: Reception
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per head and sink: layer, head, key, key_token, reception and baseline.
+        """One row per head and sink (key that it rests on): layer, head, key, key_token, reception and baseline.
 
         `reception` is the mean weight on the key from the rows that may see it, without those that see fewer than 8
         keys (unless all do), `baseline` that of uniform attention.
@@ -45,7 +45,9 @@ class HeadSinks(Part):
             }
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`reception` `[h, m]`, the mean weight on a key from the rows that may see it; booleans `is_sink` `[h, m]`.
+        """`reception` `[h, m]`, the mean weight on each of m keys from the rows that may see it; `is_sink` `[h, m]`.
+
+        The latter is True where the reception is over 0.3, and over 3 times that of uniform attention.
 
         Rows that see fewer than 8 keys are left out, unless all are such.
         """

@@ -43,7 +43,7 @@ def any_judged(summaries: Sequence[Summary]) -> bool:
 
 
 def families(summaries: Sequence[Summary]) -> HeadFamilies:
-    """All heads of these calls in groups by what they attend to, by the kinds that their parts `HeadKinds` say."""
+    """All heads of these calls in groups, by the kinds (induction, previous token ...) in their parts `HeadKinds`."""
     kinds: dict[str, CountedKind] = {}
     rest: list[tuple[str, float]] = []
     few = on_few_rows(summaries)
@@ -71,7 +71,7 @@ def families(summaries: Sequence[Summary]) -> HeadFamilies:
 
 
 def work_in_words(summary: Summary, at: int) -> str:
-    """What one head of a call attends to on this text, as a phrase; "" where it fits no kind, or rests on sinks alone.
+    """What one head of a call attends to on this text, as a phrase; "" where it fits no kind, or rests on sinks.
 
     A head that rests on sinks alone is one of the kind `first`.
     """

@@ -177,7 +177,7 @@ def deciding_rows(prompt: Prompt) -> tuple[int, ...]:
 def tell(experiment: Experiment, prompt: Prompt, summaries: Sequence[Summary]) -> Story | None:
     """The words and heads that the answer of a prompt needs, found by masking and ablating in the last rows.
 
-    experiment  the model's run on the prompt, of which variants run
+    experiment  the model's run on the prompt, beside which it runs with words masked or heads ablated
     summaries   by call what heads attend to in the experiment's rows, as parts `DecidingRows`
 
     None for a model without a language-model head.

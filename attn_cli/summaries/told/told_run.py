@@ -19,7 +19,9 @@ _KEPT = 0.5  # of the free memory, for the keys and values that an experiment ke
 
 
 class ToldRun(NamedTuple):
-    """A model's run on a text from which variants can go on, to tell which words and heads its answer needs.
+    """A model's run on a text, beside which it can run with words masked or heads ablated, to tell what is needed.
+
+    That is which words and heads its answer (next token, or what was generated) needs.
 
     experiment  the run; None where keys and values would take half of the free memory or more, and where the model
                 can't be run so
@@ -62,7 +64,7 @@ def deciding_reducers(call: Call, prompt: Prompt, rows: tuple[int, ...]) -> tupl
 
 
 def told_run(source: Predicting, prompt: Prompt, rows: tuple[int, ...], look: Look, free: int | None) -> ToldRun:
-    """Run a prompt so that variants can go on from it, to tell what the answer of `rows` needs.
+    """Run a prompt so that words can be masked and heads ablated beside it, to tell which of them the answer needs.
 
     rows  the indices of the query rows that choose the answer
     look  a function that gets the attention calls of the run, and the layers and heads that these are of

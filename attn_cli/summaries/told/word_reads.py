@@ -126,7 +126,7 @@ class UnitReadsReducer:
         self.sums, self.weights = (np.zeros((len(self.starts) - 1,) * 2, dtype=np.float32) for _ in range(2))
 
     def add(self, band: Band) -> None:
-        """Add the weights of a band of query rows, by the words of query and key."""
+        """Add up the weights of a band (some adjacent query rows) by the word, or sentence, of query and of key."""
         keys, xp = slice(band.first, band.last), namespace(band.weights)
         lengths = band.weights if self.norms is None else band.weights * self.norms[..., keys]
         read = row_shares(xp.sqrt((lengths * lengths).sum(0)[None]))[0]
@@ -184,7 +184,7 @@ class VectorReads:
 class Reads:
     """What each word of a text attends to, as shares of weight times value norm, mean over layers.
 
-    stream, layers, heads  the attention that it is of, and how many layers and heads
+    stream, layers, heads  the stack that it is of (self, encoder ...), and how many layers and heads that has
     words  in the order of the text; each `Token` has the number of its first token; special tokens are left out
     sinks  the words that are no source, special tokens and sinks, with the means of what others give to them
     by_sentence  whether `words` are sentences

@@ -67,7 +67,7 @@ class HeadRows:
     @cached_property
     def weight_sum(self) -> Array:
         """The sum of the weights on keys of each row `[h, n]`:
-        less than 1 by what is hidden and what a learned sink takes.
+        less than 1 by what is on keys that the user left out, and what a learned sink takes.
         """
         return self.moment("weight_sum") if self.texts.first.is_partial else as_float64(self.live)
 
@@ -93,7 +93,7 @@ class HeadRows:
 
     @cached_property
     def peak(self) -> Array:
-        """The largest weight of every row `[h, n]`; if `rescaled`, over the row's sum on keys not left out."""
+        """The largest weight of every row `[h, n]`; if `rescaled`, over its sum on keys the user didn't hide."""
         with np.errstate(invalid="ignore"):  # rows without a key
             exponents = self.moment("maximum") - self.moment("logsumexp")
         peak = self.xp.exp(self.xp.where(self.live, exponents, -np.inf))

@@ -205,7 +205,7 @@ class MaxScore(Statistic):
     moments = ("maximum",)
 
     def exists(self, alignment: Alignment) -> bool:
-        """False for calls that show weights alone, and where keys are left out:
+        """False for calls that show weights alone, and where the user left keys out:
         the largest score may be on one of these.
         """
         return alignment.shows_scores and not alignment.hides
@@ -222,7 +222,7 @@ class Ruled(Statistic):
     moments = ("maximum", "logsumexp")
 
     def exists(self, alignment: Alignment) -> bool:
-        """False where keys are left out: a row's largest weight may be on one of these."""
+        """False where the user left keys out: a row's largest weight may be on one of these."""
         return not alignment.hides
 
     def finish(self, rows: HeadRows) -> Array:

@@ -49,7 +49,7 @@ class DrawnFrom(NamedTuple):
 
     @classmethod
     def of(cls, targets: np.ndarray, rows: TextRows) -> "DrawnFrom":
-        """The distances of all targets from their queries, text after text, for random keys to be drawn at.
+        """The distances of all targets (keys that define a kind of head) from their queries, to draw random keys at.
 
         targets  at most c target keys of each of R rows `[R, c]`, -1 for none
         rows     which rows are of one text
@@ -60,7 +60,7 @@ class DrawnFrom(NamedTuple):
 
 
 def distances_of(targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For all targets of all rows, one after the other, the row `[targets]`, and row less key `[targets]`.
+    """For all targets (keys that define a kind) the row `[targets]`, and the distance, row less key, `[targets]`.
 
     targets  at most c target keys of each of R rows `[R, c]`, -1 for none
     """
@@ -86,8 +86,9 @@ def offset_of(ids: Sequence[int] | np.ndarray) -> float:
 
 
 def control_keys(kind: Kind, targets: np.ndarray, rows: TextRows, drawn: DrawnFrom, seed: int) -> np.ndarray:
-    """For each of R rows 16 random keys to compare its target keys with: neither target nor sink,
-    at targets' distances.
+    """For each of R rows 16 random keys to compare its target keys with, at targets' distances.
+
+    None of them is a target, or a key at which a sink is expected.
 
     targets  at most c target keys of each row `[R, c]`, those that define `kind`; -1 after its last
     drawn    the distances of targets to draw from, at random with `seed`

@@ -63,7 +63,7 @@ def control_factors(targets: np.ndarray, drawn: np.ndarray, counted: np.ndarray)
 
     0 for rows that don't count, or see none of the random keys.
 
-    targets, drawn  how many target keys, and how many random keys, each row sees `[R]`
+    targets, drawn  how many target keys, which define a kind of head, and how many random keys, each row sees `[R]`
     counted         1 for rows that count, as they see 4 keys or more, a target among them; else 0 `[R]`
     """
     return np.divide(targets, drawn, out=np.zeros(len(targets)), where=drawn > 0) * counted

@@ -12,7 +12,7 @@ class Kind(NamedTuple):
     """A kind of attention head, defined by the keys that it attends to, its targets.
 
     letter    in a grid of heads
-    name      in Python and machine output: `<name>_weight`, `<name>_baseline`
+    name      in Python and machine output: `<name>_weight` on targets, `<name>_baseline` of uniform attention
     words     in a legend
     does      what one head of the kind does, in a sentence
     meaning   what the JSON Schema says of its targets

@@ -122,8 +122,8 @@ class JudgedKinds:
 
     @cached_property
     def kind(self) -> np.ndarray:
-        """The index of each head's kind in `KINDS` `[h]`; -1 if it is of none,
-        -2 if no kind has a number to judge by.
+        """The index in `KINDS` of each head's kind (induction ...) `[h]`; -1 if it is of none,
+        -2 if no kind has a `number` (rows enough) to judge by.
         """
         number = self.number
         if np.isnan(number).all():
@@ -176,17 +176,17 @@ def _best_places(number: np.ndarray) -> np.ndarray:
 
 
 def enough(baseline: npt.ArrayLike) -> np.ndarray:
-    """The least weight, or share, that a kind's target keys must get for its name, in the shape of `baseline`.
+    """The least weight, or share, that the keys that define a kind of head must get for its name.
 
     It is 0.1, or 5 times the baseline if that is larger.
 
-    baseline  what uniform attention gives the targets
+    baseline  what uniform attention gives these keys; the result has its shape
     """
     return np.maximum(LEAST_WEIGHT, TIMES_BASELINE * np.asarray(baseline))
 
 
 def least_for_name(kind: Kind, baseline: npt.ArrayLike, control: npt.ArrayLike) -> np.ndarray:
-    """The least weight, or share, that the target keys of a kind must get, for a head to be named by it.
+    """The least weight, or share, that a kind's target keys (those that define it) must get to name a head.
 
     It is 0.1, or 5 times the baseline if that is larger; for induction and duplicate at least twice the control; for
     window 0.6 or twice the baseline, for uniform 0.9.

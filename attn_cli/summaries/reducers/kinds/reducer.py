@@ -83,7 +83,7 @@ class HeadKinds(Part):
 
     @cached_property
     def judged(self) -> JudgedKinds:
-        """For each head and kind the weight and share on the keys that define it, means over texts,
+        """For each head and kind the weight on the keys that define it, its share of non-sink weight, means over texts,
         and the head's kind.
         """
         return judged(self.texts, by_share=self.by_share)
@@ -125,7 +125,7 @@ class HeadKinds(Part):
                 "kind_control": numbers.control.T}  # fmt: skip
 
     def labels(self) -> dict[str, np.ndarray]:
-        """`kinds` `[K]`, the names of the K kinds of heads: the second axis of the arrays."""
+        """`kinds` `[K]`, the names of the K kinds of heads (induction ...): the second axis of the arrays."""
         return {"kinds": np.array([kind.name for kind in KINDS])}
 
 
@@ -333,7 +333,7 @@ def _residual_lengths(call: Call) -> np.ndarray | None:
 
 
 class TextKinds:
-    """Makes reducers that tell the kinds of heads on one text, the one that a call is about.
+    """Makes reducers that tell the kinds of heads (induction ...) on one text, the one that a call is about.
 
     seed  of the random keys that a token's repeats are compared with
     """
@@ -342,5 +342,5 @@ class TextKinds:
         self._texts = memoised(lambda tokens: KindTexts([tokens], seed=seed))
 
     def reducer(self, call: Call) -> HeadKindsReducer:
-        """The reducer that tells the kinds of a call's heads, from all its rows."""
+        """The reducer that tells the kinds (induction ...) of a call's heads, from all its rows."""
         return HeadKindsReducer(self._texts(call.keys))

@@ -45,8 +45,8 @@ class RowFactors:
     copies: dict[str, "RowFactors"] = field(default_factory=dict)
 
     def beside(self, like: Array) -> "RowFactors":
-        """These arrays on the device of `like`: unchanged for a NumPy array, else with counted, rest and controls
-        copied there.
+        """These arrays on the device of `like`: unchanged for a NumPy array, else with the factors of each row
+        (`counted`, `rest`, `controls`) copied there.
         """
         if isinstance(like, np.ndarray):
             return self

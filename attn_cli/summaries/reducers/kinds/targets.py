@@ -154,7 +154,10 @@ def content_lists(names: np.ndarray, *, is_causal: bool) -> dict[Kind, np.ndarra
 
 
 def placed_keys(kinds: Sequence[Kind], m: int) -> np.ndarray:
-    """For each of m positions the one key of each kind at a fixed distance `[m, kinds]`; some are < 0, or >= m."""
+    """For each of m positions the key at the fixed distance of each kind `[m, kinds]`, such as the previous token.
+
+    Some are < 0, or >= m.
+    """
     return np.arange(m)[:, None] - np.array([kind.back for kind in kinds])
 
 
