@@ -61,7 +61,8 @@ class Recording(RecordingContents, Displayed):
 
         q, k, v  `[h, n, d]`, `[g, m, d]`, `[g, m, e]` of each layer, after rotary positions: by layer in a mapping,
                  which is read a layer at a time, or in a list; arrays of one layer alone. NumPy's, torch's, or what
-                 NumPy reads; bfloat16 is kept. The queries are those of the last n of the m keys.
+                 NumPy reads; bfloat16 is kept. The queries are those of the last n of the m keys; g key heads divide
+                 the h query heads. v None: no values are known
         rule     a `Rule`, or a function that makes one of a layer's number; by default causal, at scale 1 / sqrt(d)
         tokens   the text of each key, or its id; numbers by default
         model    the name that headers show

@@ -126,7 +126,10 @@ class Buffers(NamedTuple):
 
 
 class Executor(Protocol):
-    """Computes the weights, scores and output of one band (some adjacent rows), in the given memory or in its own."""
+    """A function that computes the weights, scores and output of one band (some adjacent rows of some heads).
+
+    It gets the band's operands and mask, and memory that it may compute in; the result may lie there.
+    """
 
     def __call__(self, work: Work, buffers: Buffers) -> Band:
         """The band; its arrays may be views of the buffers."""

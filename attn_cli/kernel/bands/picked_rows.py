@@ -10,7 +10,7 @@ RowIndex = slice | list[int]
 
 
 class Fit(NamedTuple):
-    """Which rows of a band (adjacent query rows) were picked, as indices into two arrays.
+    """Which rows of a band (adjacent query rows) were picked to be stored, as indices into two arrays.
 
     inside  where they are among the band's rows
     kept    where they go in an array that stores all picked rows
@@ -23,9 +23,9 @@ class Fit(NamedTuple):
 
 
 class RowPlaces:
-    """The place of each picked query row in an array that stores the picked rows alone.
+    """The place of each of some query rows in an array that stores these alone: the picked rows.
 
-    rows  the picked ones, ascending; None for all n
+    rows  their numbers, ascending; None for all n
 
     >>> places = RowPlaces([2, 5, 6], n=8)
     >>> places.fit(4, 7)

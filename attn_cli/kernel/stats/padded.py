@@ -26,8 +26,8 @@ def padded_stats(
 ) -> RowStats | None:
     """The statistics (entropy ...) that `wanted` asks for of packed texts' rows, by products over texts padded alike.
 
-    q is `[h, n, d]`, k `[g, n, d]`, v `[g, n, e]`, in which texts come first, one after the other; so much of `output`
-    is filled, if it isn't None.
+    q is `[h, n, d]`, k `[g, n, d]`, v `[g, n, e]`, in which texts come first, one after the other; their rows of
+    `output` `[h, n, e]` are filled, if it isn't None.
 
     None unless q is a tensor, the rule has a softmax, no bias, no sink and a mask without holes, and what is wanted is
     key sets, vectors, one list of distance ranges, column sums and the largest weight, perhaps with moments.

@@ -144,7 +144,7 @@ class ScanFolder:
         return OutputError(f"can't write to {excerpt(self.name)}: {reason(error)}", "is it writable?")
 
     def is_claimed(self) -> bool:
-        """True if a process is scanning into the folder."""
+        """True if a process is scanning into the folder; False, too, where that can't be told: it can't be written."""
         try:
             with self.claimed():
                 return False

@@ -24,7 +24,7 @@ def within(memory: int, source: ScansTexts, options: ScanOptions) -> ScanOptions
     """The options with sizes of batches and of the longest text that fit in `memory` bytes beside the model.
 
     Room for the sums of all heads and for some documents' texts is taken off first. LimitError where not even a batch
-    of 512 tokens fits, or none of the pieces that documents are cut into.
+    of 512 tokens fits, or of the `chunk` tokens of the pieces that documents are cut into.
     """
     layers, chunk = source.planned_layers(options.selection), options.chunk or 0
     heads, widest = sum(layer.heads for layer in layers), max((layer.heads for layer in layers), default=0)

@@ -24,7 +24,7 @@ class MadeMistake(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class FoundCause:
-    """The mistakes of an implementation, at most 4, with which the model gives the dump's numbers; () if none fits.
+    """The mistakes of an implementation, at most 5, with which the model gives the dump's numbers; () if none fits.
 
     after    all arrays of the dump against the pass with the mistakes
     nearest  where no mistake fits: up to 3 that leave at most half the error of the first wrong array

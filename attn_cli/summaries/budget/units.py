@@ -20,7 +20,8 @@ class CachedHead:
     place        its layer, its number and its stack (self, encoder ...)
     whole_layer  whether it stands for all heads of its layer
     keys         how many keys a row sees at the end of the text, which are cached
-    sizes        how many numbers are cached of a token's key, and of its value; 0 where unknown
+    sizes        how many numbers are cached of a token's key, and of its value; of a latent vector its length and 0; 0
+                 and 0 where unknown
     """
 
     place: KeyHead

@@ -90,7 +90,8 @@ class KindEstimate(NamedTuple):
     baseline   what uniform attention would give them
     control    what random keys as far away get that are no targets; None for most kinds
     named      whether the head is called by this kind
-    certainty  how sure it is that its mean over documents is enough for the name, 0 to 1; NaN with one document
+    certainty  how sure it is that its mean over documents is enough for the name, 0 to 1; NaN with one document, or
+               where all have the same share
     """
 
     kind: str

@@ -25,8 +25,8 @@ class HeadDifference:
 
     first, second          the mean over documents in each scan
     difference, low, high  the second mean less the first, with its 95 % confidence interval
-    effect    the difference over the standard deviation over documents, pooled from both scans
-    p_value   the probability of one as large where nothing differs, two-sided, by Student's t
+    effect    the difference over the standard deviation over documents, pooled from both scans; infinite over one of 0
+    p_value   the probability of a difference as large where nothing differs, two-sided, by Student's t
     adjusted  the p-value corrected for all compared numbers (Holm 1979)
     """
 
@@ -138,7 +138,8 @@ def differences(
 ) -> tuple[HeadDifference, ...]:
     """Every statistic of every head that is in both scans, tested; those that differ first, the largest |effect| first.
 
-    By Welch's test, which takes the documents of the two as drawn apart; over the same documents by the paired one.
+    By Welch's test, which takes the documents of the two as drawn apart; over the same documents by the paired one. A
+    number that is the same in all documents of both scans is left out; () if nothing is left.
 
     statistics  their names
     paired      the standard error and degrees of freedom of each difference, for scans of the same documents
