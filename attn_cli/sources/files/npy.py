@@ -94,7 +94,7 @@ def read_npz(raw: Raw, name: str) -> tuple[Matrix, str]:
 
 
 def npy_header(data: Bytes, label: str) -> NpyHeader:
-    """The header of a .npy file; InputError for a broken one, one that promises too much, and a pickle.
+    """The header of a .npy file; InputError for a broken one, one that promises more than is there, and a pickle.
 
     label  the file's name in the error
     """
@@ -109,7 +109,8 @@ def npy_header(data: Bytes, label: str) -> NpyHeader:
 def npz_header(archive: zipfile.ZipFile, entry: str, label: str) -> NpyHeader:
     """The header of a .npy file (`entry`) in a zip archive, of which nothing more is unpacked.
 
-    InputError, in which `label` names the file, for a broken one, one that promises too much, and a pickle.
+    InputError, in which `label` names the file, for a broken one, one that promises more numbers than the entry
+    has, and a pickle.
     """
     size = archive.getinfo(entry).file_size
     with archive.open(entry) as member:

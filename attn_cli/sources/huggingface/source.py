@@ -114,7 +114,7 @@ class ModelSource(ModelPasses):
         """Run the prompt once, as the baseline of interventions (heads ablated, tokens hidden ...) run from the result.
 
         rows        the rows in which interventions hold; None for those that choose the answer
-        everywhere  all rows, as always without a language-model head
+        everywhere  whether they hold in all rows, as always without a language-model head
         mean        ablate a head to its mean output over all other rows, not to 0
         earliest    the first row that interventions will name, if it is before these
         look        a visitor of the baseline run's attention calls; None for none

@@ -32,7 +32,8 @@ class MatrixOptions:
     heads, kv_heads        cut the last axis into heads; a number of key heads that divides heads
     head_dim, latent       sizes for drawn projections: of a head, of a latent
     absorb                 compute latent attention with the up-projections absorbed
-    positions, rope_base   "sinusoidal" (added to x), "rotary", "rotary-interleaved" (turn q and k), None
+    positions              "sinusoidal" (added to x), "rotary", "rotary-interleaved" (turn q and k), None
+    rope_base              of the angles of rotary positions
     masks                  names such as "causal" or "window:3", and files, all at once
     scale                  a number, "off" (1), None for 1 / sqrt(d)
     softcap, bias, alibi   changes to scores: a cap, a file to add, ALiBi's slopes (or "paper")
@@ -117,7 +118,7 @@ class MatrixOptions:
 class Refusal(NamedTuple):
     """Options that exclude each other, and the error that says so.
 
-    applies  True for options in which they do
+    applies  a function, True for options that have such a pair
     message, hint  the error's; `{name}` stands for the value of the option of that name, `{changes}` for the names of
                    those given that change scores
     """

@@ -87,7 +87,7 @@ class VectorTable:
 
     @property
     def extent(self) -> str:
-        """What the table holds, as text: the words themselves where they are few, else how many there are."""
+        """What the table holds, as text: the words themselves if they are 12 at most, else how many there are."""
         return ", ".join(self.words) if len(self.words) <= 12 else f"{len(self.words):,} words"
 
     @property

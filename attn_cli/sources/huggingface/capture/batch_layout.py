@@ -42,7 +42,7 @@ class BatchLayout(NamedTuple):
 
 
 class BatchLayouts:
-    """Finds how the texts of a forward pass are packed, once for all layers that share a mask; keeps the last four."""
+    """Finds how the texts of a forward pass are packed, once for layers that share a mask; keeps the last 4."""
 
     def __init__(self) -> None:
         self._kept: list[tuple[object, tuple[object, ...], BatchLayout | None]] = []

@@ -53,7 +53,7 @@ class Ledger:
     unseen         the places of selected attention modules that ran, but whose attention was not captured
     kernels        of these, by path, the function in which it attended, where it is known
     not_over_keys  the places of selected attention modules without a softmax over keys
-    multiplied     the watched modules that multiplied batches of matrices, in the order in which they first did
+    multiplied     the modules that may attend and multiplied batches of matrices, in the order in which they first did
     places         where each module is in the model: path, block number, stream
     projections    W_O, for the calls to carry; None if not requested
     """

@@ -78,7 +78,7 @@ class CheckedRuns:
     ) -> list[Outcome] | None:
         """What each intervention changes of the answer, as `outcomes` gives it, in a run beside an unchanged copy.
 
-        The answer's log2 p less the baseline's, in bits, and the like.
+        The answer's log2 p less the baseline's, and the KL divergence of the row that chooses its last token, in bits.
 
         plan       which rows run, and how many calls of blocks are left out
         with_loss  also the change of the text's mean loss

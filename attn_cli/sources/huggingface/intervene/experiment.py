@@ -155,7 +155,7 @@ class ModelExperiment:
     def outcomes_from_cache(self, interventions: Sequence[Intervention]) -> list[Outcome] | None:
         """What each intervention changes, as `outcomes` gives it, running the last rows over the baseline's KV cache.
 
-        The answer's log2 p less the baseline's, in bits, and the like.
+        The answer's log2 p less the baseline's, and the KL divergence of the row that chooses its last token, in bits.
 
         None where one of them needs a run of all rows.
         """

@@ -115,7 +115,10 @@ def outcomes_of_vectors(
 
 
 def vectors_of(output: Any, model: str) -> torch.Tensor:
-    """The output vectors `[S, n, d]` of a model without a language-model head; InputError where it has none."""
+    """The output vectors `[S, n, d]` of a model without a language-model head; InputError where it has none.
+
+    model  its name in the error
+    """
     vectors = output.get("last_hidden_state") if hasattr(output, "get") else None
     if not isinstance(vectors, torch.Tensor) or vectors.ndim != 3:
         raise InputError(f"{model} returns neither logits nor a vector per token", "attn top shows what it attends to")

@@ -45,8 +45,8 @@ class OriginOptions:
     offline            whether the hub must not be asked
     reads_text         whether texts will be read, so that a tokenizer has to be there
     adapters           folders of adapters, or ids of those in the hub's cache, that are merged in one after the other
-    device_map         auto, balanced, balanced_low_0, sequential, or a device: how accelerate spreads the weights; or
-                       None
+    device_map         auto, balanced, balanced_low_0, sequential, or a device: how accelerate spreads the weights; None
+                       for all on `device`
     predicts           whether a model that has a language-model head is loaded with it
     known_texts        texts that will be read, as far as they are known
     chosen             the layers and heads that will be looked at

@@ -45,7 +45,7 @@ def tower_tokens(
 ) -> tuple[Token, ...]:
     """The tokens of the vision tower for the one image in `arrays`, labelled by patch; () where they are not known.
 
-    For a tower that reads an image in tiles or windows, these follow each other in the order in which it reads them.
+    For a tower that reads an image in tiles or windows, those of one follow those of the other, in its reading order.
 
     places  where each tile is in the picture, None for a tile of which that is unknown
     """

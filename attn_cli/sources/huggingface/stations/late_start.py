@@ -45,7 +45,10 @@ class LateStart:
         return layer if layer > 0 and is_given and self._is_proved(layer) else 0
 
     def given_from(self, layer: int, given: Given) -> Given:
-        """The given numbers that a pass from this layer on needs: its input, and those in it and later layers."""
+        """The given numbers that a pass from this layer on needs: its input, and those in it and later layers.
+
+        given  numbers by station, a place in the pass
+        """
         before, at = Station(layer - 1, "residual"), Station(layer, "residual_in")
         kept = {own: read for own, read in given.items() if own.layer >= layer}
         return kept if at in given or layer == 0 else {at: given[before], **kept}

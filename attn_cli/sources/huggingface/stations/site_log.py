@@ -12,8 +12,9 @@ from attn_cli.sources.huggingface.stations.routes import places_of_route
 
 
 class Event(NamedTuple):
-    """One run of a module: `start` in the order of all, and the memory addresses of its input and output.
+    """One run of a module, and the memory addresses of its input and output.
 
+    start            when it began, counted in starts and ends of modules in the pass, from 1
     given, returned  the addresses; None where they are no floats of two axes or more
     routes           whether it returned a choice of experts
     """

@@ -67,7 +67,7 @@ def watching(attend: Attend) -> Iterator[None]:
 
 
 class Tally(NamedTuple):
-    """How many matrix products, and softmaxes over other axes than keys, watched modules have computed so far."""
+    """How many matrix products, and softmaxes over other axes than keys, modules that may attend computed so far."""
 
     products: int
     other_softmaxes: int

@@ -114,7 +114,7 @@ class FusedCall:
 
 
 def texts_of(packed: torch.Tensor, starts: Sequence[int]) -> torch.Tensor:
-    """Packed texts `[T, h, d]` (varlen) as a padded batch `[b, n, h, d]`, 0 behind the end of shorter texts.
+    """T packed rows of texts `[T, h, d]` (varlen) as a padded batch `[b, n, h, d]`, 0 behind the end of shorter texts.
 
     starts  the first row of each text, then the end of the last: b + 1 numbers
     """
@@ -123,7 +123,7 @@ def texts_of(packed: torch.Tensor, starts: Sequence[int]) -> torch.Tensor:
 
 
 def sizes_of(of_queries: Sequence[int], of_keys: Sequence[int]) -> tuple[TextSize, ...] | None:
-    """How many queries and keys each of b packed texts has, by the first row and key of each; None where all are equal.
+    """How many queries and keys each of b packed texts has, by the first row and key of each; None if all have as many.
 
     of_queries, of_keys  b + 1 numbers each: the last is the end of the last text
     """
@@ -133,7 +133,7 @@ def sizes_of(of_queries: Sequence[int], of_keys: Sequence[int]) -> tuple[TextSiz
 
 
 def one_after_the_other(output: torch.Tensor, starts: Sequence[int]) -> torch.Tensor:
-    """A padded batch `[b, n, h, e]` as packed texts `[T, h, e]` (varlen), without what is behind their ends.
+    """A padded batch `[b, n, h, e]` as T packed rows of texts `[T, h, e]` (varlen), without what is behind their ends.
 
     starts  the first row of each text, then the end of the last: b + 1 numbers
     """

@@ -34,7 +34,7 @@ class FusedKernels:
 
     @contextmanager
     def seen(self) -> Iterator[None]:
-        """Context manager: calls of the kernels' functions, by whatever name they are imported, go to `called`."""
+        """Context manager: calls of the kernels' functions, by whatever name they are imported, go to this object."""
         with all_replaced(list(_functions()), self.called):
             yield
 
