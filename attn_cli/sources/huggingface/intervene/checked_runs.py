@@ -23,7 +23,8 @@ _SAME_FROM_MODELS_CACHE = 1e-4  # the same in float32 from a model's own cache, 
 class RunPlan(NamedTuple):
     """How a run computes its rows, and what it leaves out.
 
-    mode   "cache": rows from `first` on alone, over kept keys and values; "prefix" and "whole": all rows
+    mode   "cache": rows from `first` on alone, over kept keys and values; "prefix": all rows, but of no block
+           before the first changed one; "whole": all rows of all blocks
     first  the first row that runs
     skip   how many calls of blocks are left out at the beginning, as no intervention changes them
     """
@@ -58,7 +59,7 @@ class CheckedRuns:
         token; without an LM head 1 - cosine of the output vectors.
 
         plan       which rows run, and how many calls of blocks are left out
-        with_loss  also the change of the text's mean loss
+        with_loss  also the change of the mean -log2 p of the text's own tokens
 
         An unchanged copy runs beside the first run of each mode, and beside 8 interventions or more if none ran beside
         as many by this plan.
@@ -81,7 +82,7 @@ class CheckedRuns:
         The answer's log2 p less the baseline's, and the KL divergence of the row that chooses its last token, in bits.
 
         plan       which rows run, and how many calls of blocks are left out
-        with_loss  also the change of the text's mean loss
+        with_loss  also the change of the mean -log2 p of the text's own tokens
 
         None where the run fails, or where rounding doesn't explain what the copy differs by: 0.001 bits or more (in 1 -
         cosine without an LM head), 0.0001 from a model's own KV cache in float32.
