@@ -14,7 +14,7 @@ class Leaf:
     """One module's output in one call of it, by which queries and keys computed from it are derived (autograd).
 
     written  the output, a leaf of the graph
-    given    the tensors that the module was given: ids of an embedding, the heads' outputs of W_O
+    given    the tensors that the module was given: ids for an embedding, the heads' outputs for W_O
     """
 
     module: nn.Module

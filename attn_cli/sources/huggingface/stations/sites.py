@@ -35,8 +35,8 @@ class Sites:
     of       by module, for each of its runs in a pass, the stations that its input and output are
     width    of the residual stream
     blocks   the modules of every layer, in their order
-    inner    of every layer its norms, attention and MLP: "norm", "mlp_norm", "attention_after" and "mlp_after" (norms
-             behind these), "q_norm", "k_norm", "attention", "mlp", "w_o"
+    inner    of every layer its norms, attention and MLP: "norm" and "mlp_norm" (before attention and MLP),
+             "attention_after" and "mlp_after" (norms behind them), "q_norm", "k_norm", "attention", "mlp", "w_o"
     linear   of every layer its modules with one matrix, in the order in which they run: of "qkv", "w_o", "mlp"
     activations  of every layer its modules without parameters
     routers  of every layer the modules that choose experts
