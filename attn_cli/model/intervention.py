@@ -228,8 +228,8 @@ class Experiment(Protocol):
     def outcomes(self, interventions: Sequence[Intervention], *, with_loss: bool = False) -> Iterator[Outcome]:
         """The outcome of each intervention, in their order; neighbours with the same first changed block share a batch.
 
-        with_loss  whether `loss_bits` is computed, too, where all rows are rows of the experiment: half as much work
-                   again
+        with_loss  whether `loss_bits`, the change of the mean -log2 p of the text's own tokens, is computed, too, where
+                   interventions hold in all rows: half as much work again
         """
 
     def outcomes_from_cache(self, interventions: Sequence[Intervention]) -> list[Outcome] | None:

@@ -129,7 +129,7 @@ class RecordedLayer(Call):
     def compiled_stats(self, wanted: Wanted) -> RowStats | None:
         """The statistics of rows (entropy, largest weights ...) that `wanted` asks for, by compiled code.
 
-        None without q and k, or where it can't.
+        None without q and k, or where that code can't compute them.
         """
         if self.q is None or self.k is None:
             return None

@@ -44,14 +44,14 @@ def tile_of(q: Array, v: Array) -> KernelTile:
 
 @dataclass(frozen=True, eq=False)
 class KernelCall:
-    """A layer's q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]` and rule as GPU kernels take them, and the picked rows.
+    """A layer's q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]` and rule as GPU kernels take them, and the wanted rows.
 
     rule  scale, softcap, bias, sink
-    span  the keys that each picked row sees, from the first to the last
+    span  the keys that each wanted row sees, from the first to the last
     tile  how many queries and keys are computed at a time
-    rows  the numbers of the picked rows, those of which statistics are wanted, ascending; None for all
+    rows  the numbers of the rows of which statistics are wanted, ascending; None for all
 
-    Where a method takes `logsumexp` `[h, rows]`, it is each picked row's log of the sum of exp(score).
+    Where a method takes `logsumexp` `[h, rows]`, it is each wanted row's log of the sum of exp(score).
     """
 
     q: Array
@@ -64,7 +64,7 @@ class KernelCall:
 
     @property
     def sizes(self) -> tuple[int, int, int]:
-        """(h, R, m): the numbers of query heads, of picked rows (those whose statistics are wanted) and of keys."""
+        """(h, R, m): the numbers of query heads, of rows whose statistics are wanted and of keys."""
         return (self.q.shape[0], len(self.span.first), self.k.shape[1])
 
     @property
@@ -73,7 +73,7 @@ class KernelCall:
         return np.arange(self.q.shape[1]) if self.rows is None else self.rows
 
     def forward(self, output: Array | None, *, moments: bool) -> Array:
-        """Numbers of each of the R rows that were picked `[5, h, R]`; `output` `[h, R, e]`, unless None, is filled.
+        """Numbers of each of the R wanted rows `[5, h, R]`; `output` `[h, R, e]`, unless None, is filled.
 
         They are largest score, log-sum-exp, sum of weights, entropy in nats and sum of weight times distance |i - j|;
         without `moments` the first two alone.
@@ -101,9 +101,9 @@ class KernelCall:
         return "tf32x3" if is_marks and self.q.device.type == "cuda" and _is_nvidia() else "ieee"
 
     def received(self, logsumexp: Array) -> Array:
-        """For each key the sum of the weights that the picked rows give it `[h, m]`.
+        """For each key the sum of the weights that the R wanted rows give it `[h, m]`.
 
-        logsumexp  of each picked row `[h, R]`
+        logsumexp  of each wanted row `[h, R]`
         """
         from attn_cli.kernel.gpu.kernels import column_sums
 
@@ -114,7 +114,7 @@ class KernelCall:
         return received
 
     def of_rows(self, rows: Sequence[int] | None) -> "KernelCall":
-        """The same attention with these of all its query rows picked; itself for None."""
+        """The same attention with these of all its query rows wanted; itself for None."""
         if rows is None:
             return self
         picked = np.array(rows, dtype=np.int32)
@@ -154,7 +154,7 @@ class KernelCall:
         """The largest weight of every block of rows x keys, or the sum, `[h, blocks of rows, blocks of keys]`.
 
         pool       the size of a block, and whether its weights are added up
-        logsumexp  of each picked row `[h, R]`
+        logsumexp  of each wanted row `[h, R]`
         """
         from attn_cli.kernel.gpu.kernels import blocks
 
@@ -168,9 +168,9 @@ class KernelCall:
         return pooled
 
     def cells(self, keys: np.ndarray, logsumexp: Array) -> Array:
-        """The weights `[h, R, c]` of each of the R picked rows on its own keys `[R, c]`; 0 where the key is -1.
+        """The weights `[h, R, c]` of each of the R wanted rows on its own keys `[R, c]`; 0 where the key is -1.
 
-        logsumexp  of each picked row `[h, R]`
+        logsumexp  of each wanted row `[h, R]`
         """
         from attn_cli.kernel.gpu.kernels import cell_weights
 
@@ -182,10 +182,10 @@ class KernelCall:
         return weights
 
     def key_sums(self, key_sets: Sequence[np.ndarray], logsumexp: Array) -> Array:
-        """For each of the R picked rows the sum of its weights on each set of keys, `[h, R, sets]`.
+        """For each of the R wanted rows the sum of its weights on each set of keys, `[h, R, sets]`.
 
         key_sets   for each set the keys of all n rows `[n, c]`, -1 for none
-        logsumexp  of each picked row `[h, R]`
+        logsumexp  of each wanted row `[h, R]`
         """
         h, n, _ = self.sizes
         keys = np.concatenate(key_sets, axis=1)
@@ -203,7 +203,7 @@ class KernelCall:
         return sums
 
     def vector_sums(self, vectors: Sequence[np.ndarray]) -> Array:
-        """The weights of the R picked rows times each vector `[m]`, `[h, R, vectors]`: attention to these as values."""
+        """The weights of the R wanted rows times each vector `[m]`, `[h, R, vectors]`: attention to these as values."""
         (h, n, _), g = self.sizes, self.k.shape[0]
         values = self._moved(np.stack(vectors, axis=1).astype(np.float32))  # [m, r], the same for all key heads
         sums = self._zeros(h, n, len(vectors))
@@ -211,10 +211,10 @@ class KernelCall:
         return sums
 
     def distance_sums(self, edges: np.ndarray, logsumexp: Array) -> Array:
-        """The sum of the weights of each of the R picked rows on the keys at each range of distances, `[h, R, bins]`.
+        """The sum of the weights of each of the R wanted rows on the keys at each range of distances, `[h, R, bins]`.
 
         edges      ascending ends of the ranges of key position - query position; a range is without its upper end
-        logsumexp  of each picked row `[h, R]`
+        logsumexp  of each wanted row `[h, R]`
         """
         h, n, m = self.sizes
         own = self.picked + (m - self.q.shape[1])
@@ -228,7 +228,7 @@ class KernelCall:
         return sums
 
     def top(self, count: int, logsumexp: Array) -> dict[str, Array]:
-        """The `count` largest weights of every picked row with their scores and keys, by name, `[h, R, count]` each.
+        """The `count` largest weights of each of R wanted rows, with scores and keys, by name, `[h, R, count]` each.
 
         The names are top_weights, top_scores and top_keys; key -1 where a row has fewer.
         """

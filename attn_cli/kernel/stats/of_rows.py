@@ -115,7 +115,8 @@ class KeySums:
 class RankedRows:
     """The keys of largest weight of every row, gathered band by band, a band being some adjacent rows.
 
-    Where the request `top` says so, those of largest share of the row's output: weight times the norm of the value.
+    Where the request `top` says so, those of largest share of the row's output: weight times the norm of the value,
+    over the sum of these in the row.
     """
 
     def __init__(self, call: Banded, rows: int, top: TopK) -> None:
@@ -129,7 +130,7 @@ class RankedRows:
     def add(self, band: Band, inside: RowIndex, kept: RowIndex) -> None:
         """Rank the keys of some of a band's adjacent rows, and store at most `top.count` a row.
 
-        They are ranked by weight, or by the share of the row's output, as `top.by` says.
+        They are ranked by weight, or by weight times the norm of the value, as `top.by` says.
 
         inside  the index of these rows in the band
         kept    the index of the same rows in the result

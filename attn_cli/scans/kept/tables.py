@@ -55,7 +55,7 @@ MOST_TOKENS = 50  # of a head and side
 
 
 def tables_of(sums: ScanSums, labels: Callable[[list[int]], list[str]]) -> dict[str, Any]:
-    """The tables of a scan by name, as `pyarrow.Table`, from the sums over its documents.
+    """The tables of a scan by name ("heads", "kinds" ...), as `pyarrow.Table`, from the sums over its documents.
 
     labels  gives the texts of tokens by their ids
     """
@@ -176,8 +176,8 @@ def _places(module: ModuleSums) -> Iterator[tuple[int, Row]]:
 def judged_kinds(module: ModuleSums) -> JudgedKinds:
     """The kind of each head (previous token, induction ...) by its mean weight over documents on a kind's targets.
 
-    A kind's targets are the keys that define it, such as the key before the query. The thresholds are those for a
-    single text.
+    A kind's targets are the keys that define it, such as the key before the query. For most kinds they must get 0.1 of
+    the weight that sinks don't get, and 5 times what uniform attention gives them, as for a single text.
     """
     values = np.where(module.values.count > 0, module.values.mean, np.nan)  # [V, h]
     baselines = np.where(module.baselines.count > 0, module.baselines.mean, np.nan)

@@ -35,7 +35,7 @@ class BatchTargets:
 
     rows          the texts' tokens, with padding
     span          the keys that each row sees
-    learned_sink  whether the softmax has a learned sink, which then is a target of the kind `first`
+    learned_sink  whether the softmax has a learned sink: it counts with the first key for heads that rest on that
     seed          of the draw of keys that the targets of induction and duplicate heads are held against
     """
 
@@ -66,7 +66,7 @@ class BatchTargets:
     def wanted(self) -> Wanted:
         """The request for the row statistics of all R rows that the kinds and statistics of heads are computed from.
 
-        Sums of weights on target keys, in ranges of distances, on each key; the largest weight; entropy.
+        Sums of weights on the keys that define kinds, in ranges of distances, on each key; the largest weight; entropy.
         """
         lists, on_sinks, controls = self.by_kind.lists, self.by_kind.on_sinks, self.by_kind.controls
         keys = {f"{kind.name}:on_sinks": on_sinks[kind] for kind in (*CONTENT_KINDS, WINDOW)}

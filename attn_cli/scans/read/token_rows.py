@@ -86,5 +86,5 @@ class TokenRows:
         return ids, np.where(self.real, np.searchsorted(ids, self.ids), 0)
 
     def by_text(self, of_rows: np.ndarray) -> np.ndarray:
-        """An array of numbers of rows `[..., R]` in the shape `[..., B, n]`: by text and position."""
+        """An array of numbers of the R rows `[..., R]` in the shape `[..., B, n]`: by text and position."""
         return of_rows.reshape(*of_rows.shape[:-1], self.count, self.length)

@@ -67,7 +67,7 @@ class BatchCollector(PackedVisit):
         self.modules: dict[ModuleKey, list[ModuleSums]] = {}
 
     def of_texts(self, packed: PackedCall) -> None:
-        """Add the numbers of all texts in one layer to the sums, from one pass over its packed q, k and v.
+        """Add the statistics of a layer's heads in all texts to the sums, from one pass over its packed q, k and v.
 
         Text by text where the layer's texts aren't the tokens of the documents.
         """

@@ -46,7 +46,10 @@ class FarWeights:
         self.of: dict[tuple[int, str], np.ndarray] = {}
 
     def visit(self, call: Call) -> None:
-        """Take in one layer's attention: by key head, the mean weight of scored rows on keys behind a window."""
+        """Take in one layer's attention: by key head, the mean weight on the keys that the window would cut off.
+
+        The rows are those that predict the scored tokens.
+        """
         sums = np.zeros(call.h)
         rows = [token.index - 1 for token in call.queries if token.generated]
         for band in call.bands(rows=rows):
@@ -59,7 +62,7 @@ class FarWeights:
         self.of[call.place.layer, call.place.stream] = means
 
     def of_head(self, place: KeyHead, *, whole_layer: bool) -> float | None:
-        """The mean weight of scored rows on the keys that a window would cut off,
+        """The mean weight, of rows that predict scored tokens, on the keys that a window would cut off,
         for the key head `place`, or with `whole_layer` the mean over its layer's.
 
         None if its layer's attention was not seen.

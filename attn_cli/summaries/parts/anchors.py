@@ -117,7 +117,10 @@ class Anchors(Answer):
 
     @property
     def of_answer(self) -> list[tuple[Anchor, float]]:
-        """The sentences that the last one needs, each with the change of its log2 p in bits, most negative first."""
+        """The sentences that the last one needs, each with the change of its log2 p in bits, most negative first.
+
+        Without them it loses a bit or more, and a quarter or more of its largest loss by any masked sentence.
+        """
         last = self.anchors[-1].number
         found = [(anchor, x.bits) for anchor in self.anchors for x in anchor.leaning if x.sentence == last]
         return sorted(found, key=lambda pair: pair[1])

@@ -24,7 +24,7 @@ class Citation:
             at least a quarter of the first's bits
     either  two parts that replace each other: without one of them it loses less than half of what it loses without the
             context, without both half or more; else ()
-    without  the bits with both of these masked; None where there are none
+    without  the bits with both of these masked; None where `either` is ()
     bits    the bits with the whole context masked; None where that was not run
 
     Without needed or either parts the piece rests on the question, or on what the model learned.
@@ -38,7 +38,7 @@ class Citation:
 
 
 def citation_of(hidden: HiddenParts, context: Sequence[int], text: str, targets: slice = slice(None)) -> Citation:
-    """Which parts of the text a piece of the answer needed, by the change of its log2 p with each masked.
+    """Which parts of the text a piece of the answer needed: those without which it is half as likely or less.
 
     hidden   the runs with parts masked
     context  the numbers of the parts that it may have needed
@@ -67,7 +67,10 @@ def tokens_needing(outcome: Outcome | None, tokens: int) -> slice:
 
 
 def citations(hidden: HiddenParts, context: Sequence[int], prompt: Prompt) -> list[Citation]:
-    """For each sentence or line of the answer, in order, the parts that it needed, among those numbered `context`."""
+    """For each sentence or line of the answer, in order, the parts that it needed, among those numbered `context`.
+
+    They are those with which masked it is half as likely or less, or two that replace each other.
+    """
     assert hidden.target is not None
     return [citation_of(hidden, context, text, targets) for text, targets in pieces_of(hidden.target, prompt)]
 

@@ -27,7 +27,8 @@ class Receiver(NamedTuple):
 
     sentence  the number of the sentence that they read
     times     the median over later sentences of the weight they give it, over what is usual at their distance
-    clear     how far the spread of what sentences receive is above that of shuffled reads, in standard deviations
+    clear     how far the spread of what sentences receive is above what it is with each later sentence's weights
+              shuffled among the earlier ones, in standard deviations
     """
 
     place: HeadPlace
@@ -45,8 +46,9 @@ class SentenceReads(Part):
     received  the weight that a token of each sentence gets from a row of a later one, over what a sentence at that
               distance usually gets, mean over later sentences `[h, S]`; NaN where none is late enough
     median    the median of the same over later sentences; NaN where fewer than 4 are late enough
-    clear     for each head how far the spread of `received` over sentences is above that of shuffled weights, in
-              standard deviations of the latter `[h]`; NaN for fewer than 8 sentences
+    clear     for each of h heads how far the spread of `received` over sentences is above what it is with each later
+              sentence's weights shuffled among the earlier ones, in standard deviations of that `[h]`; NaN for fewer
+              than 8 sentences
     """
 
     name: ClassVar[str] = "sentence_reads"
