@@ -87,7 +87,7 @@ def sentence(out: StandOut) -> str:
 def readings(summary: Summary, at: int, count: int = 3) -> list[ReadKey]:
     """Up to `count` queries of head number `at`, each with its strongest key that is no sink, of weight 0.1 or more.
 
-    The last query comes first, then those of the largest weights; there may be none.
+    The last query comes first, then those of the largest weights; never query 0. [] without a part `HeadKinds`.
     """
     part = summary.part(HeadKinds)
     if part is None or not len(summary.queries):

@@ -91,7 +91,7 @@ class ChosenHead:
     at         its index among the heads of the call
     out        why it stands out; None where no head of the call does
     weight     its mean weight on a row's strongest key past the sinks
-    has_sinks  whether some key is a sink of the call's heads
+    has_sinks  whether some key is a sink of at least a tenth of the call's heads
     """
 
     at: int
@@ -119,8 +119,8 @@ def standing_out(summaries: Sequence[Summary]) -> list[StandOut]:
 
     Heads that find content (induction, duplicate) come first, then those that would with more rows, then those that
     look at a place (previous token ...), each by the weight on the keys that define their kind; then those of no kind
-    that give one key a row at least half of what sinks don't get, by the weight on it. All of these weights are at
-    least 0.1.
+    that give one key a row at least half of what sinks don't get, by the weight on it, if it is 3 times
+    that of uniform attention or more. All of these weights are at least 0.1.
     """
     found = [
         out

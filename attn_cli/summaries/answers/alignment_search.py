@@ -97,8 +97,9 @@ def searched_heads(source: Aligning, prompt: Prompt, rows: Sequence[int], frames
 
 
 def following(heads: Sequence[SearchedHead]) -> tuple[tuple[int, int], ...]:
-    """The (layer, head), ascending, of those of `heads` that follow the audio, at most 10;
-    Whisper's `alignment_heads`.
+    """The (layer, head), ascending, of those of `heads` that follow the audio: Whisper's `alignment_heads`.
+
+    Of more than 10 those of the lowest layers.
     """
     return tuple(sorted((head.place.layer, head.place.head) for head in heads if head.follows)[:_MOST])
 

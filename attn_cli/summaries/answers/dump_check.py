@@ -69,9 +69,11 @@ class _HeldLayer:
 
 @dataclass(eq=False)
 class DumpCheck:
-    """Compares the weights that a dump's queries and keys give with a model's, layer by layer of its pass over `ids`.
+    """Compares the weights that a dump's queries and keys give with a model's, layer by layer of its pass over a text.
 
-    A dump is the arrays that another engine saw; up to 64 rows a layer are compared.
+    A dump is the arrays that another engine saw; up to 64 rows a layer are compared, evenly spaced.
+
+    ids  the token ids of the text
     """
 
     ids: Sequence[int]

@@ -111,7 +111,7 @@ class LayerMap:
         self.layers: dict[tuple[str, str, int], Layer] = {}
 
     def add(self, call: Call) -> None:
-        """Take in one attention call of any text: of a module's first run heads, scale and mask; else count the run."""
+        """Note an attention call of any text: heads, scale and mask of a module's first run; later runs are counted."""
         place, rule = call.place, call.rule.describe()
         key = (place.stream, place.name, place.layer)
         if key in self.layers:

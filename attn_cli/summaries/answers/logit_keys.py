@@ -81,12 +81,12 @@ FIELDS = (
 
 @dataclass(frozen=True, eq=False)
 class LogitKeys(Answer):
-    """What each chosen head writes from each key of a text to the logit of an answer: `values` `[heads, m]`.
+    """What each chosen head writes from each of m keys of a text to the logit of an answer: `values` `[heads, m]`.
 
     It is weight times value through W_O along the direction in which the answer's logit grows over the mean logit,
     summed over the rows that choose the answer.
 
-    target  the answer
+    target  the answer: the likeliest next token, or what was generated
     parts   what every head of the model and all else adds to its logit
     of      whether tables and screens list keys, or heads, or show both as a matrix
     count   how many keys or heads are listed; None for all

@@ -126,7 +126,7 @@ class WrittenCell:
 
     @cached_property
     def terms(self) -> list[WriterTerm]:
-        """The 64 pairs of writers (heads ...), or writers of one `side`, that change it most; [] without pairs."""
+        """The 64 pairs of writers (heads ...), or writers of one `side`, of largest |part of the score|; []."""
         if self.pairs is None:
             return []
         values = self.pairs if self.side == "pairs" else self.pairs.sum(axis=1 if self.side == "query" else 0)

@@ -183,7 +183,7 @@ class HeadStatistics:
         return _means_of(call).wanted(self.rows)
 
     def part(self, call: Call, stats: RowStats) -> Heads:
-        """The statistics of every head of the call."""
+        """The statistics of every head of the call, means over its rows (entropy, weight on the first key ...)."""
         heads = _means_of(call).taken(stats, self.rows, rescale=self.rescale)[0]
         return replace(heads, first_value=_first_value(call))
 
@@ -192,7 +192,7 @@ class HeadStatistics:
         return self._of_texts(packed)[1]
 
     def parts_of_texts(self, packed: PackedCall, stats: RowStats) -> Sequence[Heads]:
-        """The statistics of every head, for each of the packed texts in order."""
+        """For each packed text in order the statistics of every head, means over rows (entropy, distance ...)."""
         means, _ = self._of_texts(packed)
         return means.taken(replace(stats, wanted=means.wanted()), rescale=self.rescale)
 

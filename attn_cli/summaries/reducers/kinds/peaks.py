@@ -16,7 +16,7 @@ class Peaks:
 
     keys     the index of that key `[h, n]`, -1 where the three strongest are all sinks
     weights  the weight on it `[h, n]`, 0 for -1
-    counted  which rows have a choice, as they see 4 keys or more `[n]`
+    counted  which rows have a choice: those that see 4 keys or more, or where none does, 2 or more `[n]`
     weight   the mean of the weights over these rows `[h]`
     share    the same as a share of what these rows give to anything but expected sinks `[h]`, 0 where that is nothing
     uniform  what uniform attention would give to one key, mean over these rows
@@ -36,7 +36,7 @@ class Peaks:
         tops     the 3 strongest keys of each row, with their weights
         is_sink  whether each key is a sink of each head `[h, m]`
         beyond   what each row gives to anything but expected sinks `[h, n]`
-        counted  which rows have a choice, booleans `[n]`
+        counted  which rows have a choice, as they see 4 keys or more, booleans `[n]`
         seen     how many keys each row sees `[n]`
         """
         where = namespace(beyond).where

@@ -92,7 +92,7 @@ class HeadKinds(Part):
         """Which of n rows give their largest weight past sinks, in head number `at`,
         to a key that defines `kind`: booleans `[n]`.
 
-        False for rows that see fewer than 4 keys.
+        False for rows that see fewer than 4 keys, or where no row sees so many, fewer than 2.
         """
         return self.peaks.counted & (self.targets.lists[kind] == self.peaks.keys[at][:, None]).any(axis=1)
 
