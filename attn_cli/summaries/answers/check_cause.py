@@ -41,7 +41,7 @@ class Cause(NamedTuple):
     words     the mistake in words; "" if none is known
     error     the largest error left when the mistake is made on purpose, relative to the size of the numbers
     rounding  the precision whose rounding all errors could be; "" if they could not
-    picture   in words where the errors are and what tells them from rounding; "" where the cause is known
+    picture   in words where the errors are and what tells them from rounding; "" where a mistake explains them
     """
 
     words: str = ""

@@ -93,7 +93,8 @@ class KindMap(Answer):
     summaries  for each attention call the numbers of its heads, as a part `HeadKinds`
     seed       of the first prompt's random tokens; None where a text was read
     lengths    how many tokens each prompt has
-    alignment  the heads of cross-attention to audio, those first that follow it; None without audio and words
+    alignment  the heads of cross-attention to audio, those first that follow it; None without audio and words, and for
+               fewer than 4 rows of words
     copying    whether the heads that find content copy it to the output; None where that isn't known
     """
 
@@ -206,7 +207,7 @@ class CollectedKinds:
 
     @property
     def summaries(self) -> tuple[Summary, ...]:
-        """For each attention module and run of it, in the order of the forward pass, the numbers over all prompts."""
+        """For each attention module and run of it, in the order of the forward pass, `HeadKinds` of all prompts."""
         return tuple(self._summaries.values())
 
     def visit(self, call: Call) -> None:
@@ -246,7 +247,8 @@ def with_kinds(report: Report) -> Report:
 def with_alignment(report: Report, source: Source) -> Report:
     """The report of kinds with the cross-attention heads that follow the audio, for a decoder with words and audio.
 
-    Unchanged for any other text. Raises LoadError for a run stored on disk, which can't hear the audio in another
+    With a head's motion through the audio from row to row, if the words have 4 rows or more. Unchanged for any other
+    text. Raises LoadError for a run stored on disk, which can't hear the audio in another
     order.
     """
     if not isinstance(source, Aligning):

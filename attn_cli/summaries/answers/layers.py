@@ -27,7 +27,8 @@ class Layer:
     way       how its attention was captured: by the "registry" of attention functions, as a call of "sdpa" ...
     calls     how often it ran in one forward pass, per text
     heads     query heads; `kv_heads` are the key/value heads that these share
-    scale, softcap  of its scores; `bias` and `sink` whether it has a bias on scores, a learned sink
+    scale, softcap  of its scores; `bias` and `sink` whether it has a bias on scores, a learned sink; None where only
+              weights were captured
     mask      in words; where only weights were captured, "causal" or "none seen" by the weights
     note      why softmax attention was not captured: "did not run: needs pixel_values"; None if it ran
     """

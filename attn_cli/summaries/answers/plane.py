@@ -103,6 +103,8 @@ def plane(prompts: Sequence[Prompt], steps: Sequence[Sequence[BlockVectors]], *,
     steps  for each prompt the vectors of all its tokens before and after each block; of these the first block's input
            and the last one's output are used
     unit   make each vector 1 long first, so that only directions count
+
+    InputError where the last block's output is of another width than the first one's input.
     """
     for_text = [[at for at, token in enumerate(prompt.tokens) if not token.special] for prompt in prompts]
     before = np.concatenate([way[0].before[rows] for way, rows in zip(steps, for_text, strict=True)])

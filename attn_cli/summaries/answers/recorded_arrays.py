@@ -101,8 +101,7 @@ def given_call(
 ) -> _GivenCall:
     """The attention of layer `number` from q `[h, n, d]`, k `[g, m, d]` and v `[g, m, e]`; queries are the last keys.
 
-    There are g key heads, and values are e wide.
-
+    There are g key heads, and values, if any, are e wide.
 
     rule    scale, mask and the like, or a function of the layer's number; None for causal at scale 1 / sqrt(d)
     labels  the tokens of the m keys; None for their numbers

@@ -71,7 +71,7 @@ def recording_of_dump(
 ) -> Recording:
     """A recording of the layers that another engine dumped, by their queries and keys, or by their scores.
 
-    rule  by layer the scale, mask and the like; None for causal attention at scale 1 / sqrt(d)
+    rule  by layer the scale, mask and the like; None for causal attention at scale 1 / sqrt(d); unused for scores
     name  what the recording says of its source
     """
     if not operands.shows_products:

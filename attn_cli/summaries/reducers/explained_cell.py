@@ -54,9 +54,10 @@ class ExplainedCell:
     position     the rest: what the key's distance adds, and the bias
     bias         the bias less its mean over the visible keys; None without a bias
     cap_factor   the contrast after the softcap over that before; None without a softcap
-    rank         1 for the largest score among the visible; likewise by content and by distance alone
+    rank         1 for the largest score among the visible; `content_rank` and `distance_rank` likewise by content and
+                 by distance alone, None where not split
     contrasts    `[terms]`, one for every pair or column of the dot product, less its mean over the visible keys
-    sink_weight  what a learned sink takes of the row
+    sink_weight  what a learned sink takes of the row; None without one
     """
 
     head: int

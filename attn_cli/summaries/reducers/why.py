@@ -80,9 +80,10 @@ class Why(Part):
         """The numbers of all cells, each a query and key, by name, `[cells]` each, NaN for none;
         `contrasts` `[cells, terms]`.
 
-        `head_places` (among the call's heads), `cell_queries` and `cell_keys` are indices. `weights`, `scores`,
-        `mean_scores` (over visible keys), `contents`, `positions`, `biases` and `ranks` by score, content and distance
-        are as in `ExplainedCell`.
+        `head_places` (among the call's heads), `cell_queries` and `cell_keys` are indices; then `weights`, `scores` and
+        `mean_scores` (over visible keys). The score less that mean is `contents`, at no distance in particular, plus
+        `positions`, what the key's distance and bias add; `biases` are less their mean. `ranks`, `content_ranks` and
+        `distance_ranks` are 1 for the row's largest. `contrasts` are the dot product's terms less their means.
         """
         names = ("weight", "score", "mean_score", "content", "position", "bias", "rank", "content_rank",
                  "distance_rank")  # fmt: skip
