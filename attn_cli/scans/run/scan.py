@@ -53,7 +53,7 @@ def scan(
 ) -> dict[str, Any]:
     """Scan a corpus: statistics of every head, written as Parquet files into the folder `output` (attn scan).
 
-    model      a value of --model, or what `open_source` opened; with ray the first
+    model      a value of --model, or what `open_source` opened; with ray a value of --model, which each worker opens
     inputs     names of files, folders or globs, or a corpus as `attn_cli.sources.corpora.open_corpus` opens it
     selection  layers and heads; None for all
     chunk      cut documents into pieces of so many tokens; None: those too long for the model are left out, and named

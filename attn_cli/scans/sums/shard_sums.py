@@ -67,7 +67,7 @@ def scan_shard(
 
 
 def batches_of(lengths: Sequence[int], *, limit: int = 8, tokens: int = BATCH_TOKENS) -> list[list[int]]:
-    """Texts in batches of similar lengths, as lists of their indices; with `limit` 1 each by itself.
+    """Texts in batches of similar lengths, as lists of their indices; with `limit` 1 each by itself, else any number.
 
     In a batch the longest has at most 1.25 times the tokens of the shortest, and 4 more.
 
@@ -79,7 +79,7 @@ def batches_of(lengths: Sequence[int], *, limit: int = 8, tokens: int = BATCH_TO
 
 
 class BatchScan(NamedTuple):
-    """Scans batches of texts with the model of `source` and adds their numbers to `sums`.
+    """Scans batches of texts with the model of `source` and adds the statistics of its heads in them to `sums`.
 
     before      the largest weights of earlier documents' examples
     vocabulary  ids of the different tokens of the documents, ascending; None for those of each batch
@@ -92,7 +92,7 @@ class BatchScan(NamedTuple):
     vocabulary: np.ndarray | None
 
     def add(self, texts: list[TokenizedText]) -> list[TokenizedText]:
-        """Run a batch and add its numbers to the sums; returns the texts that were added.
+        """Run a batch and add the statistics of heads in it to the sums; returns the texts that were added.
 
         Texts whose numbers are not finite are left out, and noted among the records that could not be scanned.
         """

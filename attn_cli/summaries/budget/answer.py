@@ -204,7 +204,7 @@ class Budget(Answer):
 
     @property
     def planned(self) -> list[tuple[PricedUnit, bool | None]]:
-        """Each part of the cache whose loss was measured, with whether the plan takes it away; None without a plan."""
+        """Each part of the cache whose loss was measured, with whether the plan takes it away: None without a plan."""
         if self.plan is None:
             return [(priced, None) for priced in self.units]
         return list(zip(self.units, self.plan.plan.taken.tolist(), strict=True))

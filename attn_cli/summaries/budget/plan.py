@@ -93,7 +93,7 @@ class CachePlanner:
     """Finds which parts of the KV cache cost least when taken away: learns a loss model by runs, then runs its plans.
 
     sample   the texts that are run
-    heads    the key heads that share the cache
+    heads    the key heads whose keys and values are the cache
     units    the n parts that can be taken
     singles  the rise of -log2 p, in bits, of each of t scored tokens with each part alone taken away `[n, t]`
     """

@@ -40,7 +40,7 @@ class Pricing:
 
     asked   what is to be taken away, and what a plan is made for
     sample  the texts
-    heads   the key heads that share the cache
+    heads   the key heads whose keys and values are the cache
     units   the parts of the cache
     window  how many last and first keys a windowed key head keeps
     far     for each text the mean weights on the keys that windows would cut off

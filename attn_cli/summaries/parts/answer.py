@@ -37,7 +37,8 @@ def _hides_nothing(_: Call) -> Sequence[int]:
 class PartsRead(Answer):
     """The parts of a text with what some rows attend to each, and what masking it changes of the answer.
 
-    queries_from  which rows: "last part", "generated" for those that chose what was generated, "picked", "all"
+    queries_from  which rows: "last part", "generated" for those that predict what was generated, "picked" for those
+                  that the user named, "all"
     read       the share of these rows' weights that each part gets
     hidden     what masking each part changes; None where nothing can be masked, as in a table
     obstacle   why a model's parts can't be masked; "" where they can
@@ -78,8 +79,8 @@ class PartsRead(Answer):
         """The parts as they are shown: first the most needed of those given before the question, then all others.
 
         By the change of the answer's log2 p with the part masked, most negative first; where nothing was masked by the
-        share of attention, largest first. Without parts before the question the first is one that holds none of the
-        reading rows.
+        share of the weight that sinks don't get, largest first. Without parts before the question the first is one that
+        holds none of the reading rows.
         """
         effects = self.effects
         order = sorted(self.read.parts, key=lambda read: (effects[read.number], -read.non_sink_share))
@@ -95,8 +96,9 @@ class PartsRead(Answer):
 
     @property
     def citation(self) -> Citation | None:
-        """The parts of the text that the whole answer needed; None where there is no answer,
-        or nothing can be masked.
+        """The parts of the text that the whole answer needed: without which it is half as likely or less.
+
+        None where there is no answer, or nothing can be masked.
         """
         if self.hidden is None or self.hidden.target is None:
             return None
@@ -108,8 +110,9 @@ class PartsRead(Answer):
 
     @property
     def citations(self) -> list[Citation]:
-        """For each sentence or line of the answer the parts of the text that it needed;
-        [] where nothing can be masked.
+        """For each sentence or line of the answer the parts of the text without which it is half as likely or less.
+
+        [] where there is no answer, or nothing can be masked.
         """
         if self.hidden is None or self.hidden.target is None:
             return []

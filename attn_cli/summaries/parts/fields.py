@@ -26,7 +26,7 @@ class PartRow(NamedTuple):
     """A row of tables and JSON: a part of the text, and what is read of it.
 
     number       its place in the text, from 0
-    read         its shares of attention
+    read         its shares of the weights of the rows whose attention is measured
     outcome      the effect of masking its tokens; None where tokens can't be masked
     has_queries  whether rows whose attention is measured are in it
     is_context   whether the answer may come from it: it was given before the question

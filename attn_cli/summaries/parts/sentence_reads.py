@@ -60,8 +60,8 @@ class SentenceReads(Part):
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per head of the call that `summary` is of: layer, head and `clear`, NaN for fewer than 8 sentences.
 
-        It is how far the spread of what sentences receive is above that of shuffled reads, in standard deviations of
-        the shuffled ones' spread.
+        It is how far the spread of what sentences receive is above what it is with weights shuffled among them, in
+        standard deviations of that.
         """
         for at, head in enumerate(summary.place.heads):
             yield {"layer": summary.place.layer, "head": head, "clear": float(self.clear[at])}
@@ -70,7 +70,8 @@ class SentenceReads(Part):
         """`received` and `median` `[h, S]`: the mean and the median, over later sentences, of the weight that each of S
         sentences gets from them, 1 for what is usual so far back; NaN where too few are later.
 
-        `clear` `[h]` is how far the spread of `received` is above that of shuffled weights, in standard deviations.
+        `clear` `[h]` is how far the spread of `received` is above what it is with weights shuffled among sentences, in
+        standard deviations of that.
         """
         return {"received": self.received, "median": self.median, "clear": self.clear}
 
@@ -121,7 +122,7 @@ class SentenceReadsReducer:
         """The `SentenceReads` of all added rows: mean and median of what each of S sentences gets from later ones.
 
         Both are relative to what is usual at that distance, by head; `clear` is how far the spread of the means is
-        above that of shuffled weights, in standard deviations.
+        above what it is with weights shuffled among sentences, in standard deviations of that.
         """
         per_token = self.sums / self.sizes[:, None] / self.sizes
         received, median, clear = zip(*map(self._of_head, per_token), strict=True)

@@ -34,8 +34,9 @@ def two_sided_p(t: npt.ArrayLike, dof: npt.ArrayLike) -> Floats:
 
 
 def ci_half_width(variance: npt.ArrayLike, count: npt.ArrayLike, level: float = 0.95) -> Floats:
-    """Half the width of the confidence interval of a mean of `count` numbers of this variance;
-    NaN for fewer than two.
+    """Half the width of the confidence interval of a mean of `count` numbers of this variance; NaN for fewer than two.
+
+    level  of confidence, such as 0.95
     """
     variance, count = np.asarray(variance, np.float64), np.asarray(count, np.float64)
     with np.errstate(all="ignore"):
