@@ -41,7 +41,7 @@ class MergedWords(NamedTuple):
         return np.maximum(self.starts[begin:end] - first, 0)
 
     def sizes(self, first: int, last: int) -> np.ndarray:
-        """For tokens first:last that are whole words, the number of tokens of each word `[words]`."""
+        """The number of tokens of each of the words first:last, which are counted among words, `[last - first]`."""
         return np.diff(self.starts[first : last + 1])
 
 

@@ -72,7 +72,7 @@ class Received(Part):
         """One row per head and key that isn't hidden: layer, head, key, key_token and received_share, 0 to 1.
 
         The latter is the mean weight over the rows. If rescaled `rescaled_share` beside it: that, or by value or output
-        the mean share of weight times norm, over its sum on the keys that aren't hidden.
+        the mean share of weight times norm of the value (after W_O), over its sum on the keys that aren't hidden.
         """
         rescaled_shares, hidden = self.rescaled_shares, set(summary.hidden)
         for at, head in enumerate(summary.place.heads):
@@ -91,8 +91,8 @@ class Received(Part):
     def arrays(self) -> dict[str, np.ndarray]:
         """`received_share` `[h, m]`, the mean weight on each of m keys over the rows; 0 for hidden keys.
 
-        If rescaled `rescaled_share` `[h, m]`, too: that, or by value or output the mean share of weight times norm,
-        over its sum on keys not hidden.
+        If rescaled `rescaled_share` `[h, m]`, too: that, or by value or output the mean share of weight times norm
+        of the value (after W_O), over its sum on keys not hidden.
         """
         return {"received_share": self.shares} | ({"rescaled_share": self.rescaled_shares} if self.rescaled else {})
 

@@ -86,8 +86,9 @@ class Top(Part):
 
     @property
     def shown(self) -> np.ndarray:
-        """The numbers on screens `[h, r, k]`: what ranks the keys;
-        with --rescale divided by the row's sum on keys not left out.
+        """The numbers on screens `[h, r, k]` of r rows' k keys: weight, or share of weight times norm of the value.
+
+        With --rescale divided by their row's sum on the keys that the user didn't leave out.
         """
         return self.measured if self.rest is None else renormalised(self.measured, self.rest[..., None])
 

@@ -79,8 +79,9 @@ class JudgedKinds:
     baseline  what uniform attention would give the targets `[K]`
     control   for induction and duplicate the weight (by_share: the share) on random keys at the targets' distances `[K,
               h]`
-    row_support  the fraction of rows whose weight on targets is enough to name the head `[K, h]`
-    rows      how many rows have a target `[K]`
+    row_support  the fraction of rows whose weight on targets is at least 0.1 and 5 times the baseline `[K, h]`, mean
+              over texts; NaN for kinds other than those of a fixed distance, first and delimiter
+    rows      how many rows have a target (by_share: one that is no sink) `[K]`
     agrees    whether most texts, each by itself, bear out the name `[K, h]`; True for kinds other than those of a fixed
               distance, first and delimiter
     by_share  whether heads are named by their share, as on a text, and not by their weight
@@ -146,8 +147,9 @@ class JudgedKinds:
 
         number  the mean weight on the kind's target keys; `by_share` its share of the weight on keys that are no sinks
 
-        The tests are that most texts and rows bear it out, that keys at other fixed distances get less, and that the
-        mean weight is 0.1 or more. False for NaN.
+        The tests are that most texts bear it out, each by itself, and `by_share` also that most rows do, that keys at
+        other fixed distances get less, and that the mean weight on keys that are no sinks is 0.1 or more. False for
+        NaN.
         """
         best_place = _best_places(number)
         pairs = zip(KINDS, self.baseline, self.control, strict=True)
