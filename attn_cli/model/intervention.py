@@ -101,8 +101,8 @@ class Outcome:
 
     bits       log2 p(target) with the intervention, less log2 p(target) without: negative where it made the target less
                likely. With several target tokens log2 p is added up
-    kl_bits    sum over the vocabulary of p log2(p / p with the intervention), in the last row that chooses a target
-               token; never below 0
+    kl_bits    sum over the vocabulary of p log2(p / p with the intervention), in the last row that predicts a
+               target token; never below 0
     loss_bits  mean -log2 p of the text's own tokens with the intervention, less that without; only where it was asked
                for, and all rows are rows of the experiment
     cosine_distance  of a model without a language-model head: 1 - cosine of the text's vectors with and without, the
@@ -145,8 +145,8 @@ class Target:
     tokens       one, or all that were generated
     probability  of the one token, or of all of them in a row, in the baseline run
     bits         -log2 of it, which has room for many tokens
-    rows         the rows whose outputs choose these tokens, one for each
-    generated    whether the model wrote them; otherwise the likeliest token after the last chosen row
+    rows         the rows whose outputs predict these tokens, one for each
+    generated    whether the model wrote them; otherwise it is the likeliest token after the last of the given rows
     """
 
     tokens: tuple[Token, ...]
@@ -189,8 +189,8 @@ class Experiment(Protocol):
     rows             the rows in which interventions hold, ascending; of the decoder in an encoder-decoder
     tokens           all tokens of the stack that these rows are of
     target           the answer: one token or those generated; None for a model without a language-model head
-    likeliest        the five likeliest tokens after the last row that chooses a token, with their probabilities; empty
-                     without a language-model head
+    likeliest        the five likeliest tokens after the last row that predicts a token of the answer, with their
+                     probabilities; empty without a language-model head
     vector           of a model without a language-model head the vector that is compared: "mean" of all tokens, or the
                      "first", such as that of [CLS]; may be set before the first outcome
     visited          whether the visitor that was given saw the baseline run's attention; some attention shows itself

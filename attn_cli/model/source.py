@@ -115,8 +115,8 @@ class Predicting(Source, Protocol):
     ) -> Experiment:
         """Run the prompt once without changes, as the baseline that interventions are held against.
 
-        rows        the rows in which interventions hold; None for those that choose a token: of what was generated,
-                    else the last one. Encoders take all rows
+        rows        the rows in which interventions hold; None for those that predict what was generated, else the
+                    last one. Encoders take all rows
         everywhere  interventions hold in all rows
         mean        ablate a head to its mean output over all other rows, not to 0
         earliest    the first row that interventions will name, where it is before `rows`: keys and values are kept for

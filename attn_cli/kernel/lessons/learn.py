@@ -54,7 +54,7 @@ def slope(examples: Sequence[Example], wq: np.ndarray, wk: np.ndarray, heads: in
     """The loss of projections W_Q and W_K `[d, h * e]`, and its gradients.
 
     The loss is the mean over examples and heads of -log p, p being the weight that the query row of
-    softmax(x W_Q (x W_K)ᵀ / sqrt(e)) puts on the targets. With w the weights of the row and t the softmax of its
+    softmax(x W_Q (x W_K)ᵀ / sqrt(e)) puts on its target keys. With w the weights of the row and t the softmax of its
     target scores alone, the gradient by the scores is w - t, and the rest is the chain rule through two products:
 
         dL/dq = (w - t) k / sqrt(e)      dL/dk_j = (w - t)_j q / sqrt(e)

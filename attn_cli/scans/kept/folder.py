@@ -77,7 +77,7 @@ class ScanFolder:
     def begin(self, manifest: Mapping[str, Any], *, force: bool) -> dict[str, Any]:
         """Prepare the folder for this scan; returns how far an earlier run of it has come, as scan.json says.
 
-        That is `finished`, True or False, and counts of documents, tokens and so on where it had got to these.
+        That is `finished`, and where it is True the scan's counts of documents, tokens and so on.
 
         InputError where it holds another scan or something else, unless `force`, which throws an earlier scan away.
         """

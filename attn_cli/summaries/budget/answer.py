@@ -159,12 +159,13 @@ class Budget(Answer):
     layers, key_heads  how many are cached, of the chosen layers
     bits     -log2 p a scored token with nothing taken away
     window   how many last and first keys a windowed key head keeps
-    top      how many keys each query head sees, where that is priced: those of the highest scores; else None
+    top      how many keys, those of the highest scores, each query head sees where the loss by that is measured; else
+             None
     keys, values  the formats, such as "q8_0", in which a layer's keys and values are rounded; "" for none
     noise    bits a token by which runs with nothing taken away differ from one another: rounding
     passes   the work, in runs of one text with the whole cache
     run_mode  how rows were computed: "cache" (last rows alone), "prefix" or "whole"; `no_cache_reason` why not "cache"
-    units    the parts that were priced, in the order of the forward pass
+    units    the parts with their losses, in the order of the forward pass
     rounded  the losses with all layers rounded, by format
     plan     None where none was asked for, or nothing can be saved
     """
@@ -198,7 +199,7 @@ class Budget(Answer):
         """The parts of the cache, with their losses, of which this is taken away, in the order of the forward pass.
 
         taken  one or more of "window" (keys behind a window), "top" (all keys but those of the highest scores), "keys"
-               and "values" (their digits); () if none was priced
+               and "values" (their digits); [] if no loss of such a part was measured
         """
         return [priced for priced in self.units if priced.unit.taken in taken]
 
@@ -210,7 +211,7 @@ class Budget(Answer):
         return list(zip(self.units, self.plan.plan.taken.tolist(), strict=True))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """For each priced part of the cache `taken`, `layers`, `key_heads`, `bits` and `weight_behind`, `[units]` each.
+        """`taken`, `layers`, `key_heads`, `bits` and `weight_behind` of each part whose loss was measured, `[units]`.
 
         `taken` is what is taken away ("window", "top", "keys", "values"), `key_heads` -1 for a whole layer, `bits` the
         rise of -log2 p a scored token, `weight_behind` the mean weight behind the window, NaN if unknown; booleans

@@ -57,7 +57,9 @@ class Asked:
         kv: str | None = None,
         target: BudgetTarget | None = None,
     ) -> "Asked":
-        """The request that arguments make: windows are priced unless top keys or formats are, or `window` is given.
+        """The request that arguments make.
+
+        The loss with each window is measured if `window` is given, or neither top keys nor formats are.
 
         window, first, scored, top_keys  how many last keys a window keeps, how many first keys besides, how many tokens
                 are scored, and how many keys a query sees; as the fields of these names, top_keys as `top`

@@ -72,8 +72,8 @@ def head_scores(budget: Budget) -> np.ndarray | None:
     """For each key head `[layers, key heads]` a number from 0 to 1: engines window those below 0.5.
 
     These are the heads that the budget's plan windows; on either side of 0.5, the higher, the larger the rise of
-    -log2 p with that window alone. None without a plan, and unless a window was priced for every single key head, of
-    which each layer has as many.
+    -log2 p with that window alone. None without a plan, and unless the loss with a window was measured for every
+    single key head, of which each layer has as many.
     """
     windows = [(priced, taken) for priced, taken in budget.planned if priced.unit.taken == "window"]
     if not windows or any(priced.key_head is None or taken is None for priced, taken in windows):

@@ -156,7 +156,7 @@ def anchors_of(
     selection  the layers and heads that are looked at, and from which a sentence is masked
     step       called after every layer and every masked sentence
 
-    Raises InputError for a model that chooses no next token, and for fewer than two sentences.
+    Raises InputError for a model that predicts no next token, and for fewer than two sentences.
     """
     watcher = _Watcher(prompt, parts, step)
     earliest = rows_after(parts[0], len(prompt.tokens))[0] if parts and parts[0].tokens else None

@@ -80,7 +80,7 @@ class PartsRead(Answer):
 
         By the change of the answer's log2 p with the part masked, most negative first; where nothing was masked by the
         share of the weight that sinks don't get, largest first. Without parts before the question the first is one that
-        holds none of the reading rows.
+        holds none of the rows whose attention is measured.
         """
         effects = self.effects
         order = sorted(self.read.parts, key=lambda read: (effects[read.number], -read.non_sink_share))
@@ -153,7 +153,7 @@ class PartsRead(Answer):
         ]
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One row per part, as shown: its text, its shares of the reading rows' weights, and the effect of masking it.
+        """One row per part, as shown: its text, its shares of the measured rows' weights, and the effect of masking it.
 
         `hidden_bits` is the change of log2 p of the answer with it masked, negative where it was needed; an encoder has
         `hidden_cosine_distance`. Neither is known where nothing can be masked.
@@ -165,8 +165,8 @@ class PartsRead(Answer):
         return None if self.key_logits is None else float(self.key_logits[list(read.part.tokens)].sum())
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Of the S parts, in text order, `[S]` each: `names`, `tokens` (how many), `share` of the weight of the reading
-        `rows`, `non_sink_share` of their weight off sinks, and `vs_uniform`, this over what uniform attention gives.
+        """Of the S parts, in text order, `[S]` each: `names`, `tokens` (how many), `share` of the measured `rows`'
+        weight, `non_sink_share` of their weight off sinks, and `vs_uniform`, this over what uniform attention gives.
 
         `direct_logit` if asked for, what heads write from the part to the answer's logit; where parts were masked
         `hidden_bits`, changes of the answer's log2 p, or of an encoder `hidden_cosine_distance`. `head_share`
@@ -208,7 +208,7 @@ def read_parts(
     """The attention of some rows to the parts of a prompt, and the effect of masking each part.
 
     parts       what the text is divided into: lines, sentences, messages ...
-    rows        the rows whose attention is measured; None for those that chose what was generated, else those of the
+    rows        the rows whose attention is measured; None for those that predict what was generated, else of the
                 last part; in an encoder all
     everywhere  mask a part for all rows after it, and not for these rows alone
     selection   the layers and heads whose shares are told, and that a part is masked from
