@@ -79,7 +79,7 @@ class SinkRows:
 
     @property
     def few_rows(self) -> tuple[int, ...]:
-        """The indices of the rows that are left out, which see fewer than 8 keys, ascending; () where all rows do."""
+        """The indices of the rows that are left out, as they see fewer than 8 keys, ascending; () if all do."""
         return tuple(np.flatnonzero(self.few).tolist())
 
     def reception(self, received: Array, received_few: Array) -> Reception:

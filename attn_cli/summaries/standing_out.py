@@ -101,7 +101,7 @@ class ChosenHead:
 
     @property
     def reason(self) -> str:
-        """Why it was chosen, in words."""
+        """Why it was chosen, in words: what it stands out by, or the weight on its strongest keys."""
         return _NO_HEAD if self.out is None else self.out.reason
 
     @property

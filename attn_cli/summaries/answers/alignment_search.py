@@ -47,9 +47,10 @@ class SearchedHead:
 
     @property
     def goes_on(self) -> bool:
-        """True if mean frames go forward with the rows: correlation 0.9 or more, over a quarter of the audio or more.
+        """True if the mean frame under its weights goes forward from row to row, over a quarter of the audio or more.
 
-        The frames under one row's weights must also spread over no more than 0.2 of the audio.
+        Its correlation with the row's number must be 0.9 or more, and the frames under one row's weights spread over
+        no more than 0.2 of the audio.
         """
         return self.motion.correlation >= _FOLLOWS and self.motion.travel >= _GOES and self.spread <= _SHARP
 

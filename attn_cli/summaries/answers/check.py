@@ -100,7 +100,7 @@ class Check(Part):
     precisions  the precision in which each array came, by "output" and "weights"
     widest      what a row with large scores was allowed, where that is more than the tolerance; None where none was
     cause       the mistake that explains what is wrong, in words; "" if unknown
-    cause_error  the largest error that is left with that mistake made
+    cause_error  the largest error that is left with that mistake made; None without one
     rounding    the precision whose rounding all errors are, "" if they are not: they have no structure
     picture     where wrong numbers are, and what tells their errors from rounding, in words; "" with a known cause
     """

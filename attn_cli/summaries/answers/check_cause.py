@@ -39,7 +39,8 @@ class Cause(NamedTuple):
     """The likely reason why numbers are wrong: a mistake of an implementation that gives the same numbers.
 
     words     the mistake in words; "" if none is known
-    error     the largest error left when the mistake is made on purpose, relative to the size of the numbers
+    error     the largest error left when the mistake is made on purpose, relative to the size of the numbers; None
+              where that wasn't tried
     rounding  the precision whose rounding all errors could be; "" if they could not
     picture   in words where the errors are and what tells them from rounding; "" where a mistake explains them
     """

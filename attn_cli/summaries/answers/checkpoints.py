@@ -28,7 +28,7 @@ class Course(NamedTuple):
 
     @property
     def moved(self) -> float:
-        """The largest of the values less the smallest; NaN if there is none."""
+        """The number's largest value at any checkpoint less its smallest; NaN if it has none."""
         known = [value for value in self.values if not np.isnan(value)]
         return max(known) - min(known) if known else float("nan")
 

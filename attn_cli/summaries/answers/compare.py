@@ -70,7 +70,7 @@ class Context:
 
     @property
     def cosine_turned(self) -> float:
-        """The cosine of before and after: 1 for a vector that kept its direction."""
+        """The cosine of the word's vectors before and after the block: 1 for one that kept its direction."""
         return cosine(self.before, self.after)
 
 

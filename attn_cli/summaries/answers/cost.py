@@ -126,7 +126,7 @@ def cost_of(
     """The cost of `layers` such layers over `batch` texts of n tokens; the window, if any, holds in `windowed` of them.
 
     causal      whether queries see no later keys
-    itemsize    bytes of a kept number
+    itemsize    bytes of a number in the KV cache
     is_longest  whether n is the longest text of the model
     """
     shares = ((layer, windowed), (replace(layer, window=None), layers - windowed))

@@ -211,7 +211,7 @@ class CollectedKinds:
         return tuple(self._summaries.values())
 
     def visit(self, call: Call) -> None:
-        """Add up one layer's attention in one of the prompts."""
+        """Add to the sums what the heads of one layer give, in one of the prompts, to the keys that define kinds."""
         summary = reduce(call, self.reducer)
         place = replace(call.place, text=0)
         earlier = self._summaries.get(place)

@@ -86,9 +86,10 @@ class Learning(Answer):
         return self.descent.weights[step][text].mean(axis=0)
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One row per milestone of the training, text and key: step, loss, text, query, key, key_token, target, weight.
+        """One row per step of `milestones`, text and key: step, loss, text, query, key, key_token, target, weight.
 
-        `target` says whether the key is one that the query should attend to; `loss` is in nats, after that step.
+        Those are steps 0, 1, 2, 5, 10 ..., the first of half the loss, and the last. `target` says whether the key is
+        one that the query should attend to; `loss` is in nats, after that step.
         """
         for step in self.milestones:
             for text, (prompt, example) in enumerate(zip(self.prompts, self.examples, strict=True)):
@@ -117,7 +118,7 @@ class Learning(Answer):
         return arrays
 
     def stage(self, step: int) -> dict[str, Any]:
-        """The JSON of step `step` of the training: the loss, and the weights on the keys of every text."""
+        """The JSON of training step `step`: the loss, and by text the weights on keys and their sum on targets."""
         texts = []
         for text, example in enumerate(self.examples):
             weights = self.weights(text, step)

@@ -83,7 +83,8 @@ class Plane(Answer):
     def arrays(self) -> dict[str, np.ndarray]:
         """`before` and `after` `[n, 2]`, the points' `texts` and `tokens` `[n]`, `axes` `[2, d]` and `centre` `[d]`.
 
-        `variance_shares` and `layers` are `[2]`. Other vectors have the coordinates `(x - centre) @ axes.T`.
+        `variance_shares` `[2]` are along the axes; `layers` `[2]` the first and the last block. Other vectors have the
+        coordinates `(x - centre) @ axes.T`.
         """
         return {
             "texts": np.array(self.texts),

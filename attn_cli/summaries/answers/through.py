@@ -76,7 +76,7 @@ class Through(Answer):
     layers: int
 
     def averaged(self) -> "Through":
-        """The shares with one row, the mean of all rows."""
+        """The same with one row in `shares`, the mean of all rows: what came from each token."""
         return replace(self, shares=self.shares.mean(axis=0, keepdims=True), overall=True)
 
     def ranked(self, at: int) -> list[tuple[Token, float]]:

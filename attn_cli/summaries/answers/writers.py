@@ -87,7 +87,7 @@ class WrittenCell:
 
     @property
     def contrast(self) -> float:
-        """The key's score, after softcap and bias, less that of `against`, or less the mean over the visible keys."""
+        """The key's score, after softcap and bias, less that of the key `against`, or the mean over visible keys."""
         return self._less(self.row.scores(self.row.products))
 
     @property
@@ -102,7 +102,7 @@ class WrittenCell:
 
     @property
     def cap_factor(self) -> float | None:
-        """`contrast` without bias over `product`: a softcap's effect; 1 if `product` is 0, None without a softcap."""
+        """`contrast` less `bias`, over `product`, that before the softcap; 1 if that is 0, None without a softcap."""
         if self.row.softcap is None:
             return None
         return (self.contrast - (self.bias or 0.0)) / self.product if self.product else 1.0
@@ -114,7 +114,7 @@ class WrittenCell:
 
     @cached_property
     def floor(self) -> float | None:
-        """|change of the key's weight| if its score were the sum over pairs of writers (heads ...); None for none."""
+        """|change of the key's weight| if its score were the sum over pairs of writers; None without pairs."""
         if self.pairs is None:
             return None
         untouched = float(self.row.products[self.at]) - self.product + float(self.pairs.sum())
@@ -126,7 +126,7 @@ class WrittenCell:
 
     @cached_property
     def terms(self) -> list[WriterTerm]:
-        """The 64 pairs of writers (heads ...), or writers of one `side`, of largest |part of the score|; []."""
+        """The 64 pairs of writers (heads ...), or writers of one `side`, with largest |part of score|; [] for none."""
         if self.pairs is None:
             return []
         values = self.pairs if self.side == "pairs" else self.pairs.sum(axis=1 if self.side == "query" else 0)

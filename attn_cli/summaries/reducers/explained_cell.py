@@ -27,7 +27,7 @@ class CellSource(Protocol):
 
     @property
     def rotation(self) -> str | None:
-        """Which columns of q and k rotary positions turn together, in words; None where none is known to be turned."""
+        """The columns of q and k that rotary positions turn together: "halves" (i, i + half) ...; None if not known."""
 
     @property
     def not_split(self) -> str | None:

@@ -110,7 +110,7 @@ class Why(Part):
 
     @property
     def rotation(self) -> str | None:
-        """Which columns of q and k rotary positions turn together, in words; None where none is known to be turned."""
+        """The columns of q and k that rotary positions turn together: "halves" (i, i + half) ...; None if not known."""
         return None if self.turning is None else self.turning.layout or None
 
     @property

@@ -59,13 +59,17 @@ class CopyingHead:
 
     @property
     def copies(self) -> bool:
-        """True if it raises the logit of the token that it attends to by 0.1 or more, at `raised_p` of 0.02 or less."""
+        """True if it raises the logit of the token that it attends to by 0.1 or more, and not by chance.
+
+        That is, with `raised_p`, the share of shuffles of the text's tokens that raise it as much, 0.02 or less.
+        """
         return self.logit >= LEAST_LOGIT and self.raised_p <= MOST_P
 
     @property
     def suppresses(self) -> bool:
-        """True if it lowers the logit of the token that it attends to by 0.1 or more,
-        at `lowered_p` of 0.02 or less.
+        """True if it lowers the logit of the token that it attends to by 0.1 or more, and not by chance.
+
+        That is, with `lowered_p`, the share of shuffles of the text's tokens that lower it as much, 0.02 or less.
         """
         return self.logit <= -LEAST_LOGIT and self.lowered_p <= MOST_P
 

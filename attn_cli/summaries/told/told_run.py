@@ -33,7 +33,7 @@ class ToldRun(NamedTuple):
 
     @property
     def visited(self) -> bool:
-        """True if the visitor got all attention calls of the run; if False, it must get them from another run."""
+        """True if `look`, the visitor of the run, got all its attention calls; if False, another run must show them."""
         return self.experiment is not None and self.experiment.visited
 
 

@@ -48,7 +48,7 @@ class Alignment:
 
     @property
     def without_keys(self) -> tuple[int, ...]:
-        """The numbers and flags of the alignment, without the tokens: equal for calls of the same sizes and mask."""
+        """The alignment's sizes and flags (offset, is_causal ...), without tokens: equal for calls of the same kind."""
         return (self.n, self.m, self.offset, self.same_tokens, self.is_causal, self.has_sink, self.shows_scores,
                 self.hides)  # fmt: skip
 

@@ -51,7 +51,7 @@ class Heads(Part):
     statistics   by the names in `STATISTICS`, which are attributes too: `heads.entropy_bits`; NaN where a call has none
     masked_rows  the number of rows that may attend to nothing
     rest         the mean weight of a row on the keys that the user didn't leave out (--hide, --no-special, or sinks by
-                 --rescale); None where none is left out or weights divided by what is left
+                 --rescale); None unless some are left out, or weights are divided by what is left
     first_value  the norm of the first key's value over the median of all keys', median over key heads; None where
                  values aren't known, and of several texts at once
     """

@@ -77,5 +77,5 @@ class KeyOfRow(KeyRule):
         return self.keys_of(alignment.keys)[alignment.offset :]
 
     def exists(self, alignment: Alignment) -> bool:
-        """True if the queries are keys too, and some query has such a key."""
+        """True if the queries are keys too, and `keys_of` gives some query a key."""
         return alignment.same_tokens and alignment.offset >= 0 and bool((self.keys(alignment) >= 0).any())

@@ -165,7 +165,7 @@ class InductionWeight(KeyWeight):
 def followers(tokens: Sequence[Token]) -> np.ndarray:
     """For every token the index of the one after its last earlier occurrence `[n]`, -1 where there is none.
 
-    Control tokens follow nothing: they come up again by the tokenizer's rules, not by the text's.
+    Special tokens follow nothing: they come up again by the tokenizer's rules, not by the text's.
 
     >>> followers([Token(i, text) for i, text in enumerate("a b a a".split())]).tolist()
     [-1, -1, 1, 3]
@@ -230,7 +230,7 @@ class Ruled(Statistic):
         return rows.total(rows.peak >= RULES) / rows.counted_rows
 
     def says_nothing(self, values: np.ndarray) -> bool:
-        """True if `values`, the shares of rows with one key of 0.95 or more, are 0 or NaN for all heads."""
+        """True if `values`, the shares of rows with one key of 0.95 of the weight, are 0 or NaN for all heads."""
         return not np.nan_to_num(values).any()
 
 
