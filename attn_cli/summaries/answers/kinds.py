@@ -245,11 +245,10 @@ def with_kinds(report: Report) -> Report:
 
 
 def with_alignment(report: Report, source: Source) -> Report:
-    """The report of kinds with the cross-attention heads that follow the audio, for a decoder with words and audio.
+    """The report of kinds with how each head of cross-attention to audio moves through it, those first that follow it.
 
-    With a head's motion through the audio from row to row, if the words have 4 rows or more. Unchanged for any other
-    text. Raises LoadError for a run stored on disk, which can't hear the audio in another
-    order.
+    For a decoder with audio and words of 4 rows or more; for any other text nothing is added. Raises LoadError for a
+    run stored on disk, which can't hear the audio in another order.
     """
     if not isinstance(source, Aligning):
         raise LoadError("a run that is kept can't be held against other audio", "run the model again with --fresh")

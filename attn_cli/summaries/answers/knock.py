@@ -205,8 +205,8 @@ def interventions_of(layers: Sequence[ChosenHeads]) -> list[Intervention]:
 def top_keys_of(source: Predicting, prompt: Prompt, experiment: Experiment) -> TopKeysOfHeads:
     """For each head of a model the 3 keys of largest mean weight, largest first, with these weights.
 
-    Means are over the rows that predict the experiment's target; over all rows in an encoder or vision tower that the
-    answer's stack reads from, and where there is no target.
+    Means are over the rows that predict the target, the experiment's answer; over all rows in an encoder or vision
+    tower that the answer's stack reads from, and where there is no target.
     """
     top_keys: TopKeysOfHeads = {}
     choosing = None if experiment.target is None else sorted(set(experiment.target.rows))
