@@ -71,7 +71,7 @@ class KeepOutput:
         self.kept[band.heads, band.start : band.stop, :] = band.output
 
     def result(self) -> Outputs:
-        """The output of all rows `[h, n, e]`; if `joined`, heads side by side, times W_O if given, `[1, n, width]`."""
+        """The output of all rows `[h, n, e]`, values e wide; if `joined`, heads side by side, times W_O if given."""
         if self.value_up is not None:
             self.kept = self.kept @ self.value_up[list(self.heads)]
         if not self.joined:

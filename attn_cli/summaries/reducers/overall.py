@@ -55,7 +55,7 @@ class Overall(Part):
 
     @property
     def rescaled_shares(self) -> np.ndarray | None:
-        """The mean weight (or share of weight times value norm) of ranked keys, over its sum on keys left `[h, k]`.
+        """The mean weight (or share of weight times value norm) of k ranked keys `[h, k]`, over its sum on keys left.
 
         Those are the keys not hidden. None unless that was asked for.
         """

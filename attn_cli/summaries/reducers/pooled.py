@@ -49,7 +49,7 @@ class PooledMatrix:
     def wanted(self, call: Call) -> Wanted:
         """A request for the largest weight (score, share) of each block, or their sum where means are pooled.
 
-        Of scores, which are signed, for the largest and the smallest.
+        Of signed numbers, such as scores, for the largest and the smallest.
         """
         pool = self._pool(call)
         return Wanted(pools=(pool, replace(pool, lowest=True)) if self._is_signed(call) else (pool,))

@@ -70,7 +70,7 @@ class Top(Part):
 
     @property
     def measured(self) -> np.ndarray:
-        """The number that ranks the keys `[h, r, k]`, 0 to 1: the weight, or by value or output the key's share.
+        """The number that ranks the k keys of r rows `[h, r, k]`, 0 to 1: the weight, or by value or output the share.
 
         A share is of the row's sum of weight times norm of the value (after W_O).
         """
@@ -78,9 +78,9 @@ class Top(Part):
 
     @property
     def rescaled_shares(self) -> np.ndarray | None:
-        """The weight (or share of weight times value norm) of ranked keys `[h, r, k]`, over its row's sum on keys left.
+        """The weight (or share of weight times value norm) of r rows' k keys `[h, r, k]`, over the sum on keys left.
 
-        Those are the keys that the user didn't leave out. None unless that was asked for.
+        That is a row's sum over the keys that the user didn't leave out. None unless that was asked for.
         """
         return None if self.rest is None else renormalised(self.measured, self.rest[..., None])
 
@@ -128,7 +128,7 @@ class Top(Part):
                     )
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The k heaviest keys of each head and row, heaviest first: `keys`, -1 for none, and `weights`, `[h, r, k]`.
+        """The k heaviest keys of each of r rows, heaviest first: `keys`, -1 for none, and `weights`, `[h, r, k]`.
 
         Where collected `scores`, `value_share` or `output_share`, a key's part of the row's sum of weight times norm of
         the value (after W_O), and `rescaled_share`, that part (or the weight) over its row's sum on keys not left out.

@@ -158,7 +158,7 @@ class WordReads:
     """A word, or a sentence of a long text, and what it gives to others, as shares of weight times value norm.
 
     own      what it gives to itself
-    sources  the 3 words that are neither itself nor sinks to which it gives most, largest share first
+    sources  the at most 3 words, neither itself nor sinks, to which it gives most, largest share first
     """
 
     word: Token
@@ -171,7 +171,7 @@ class VectorReads:
     """Which words the vector of a whole text is made of by attention: the mean of all rows, or one special token's row.
 
     of       that special token; None for the mean
-    sources  the words that get the largest shares of weight times value norm, largest first
+    sources  the at most 3 words past sinks that get the largest shares of weight times value norm, largest first
     marks    the shares of special tokens
     """
 
@@ -186,7 +186,8 @@ class Reads:
 
     stream, layers, heads  the stack that it is of (self, encoder ...), and how many layers and heads that has
     words  in the order of the text; each `Token` has the number of its first token; special tokens are left out
-    sinks  the words that are no source, special tokens and sinks, with the means of what others give to them
+    sinks  the words that are no source, special tokens and sinks (of sentences special tokens alone), with the means
+           of what others give to them
     by_sentence  whether `words` are sentences
     most_read  the word that gets most from the others, past sinks; None of a single word
     vectors  what the vector of the text is made of, as a mean of rows and as the row of its first special token;

@@ -136,16 +136,16 @@ class JudgedKinds:
 
     @cached_property
     def high(self) -> np.ndarray:
-        """True where a head's weight or share on a kind's keys is high enough for its name, by kind and head `[K, h]`.
-
-        By the tests of `is_high`, on however few rows.
+        """True where a head's weight or share on a kind's keys is high enough for its name, of K kinds and h heads
+        `[K, h]`: by the tests of `is_high`, on however few rows.
         """
         return self.is_high(self.measured)
 
     def is_high(self, number: np.ndarray) -> np.ndarray:
-        """True where a head's number `[K, h]` is at least `least_for_name` and passes the other tests of a kind's name.
+        """True where a head's number for a kind is at least `least_for_name` and passes the other tests of its name.
 
-        number  the mean weight on the kind's target keys; `by_share` its share of the weight on keys that are no sinks
+        number  for K kinds and h heads `[K, h]` the mean weight on the kind's target keys; `by_share` its share of the
+                weight on keys that are no sinks
 
         The tests are that most texts bear it out, each by itself, and `by_share` also that most rows do, that keys at
         other fixed distances get less, and that the mean weight on keys that are no sinks is 0.1 or more. False for
