@@ -24,8 +24,9 @@ class Variant:
     name     the kind: "multi-head", "grouped-query" ...
     asked    whether it is the one that was asked for
     cache_bytes  of all layers and texts
-    matrix_operations      for the matrix products of the whole text
-    next_token_operations  for one more token; `next_token_matrix_operations` those of scores and mixing
+    matrix_operations      for scores and mixing (weights times values), of the whole text
+    next_token_operations  for one more token, projections too; `next_token_matrix_operations` those of scores and
+                           mixing
     """
 
     name: str
@@ -110,7 +111,7 @@ class Cost(Answer):
     def arrays(self) -> dict[str, np.ndarray]:
         """By kind of KV cache: `variants`, their names, `cache_bytes` and `matrix_operations`, `[variants]` each.
 
-        The latter are the multiplications and additions of all layers' matrix products.
+        The latter are the multiplications and additions for scores and mixing (weights times values) in all layers.
         """
         return {
             "variants": np.array([variant.name for variant in self.variants]),

@@ -148,8 +148,8 @@ def edges_of(
     shown  how many edges a screen names
     step   is called after the query, the keys and the values
 
-    Raises InputError where more than one row chooses the answer, LimitError for a text too long, LoadError where the
-    head can't be taken apart.
+    Raises InputError where more than one row chooses the answer, or there is none; LimitError for a text whose keys and
+    values by writer take more than 1 GB; LoadError where the head can't be taken apart.
     """
     target = experiment.target
     if target is None or len(experiment.rows) > 1 or len(target.tokens) > 1:

@@ -283,7 +283,7 @@ class KeyPicks(NamedTuple):
 
     most     how many keys with the largest weights, where `keys` is None
     keys     a function from the tokens of a call's keys to the indices of the chosen ones; None for the heaviest
-    against  a function from these to the index of the key whose score is subtracted; None: the visible keys' mean
+    against  a function from the tokens to the index of the key whose score is subtracted; None: the visible keys' mean
     """
 
     most: int

@@ -35,7 +35,7 @@ class ReadShares(DerivedCall):
               their sum
 
     A row's shares add to 1, or to 0 if it reads nothing. Raises LoadError for attention that shows no values, and
-    InputError for "output" without W_O.
+    InputError for "output" without W_O, or of a recording.
     """
 
     def __init__(self, call: Call, by: By, *, each: bool = True, together: bool = False) -> None:
