@@ -33,7 +33,10 @@ Choice = Literal["generation_config", "named", "found"]
 
 
 class SpokenWord(NamedTuple):
-    """A word with its start and end in seconds; `token` is its first token."""
+    """A word with its start and end in seconds, where the attention's path through the audio enters and leaves it.
+
+    token  its first token
+    """
 
     token: Token
     text: str

@@ -93,7 +93,7 @@ class HeadRows:
 
     @cached_property
     def peak(self) -> Array:
-        """The largest weight of every row `[h, n]`; if `rescaled`, over its sum on keys the user didn't hide."""
+        """The largest weight of every row `[h, n]`; if `rescaled`, over the row's sum on keys not hidden."""
         with np.errstate(invalid="ignore"):  # rows without a key
             exponents = self.moment("maximum") - self.moment("logsumexp")
         peak = self.xp.exp(self.xp.where(self.live, exponents, -np.inf))
