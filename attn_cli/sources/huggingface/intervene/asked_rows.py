@@ -66,9 +66,12 @@ class AskedRows:
         last = self.rows[-1]
         return Readout((int(logits[0, last - len(self.tokens)].argmax()),), (last,), last, text)
 
-    def target(self, readout: Readout, log_p: float) -> Target:
-        """The answer: its tokens, the rows that choose them, and its probability, the exponential of `log_p`."""
-        tokens = tuple(self.tokens[index] for index in self.generated) or (self.chosen(readout.ids[0], readout.last),)
+    def target(self, readout: Readout, likeliest: Token, log_p: float) -> Target:
+        """The answer: its tokens, the rows that choose them, and its probability, the exponential of `log_p`.
+
+        likeliest  the likeliest next token, which is the answer where nothing was generated
+        """
+        tokens = tuple(self.tokens[index] for index in self.generated) or (likeliest,)
         return Target(tokens, exp(log_p), readout.rows, bool(self.generated), -log_p / log(2))
 
     def chosen(self, id: int, row: int) -> Token:

@@ -46,12 +46,12 @@ class BaselineAnswers:
         logits = output["logits"]
         self._readout = asked.readout(logits)
         self._log_p = read_logits(logits, self._readout, len(asked.tokens), with_loss=with_loss)
-        self.target = asked.target(self._readout, float(self._log_p.target))
-        best = self._log_p.last[0].topk(min(_LIKELIEST, self._log_p.last.shape[1]))
-        self.likeliest = tuple(
-            (asked.chosen(id, self._readout.last), float(log_p.exp()))
-            for id, log_p in zip(best.indices.tolist(), best.values, strict=True)
-        )
+        log_p = self._log_p.last[0]
+        best = int(log_p.argmax())  # of words alike the first, as for the answer
+        others = [id for id in log_p.topk(min(_LIKELIEST, len(log_p))).indices.tolist() if id != best]
+        ids = [best, *others][:_LIKELIEST]
+        self.likeliest = tuple((asked.chosen(id, self._readout.last), float(log_p[id].exp())) for id in ids)
+        self.target = asked.target(self._readout, self.likeliest[0][0], float(self._log_p.target))
 
     def first_row(self, *, with_loss: bool) -> int:
         """The first row whose logits are needed: 0 for the text's loss (`with_loss`), or without an LM head.
