@@ -77,7 +77,7 @@ class Report(Displayed):
     index        the number of the text, from 0, among the lines of a file; None for a single text
     batch        the axes before heads and rows of the user's own matrices; None where a model or a table was read
     merged_from  how many tokens were merged into words; None where none were
-    scale        how numbers become colours: linear, sqrt, log or row
+    scale        how numbers become colours: linear, sqrt, log, or row (a linear scale of its own for each row)
     ranking      the order of the rows of its parts, and how many of them; None for that of the forward pass
     story        of an overview: what comes next and which words and heads that rests on; None where it isn't told
     reads        of an overview: what every word attends to; None where a mask is causal, or the text is long

@@ -198,7 +198,7 @@ def chosen_heads(layers: Sequence[AttentionLayer], selection: Selection) -> list
 
 
 def interventions_of(layers: Sequence[ChosenHeads]) -> list[Intervention]:
-    """For each chosen head, in order, the variant of a run that ablates it alone: its output is 0, or its mean."""
+    """For each chosen head, in order, the change of a run that ablates it alone: to 0, or to the mean if runs do so."""
     return [Intervention((head,)) for _, heads in layers for head in heads]
 
 

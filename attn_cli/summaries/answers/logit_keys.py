@@ -107,7 +107,7 @@ class LogitKeys(Answer):
 
     @property
     def answer(self) -> str:
-        """The text of the answer."""
+        """The text of the answer: of the likeliest next token, or of what was generated."""
         return "".join(token.text for token in self.target.tokens)
 
     @property
@@ -156,7 +156,7 @@ class LogitKeys(Answer):
         yield from (made(fields, row) for row in self.listed)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`direct_logit` `[heads, m]` of all chosen heads and all keys, with their `layers` and `heads` `[heads]`.
+        """`direct_logit` `[heads, m]` of all chosen heads and all m keys, with their `layers` and `heads` `[heads]`.
 
         It is what a head writes from a key to the answer's logit, less the mean over all logits.
         """

@@ -31,7 +31,7 @@ class HiddenWeight:
 
     @property
     def share(self) -> float:
-        """The mean weight of a row on the keys left out, 0 to 1; 0 if there was no row."""
+        """The mean weight of a row on the keys that the user left out, 0 to 1; 0 if there was no row."""
         return self.weight / self.rows if self.rows else 0.0
 
 

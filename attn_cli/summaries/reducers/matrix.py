@@ -247,7 +247,10 @@ class FullMatrix:
         self.kept_shares: np.ndarray | None = None if self.by == "weight" else np.zeros(shape, dtype=dtype)
 
     def add(self, band: Band) -> None:
-        """Copy the weights, scores and shares of the picked rows and keys of a band (some adjacent query rows)."""
+        """Copy weights, scores and shares of the picked rows and keys of a band (some adjacent query rows).
+
+        Shares are those of weight times norm of the value, by value or output.
+        """
         fit, columns = self.places.of(band), self.columns.fit(band.first, band.last)
         if fit is None or columns is None:
             return

@@ -81,7 +81,7 @@ class DecidingRowsReducer:
         self.picked = rows
 
     def wanted(self, call: Call) -> Wanted:
-        """A request for the sum of weights on each key, over the rows that decide what comes next."""
+        """A request for the sum of weights on each key, over the rows that choose the answer (such as the last)."""
         self.rows = _deciding_queries(call) if self.picked is None else tuple(self.picked)
         self.sums = ColumnSums(self.rows)
         return Wanted(column_sums=(self.sums,))

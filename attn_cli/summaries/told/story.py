@@ -97,7 +97,7 @@ class Story:
 
     @property
     def answer(self) -> str:
-        """The text of the answer."""
+        """The text of the answer: of the likeliest next token, or of what was generated."""
         return "".join(token.text for token in self.target.tokens)
 
     @property

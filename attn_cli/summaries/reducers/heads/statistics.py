@@ -230,7 +230,7 @@ class Ruled(Statistic):
         return rows.total(rows.peak >= RULES) / rows.counted_rows
 
     def says_nothing(self, values: np.ndarray) -> bool:
-        """True if `values`, the shares of rows with one key of 0.95 of the weight, are 0 or NaN for all heads."""
+        """True if `values`, shares of rows with one key of 0.95 or more of the weight, are 0 or NaN for all heads."""
         return not np.nan_to_num(values).any()
 
 
