@@ -100,9 +100,10 @@ def searched_heads(source: Aligning, prompt: Prompt, rows: Sequence[int], frames
 def following(heads: Sequence[SearchedHead]) -> tuple[tuple[int, int], ...]:
     """The (layer, head), ascending, of those of `heads` that follow the audio: Whisper's `alignment_heads`.
 
-    Of more than 10 those of the lowest layers.
+    Of more than 10 the 10 of the largest correlation of a row's mean frame with the row's number.
     """
-    return tuple(sorted((head.place.layer, head.place.head) for head in heads if head.follows)[:_MOST])
+    found = sorted((head for head in heads if head.follows), key=lambda head: -head.motion.correlation)[:_MOST]
+    return tuple(sorted((head.place.layer, head.place.head) for head in found))
 
 
 def _motions(
