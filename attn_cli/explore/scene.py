@@ -160,7 +160,7 @@ class Scene:
         return view.at, head, self.reads_values(view), view.words and self.has_words(view), view.hide_sinks, against
 
     def grid(self, view: Viewpoint) -> Grid:
-        """The matrix that is shown: of one head or the mean of all, perhaps of words; or the compared one less that."""
+        """The matrix shown: one head's or the mean of all, perhaps of words; or another head's or text's less that."""
         key = self.grid_key(view)
         if key not in self._grids:
             grid = self._plain_grid(self.recording, view)

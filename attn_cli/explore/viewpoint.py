@@ -40,7 +40,7 @@ class Viewpoint:
     sorted      whether heads are listed in the order of that number
     thumbnails  whether heads are small pictures of their matrices
     against     what is compared, None for nothing
-    difference  whether the compared matrix less this one is shown, in place of both
+    difference  whether the other head's or text's matrix less this one is shown, in place of both
     """
 
     pane: str = "heads"

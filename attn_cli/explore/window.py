@@ -52,7 +52,10 @@ class MatrixWindow(NamedTuple):
         return -(-(self.bottom - self.top) // self.form.rows), -(-(self.right - self.left) // self.form.keys)
 
     def cell_of(self, query: int, key: int) -> tuple[int, int]:
-        """The cell, down and across, in which a query and a key are."""
+        """The cell, down and across from the window's first, in which a query and a key of the matrix are.
+
+        Below 0, or beyond `shape`, for those outside the window.
+        """
         return (query - self.top) // self.form.rows, (key - self.left) // self.form.keys
 
 

@@ -41,7 +41,10 @@ class Part(ABC):
         """The result as arrays by name, heads first `[h, ...]`; each class of parts says its names and shapes."""
 
     def labels(self) -> dict[str, np.ndarray]:
-        """What the axes of the arrays after heads are, by name; {} where they are all queries and all keys."""
+        """What the axes of the arrays after heads are, by name: `queries` and `keys` are token indices along an axis.
+
+        {} where they are all queries and all keys. Classes with other names (`kinds`, `block` ...) say what they are.
+        """
         return {}
 
     @property

@@ -62,7 +62,7 @@ class Work:
     """All that one band is computed from: b adjacent rows of h query heads on c keys, with g key heads.
 
     start, stop       the query rows are start:stop
-    span              the keys that any of these rows may see
+    span              the c keys that any of these rows may see, as ranges of indices: those that all of them see, too
     heads             which of the layer's query heads, as a slice
     q                 `[h, b, d]`, already times the scale of the scores
     k_across          `[g, d, c]`, the keys as columns
@@ -70,7 +70,8 @@ class Work:
     rule              of the whole call: softcap, and whether there is a softmax
     bias              to be added to scores, broadcastable to `[h, b, c]`, or None
     sink              one learned score per head in the softmax's sum `[h]`, or None
-    masked            the masked cells among these rows and keys
+    masked            for ranges of these keys `[b, keys]` or `[h, b, keys]`, True where masked, or the most that a
+                      score may be there (see `MaskedCells`); all b rows see the keys of no range
     subtract_maximum  False if no exponential of a score can overflow, or underflow to a sum of 0
     """
 

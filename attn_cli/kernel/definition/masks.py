@@ -15,7 +15,7 @@ class Open(Mask):
     """Every query may attend to every key."""
 
     def allowed(self, i: Array, j: Array) -> Array:
-        """True for every query and key, `[b, c]`."""
+        """True for every query i `[b, 1]` and key j `[1, c]`: booleans `[b, c]`."""
         return (i == i) & (j == j)
 
     def interval(self, i: np.ndarray, m: int) -> Ends:
@@ -69,9 +69,9 @@ class Window(Mask):
     both_sides: bool = False
 
     def allowed(self, i: Array, j: Array) -> Array:
-        """True where key j is less than `size` before i + offset or, with `both_sides`, after it; `[b, c]`.
+        """True where key j `[1, c]` is less than `size` before i + offset, i `[b, 1]`: booleans `[b, c]`.
 
-        With one side, keys after it are True, too.
+        Keys after it are True, too; with `both_sides` only those less than `size` after it.
         """
         near = j > i + (self.offset - self.size)
         return near & (j < i + (self.offset + self.size)) if self.both_sides else near
@@ -106,7 +106,10 @@ class Dilated(Mask):
             raise ValueError(f"keys {self.gap} apart")
 
     def allowed(self, i: Array, j: Array) -> Array:
-        """True where key j is a multiple of `gap` from i + offset, less than `size` gaps away: booleans `[b, c]`."""
+        """True where key j `[1, c]` is a multiple of `gap` from i + offset, i `[b, 1]`, less than `size` gaps away.
+
+        Booleans `[b, c]`.
+        """
         distance = i + self.offset - j
         reach = self.size * self.gap
         return (distance % self.gap == 0) & (distance < reach) & (distance > -reach)
@@ -147,7 +150,7 @@ class Prefix(Mask):
     offset: int = 0
 
     def allowed(self, i: Array, j: Array) -> Array:
-        """True where key j is in the prefix, or not after i + offset: booleans `[b, c]`."""
+        """True where key j `[1, c]` is in the prefix, or not after i + offset, i `[b, 1]`: booleans `[b, c]`."""
         return (j < self.length) | (j <= i + self.offset)
 
     def interval(self, i: np.ndarray, m: int) -> Ends:
@@ -165,7 +168,7 @@ class Keys(Mask):
     real: Array
 
     def allowed(self, i: Array, j: Array) -> Array:
-        """True where key j is real and no padding, booleans `[b, c]`, the same for every query."""
+        """True where key j `[1, c]` is real and no padding, for every query i `[b, 1]`: booleans `[b, c]`."""
         return self.real[j[0, :]][None, :] & (i == i)
 
     def interval(self, i: np.ndarray, m: int) -> Ends | None:
@@ -200,7 +203,7 @@ class Given(Mask):
     words: str = "given mask"
 
     def allowed(self, i: Array, j: Array) -> Array:
-        """The booleans of queries i and keys j as they were given, `[b, c]` or `[h, b, c]`."""
+        """The booleans of queries i `[b, 1]` and keys j `[1, c]` as they were given, `[b, c]` or `[h, b, c]`."""
         return self.cells[..., _places(i[:, 0]), :][..., _places(j[0, :])]
 
     def interval(self, i: np.ndarray, m: int) -> Ends | None:
@@ -230,7 +233,7 @@ class MaskFunction(Mask):
     words: str = "mask function"
 
     def allowed(self, i: Array, j: Array) -> Array:
-        """The function's value for queries i and keys j, broadcast to all cells: True where a query may attend."""
+        """The function's value, True where query i `[b, 1]` may attend to key j `[1, c]`, broadcast to `[b, c]`."""
         return self.function(i, j) & (i == i) & (j == j)
 
     def __str__(self) -> str:
@@ -244,7 +247,7 @@ class Intersection(Mask):
     masks: tuple[Mask, ...]
 
     def allowed(self, i: Array, j: Array) -> Array:
-        """Where all masks allow it, booleans `[b, c]` or `[h, b, c]`."""
+        """True where all masks let query i `[b, 1]` see key j `[1, c]`: booleans `[b, c]` or `[h, b, c]`."""
         return reduce(lambda a, b: a & b, [mask.allowed(i, j) for mask in self.masks])
 
     def interval(self, i: np.ndarray, m: int) -> Ends | None:
@@ -278,7 +281,10 @@ class Submask(Mask):
     keys: int
 
     def allowed(self, i: Array, j: Array) -> Array:
-        """The whole mask's booleans for query i + `rows` and key j + `columns`."""
+        """The whole mask's booleans for query i + `rows` and key j + `columns`, i `[b, 1]` and j `[1, c]`: `[b, c]`.
+
+        Or `[h, b, c]` where heads differ.
+        """
         return self.mask.allowed(i + self.rows, j + self.columns)
 
     def interval(self, i: np.ndarray, m: int) -> Ends | None:

@@ -90,7 +90,7 @@ def forward(
     it show it, and nothing is done if all values are `finite`.
 
     X_head, X_row, X_key are strides of X; picked: the rows' numbers; first, last: their keys; share: query heads per
-    key head.
+    key head; with SLOPED -slopes[head] * |i + slope_offset - j| is added to scores.
     """
     block, head = tl.num_programs(0) - 1 - tl.program_id(0), tl.program_id(1)  # the longest rows of a causal mask first
     key_head = head // share
@@ -191,9 +191,10 @@ def column_sums(
     """A Triton kernel: for KEYS keys of one head the sum of the weights that all rows give each, `received` `[h, m]`.
 
     X_head, X_row, X_key are strides of X; picked: the rows' numbers; first, last: their keys; share: query heads per
-    key head.
+    key head; with SLOPED -slopes[head] * |i + slope_offset - j| is added to scores.
 
     begin_rows, end_rows  for every KEYS keys the rows that may see some of them
+    logsumexp             of each picked row's scores, in nats `[h, n]`
     """
     start, head = tl.program_id(0) * KEYS, tl.program_id(1)
     key_head = head // share
@@ -227,10 +228,11 @@ def blocks(
     ROWS: tl.constexpr, KEYS: tl.constexpr, D: tl.constexpr, CAPPED: tl.constexpr, SLOPED: tl.constexpr,
     BIASED: tl.constexpr, SUMS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """A Triton kernel: the largest weight of one block of pool_rows x pool_keys cells of one head, or the sum.
+    """A Triton kernel: the largest weight of one block of pool_rows x pool_keys cells of one head, with SUMS the sum.
 
+    Into `pooled` `[h, row blocks, key blocks]`; `logsumexp` `[h, n]` is of each picked row's scores, in nats.
     X_head, X_row, X_key are strides of X; picked: the rows' numbers; first, last: their keys; share: query heads per
-    key head.
+    key head; with SLOPED -slopes[head] * |i + slope_offset - j| is added to scores.
     """
     block, head = tl.program_id(0), tl.program_id(1)
     row_block, key_block = block // key_blocks, block % key_blocks
@@ -266,10 +268,13 @@ def cell_weights(
     logsumexp, cell_keys, weights, cells,
     ROWS: tl.constexpr, D: tl.constexpr, CAPPED: tl.constexpr, SLOPED: tl.constexpr, BIASED: tl.constexpr,
 ):  # fmt: skip
-    """A Triton kernel: the weights of ROWS queries of one head on a key each; `cell_keys` `[n, cells]`, -1 for none.
+    """A Triton kernel: the weights of ROWS queries of one head on one of each query's keys, `weights` `[h, n, cells]`.
+
+    cell_keys  the keys of the n picked rows `[n, cells]`; for -1, and a key that is masked for its row, the weight is 0
+    logsumexp  of each picked row's scores, in nats `[h, n]`
 
     X_head, X_row, X_key are strides of X; picked: the rows' numbers; first, last: their keys; share: query heads per
-    key head.
+    key head; with SLOPED -slopes[head] * |i + slope_offset - j| is added to scores.
     """
     i, head, cell = tl.program_id(0) * ROWS + tl.arange(0, ROWS), tl.program_id(1), tl.program_id(2)
     key_head = head // share
@@ -302,7 +307,7 @@ def largest_keys(
     turned so that they order as integers do, below 2**31 - 1 less the key.
 
     X_head, X_row, X_key are strides of X; picked: the rows' numbers; first, last: their keys; share: query heads per
-    key head.
+    key head; with SLOPED -slopes[head] * |i + slope_offset - j| is added to scores.
     """
     block, head = tl.num_programs(0) - 1 - tl.program_id(0), tl.program_id(1)
     key_head = head // share

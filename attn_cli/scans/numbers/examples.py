@@ -71,19 +71,19 @@ class Examples:
         return cls(np.zeros(shape, np.float32), document, piece, query, key, np.full(shape, None, object))
 
     def __or__(self, other: "Examples") -> "Examples":
-        """The strongest of both."""
+        """The 5 strongest examples of both, for each head and kind of head."""
         mine, theirs = vars(self), vars(other)
         both = {name: np.concatenate([mine[name], theirs[name]], axis=-1) for name in mine}
         return Examples(**both).strongest()
 
     def strongest(self) -> "Examples":
-        """The 5 examples of largest weight for each head and kind; equal ones by document, piece and query."""
+        """The 5 examples of largest weight for each head and kind of head; equal ones by document, piece and query."""
         keys = (self.query, self.piece, self.document, -self.weight)
         order = np.lexsort(keys, axis=-1)[..., :MOST]
         return Examples(**{name: np.take_along_axis(x, order, axis=-1) for name, x in vars(self).items()})
 
     def least(self) -> np.ndarray:
-        """The smallest of the 5 weights of each head and kind `[h, kinds]`, which another must reach; 0 for fewer."""
+        """The least of the 5 weights for each head and kind of head `[h, kinds]`, for others to reach; 0 if fewer."""
         return self.weight[..., -1]
 
     def with_excerpts(self, excerpts: np.ndarray) -> "Examples":

@@ -69,7 +69,7 @@ class BatchCollector(PackedVisit):
     def of_texts(self, packed: PackedCall) -> None:
         """Add the statistics of a layer's heads in all texts to the sums, from one pass over its packed q, k and v.
 
-        Text by text where the layer's texts aren't the tokens of the documents.
+        Text by text where a text has more or fewer rows in the layer than tokens, or a row's keys aren't an interval.
         """
         rows, mask = self.rows, packed.rule.mask
         if not isinstance(mask, Intervals) or [x.stop - x.start for x in packed.texts] != rows.lengths.tolist():

@@ -15,9 +15,11 @@ _ALIASES = {
 
 
 def choose_member(names: Sequence[str], member: str | None, role: str, label: str) -> str:
-    """The name of the array to read from a file: `member` if given, else the name that fits `role`, else the only name.
+    """The name of the array to read from a file: `member` if given, else the only name, else the one that is `role`.
 
-    Errors: InputError that lists the names; `label` is the file's in it.
+    Or that is another word for it (query for q); case and underscores don't count.
+
+    Errors: InputError that lists the names, where none or several are; `label` is the file's in it.
 
     >>> choose_member(["Query", "K"], None, "q", "heads.npz")
     'Query'

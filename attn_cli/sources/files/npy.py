@@ -76,10 +76,11 @@ def read_any_npy(data: Bytes, label: str) -> np.ndarray:
 
 
 def read_npz(raw: Raw, name: str) -> tuple[Matrix, str]:
-    """One array of an .npz file and its label for messages: `raw.member`, else the one whose name fits `name`.
+    """One array of an .npz file and its label for messages: `raw.member`, else the only one, else that called `name`.
 
-    name  its role, such as "q" or "mask"
+    name  its role, such as "q" or "mask"; Q and query are q, too, as case and underscores don't count
 
+    InputError where no array, or several, can be meant.
     Only that array is unpacked, in memory and if it fits there; names in the archive are never used as paths.
     """
     with npz_archive(raw) as archive:

@@ -99,13 +99,17 @@ class ChangeMatrix(Part):
         yield made(_MAPS, _Maps(summary, self))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`changes` `[h, rows, columns]`: the weight in the other text less that in this one, by query and key."""
+        """`changes` `[h, rows, columns]`: the weight in the other text less that in this one, by query and key.
+
+        Of each block of weights, where one number stands for several, the change farthest from 0.
+        """
         return {"changes": self.changes}
 
     def labels(self) -> dict[str, np.ndarray]:
-        """The indices of `queries` and `keys` in this text, `other_queries` and `other_keys` in the other.
+        """The token indices `queries` `[r]` and `keys` `[c]` in this text, `other_queries`, `other_keys` in the other.
 
-        -1 where a text lacks the key; `block`, the (rows, keys) of weights that a number stands for, unless (1, 1).
+        -1 where a text lacks the key. `block`, the (rows, keys) of weights that a number stands for, unless (1, 1):
+        indices are of all r rows and c keys then, too.
         """
         both = {"keys": self.keys, "other_keys": self.other_keys}
         labels = {"queries": self.rows, "other_queries": self.other_rows} | both

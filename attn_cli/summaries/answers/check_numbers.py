@@ -141,7 +141,9 @@ class CheckedNumbers:
         return result if what == "weights" else self.in_user_layout(result)
 
     def distance(self, output: np.ndarray, weights: np.ndarray | None, start: int = 0) -> ErrorSize:
-        """The larger of the errors of the user's output and of the user's weights, relative to the size of each number.
+        """The errors of the user's output or of the user's weights, whichever have the larger `worst`; 0 for neither.
+
+        Each is |difference| over the size of its number, which is above 0, also where 0 is expected.
 
         output   the expected output, in the user's layout, of rows from `start` on
         weights  the expected weights of the same rows; None where they are not compared
@@ -154,7 +156,8 @@ class CheckedNumbers:
         return max(distances, default=ErrorSize(0.0, 0.0))
 
     def distance_of(self, what: str, values: np.ndarray, expected: np.ndarray, start: int = 0) -> ErrorSize:
-        """The errors of `values` against `expected`, over the size of each number.
+        """The errors of `values` against `expected`, |difference| over the size of each number: largest and root mean
+        square.
 
         what      "output" or "weights", which says the sizes
         expected  as many rows as there are, from row `start` of `values` on

@@ -194,7 +194,7 @@ def head_kinds(
 
 
 class CollectedKinds:
-    """Adds up what each head gives to the keys that define kinds (induction ...) over several prompts.
+    """Sums each head's weights on the keys that define kinds (induction ...) over the rows of each of several prompts.
 
     seed      of the random keys that repeats of a token are compared with
     by_share  whether heads are named by their share of non-sink weight; else by their weight
@@ -211,7 +211,7 @@ class CollectedKinds:
         return tuple(self._summaries.values())
 
     def visit(self, call: Call) -> None:
-        """Add to the sums what the heads of one layer give, in one of the prompts, to the keys that define kinds."""
+        """Keep for each head of a layer, in one prompt, the sums over rows of its weights on keys that define kinds."""
         summary = reduce(call, self.reducer)
         place = replace(call.place, text=0)
         earlier = self._summaries.get(place)

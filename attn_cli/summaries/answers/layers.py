@@ -106,7 +106,11 @@ class Layers(Answer):
 
 
 class LayerMap:
-    """Collects the attention calls of a forward pass into `Layers`, the list of all blocks of a model."""
+    """Collects the attention calls of a forward pass into `Layers`: a `Layer` for every attention module.
+
+    It holds the module's name, heads, scale and mask, and how often it ran; `result` adds the blocks without
+    captured attention.
+    """
 
     def __init__(self) -> None:
         self.layers: dict[tuple[str, str, int], Layer] = {}

@@ -128,7 +128,10 @@ class Steps(Part):
         ]
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The array of every stage of the computation by its name, such as `scores`, `weights` and `output`."""
+        """The array of every stage of the computation by its name, such as `scores`, `weights` and `output`.
+
+        Each has the axes that its stage names: heads first, then rows and columns, or rows and columns alone.
+        """
         return {stage.name: stage.values for stage in self.stages}
 
     def sum_as_text(self, summary: Summary, head: int, row: int, most: int = 12) -> str:

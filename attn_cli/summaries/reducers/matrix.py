@@ -197,7 +197,10 @@ class Matrix(Part, Displayed):
         return {name: values for name, values in named.items() if values is not None}
 
     def labels(self) -> dict[str, np.ndarray]:
-        """The token indices `queries` and `keys`, of picked ones, and `block`, the (rows, keys) that were pooled."""
+        """The token indices `queries` `[r]` of picked rows, and `keys` `[c]` of picked keys; left out where all are.
+
+        `block`, the (rows, keys) that were pooled to one number, unless (1, 1): indices are of all r rows then, too.
+        """
         picked = {"queries": self.rows, "keys": self.keys, "block": None if self.block == (1, 1) else self.block}
         return {name: np.array(numbers) for name, numbers in picked.items() if numbers is not None}
 

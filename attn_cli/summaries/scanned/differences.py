@@ -94,7 +94,7 @@ class ScanDifferences(Answer):
     folder, other  the folders of the two scans
     differences    one for each head and statistic that both have; those that differ first, largest |effect| first, the
                    difference of means in standard deviations over documents
-    shown     how many of them a screen shows; None for those that differ beyond chance: corrected p-value below 0.05
+    shown     how many of them a screen shows; None for those that differ beyond chance: p-value by Holm below 0.05
     renamed   heads that are of another kind in the second scan, with both kinds
     alone     how many heads are in one scan only
     same      whether both are of the same documents, so that each document is held against itself
@@ -117,7 +117,7 @@ class ScanDifferences(Answer):
 
     @property
     def beyond_chance(self) -> tuple[HeadDifference, ...]:
-        """The differences whose p-value, corrected for all that were compared, is below 0.05;
+        """The differences whose p-value is below 0.05 after Holm's correction for all that were compared (family-wise);
         the largest |difference of means| in standard deviations over documents first.
         """
         return tuple(each for each in self.differences if each.differs)

@@ -87,8 +87,9 @@ class DecidingRowsReducer:
         return Wanted(column_sums=(self.sums,))
 
     def part(self, call: Call, stats: RowStats) -> DecidingRows:
-        """For each head the 12 keys of largest weight times value norm, mean over the rows,
-        and over all heads the weight on every key.
+        """For each head the 12 keys of largest weight times value norm, and the weight on each key added up over heads.
+
+        Weights are means over the rows that choose the answer, or those that were picked.
         """
         weights = to_numpy(stats.column_sums[self.sums]).astype(np.float64) / max(1, len(self.rows))  # [h, m]
         norms = value_norms(call)

@@ -65,8 +65,8 @@ def draw(anchors: Anchors, report: Report, screen: Screen) -> Iterator[Text]:
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the matrix of the head in which most later sentences attend to one; without such a head the
-    parts of the text that the last sentence came from.
+    """The next command: the matrix of the first receiver head, in which most later sentences attend to the same one;
+    without such a head the sentences that the last token attends to, by `attn parts`.
 
     None for piped input.
     """

@@ -84,7 +84,7 @@ def _most_pulling(comparison: Comparison, number: int) -> str | None:
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: what the word reads in the first text; None for a text from standard input."""
+    """The next command: what the compared word attends to in the first text; None if that came by standard input."""
     assert isinstance(report.answer, Comparison)
     row = report.answer.journeys[0].rows[0]
     return on_given_texts("inspect", [invocation.value("first")], invocation, "-t", str(row))

@@ -29,7 +29,10 @@ def draw(answer: Computation, report: Report, screen: Screen) -> Iterator[Render
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the same computation step by step; None for a batch, and for piped input."""
+    """The next command: `attn compute --steps` on the same matrices, of more than 6 rows on the first alone.
+
+    None for a batch, and for piped input.
+    """
     return more_of_matrices(report, invocation)
 
 

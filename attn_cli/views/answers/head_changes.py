@@ -54,7 +54,10 @@ def draw(changes: HeadChanges, summary: Summary, report: Report, screen: Screen)
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the keys between which the first head's weight moves in the last row; None for piped input."""
+    """The next command: the keys between which the first listed head's weight moves in the last row of both texts.
+
+    None for piped input, and where no query is in both texts.
+    """
     first = next(iter(report.ordered(_records(report))), None)
     if first is None or first["last_row"] is None:
         return None

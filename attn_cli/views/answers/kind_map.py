@@ -118,9 +118,9 @@ def _surety(kind: Kind, judged: Sequence[JudgedKinds], uniform: float) -> str:
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the matrix of the head most clearly of a kind; of random tokens, the same with another seed.
+    """The next command: the matrix of the head most clearly of a kind, or without such a head `attn heads`.
 
-    None for piped input.
+    After random tokens `attn heads --kinds` with the next seed. None for piped input.
     """
     assert isinstance(report.answer, KindMap)
     if report.answer.seed is not None:

@@ -58,9 +58,10 @@ def draw(answer: PartsRead, report: Report, screen: Screen) -> Iterator[Renderab
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the heads that the answer needs; without an answer, the keys of the last row of a part.
+    """The next command: the heads that the answer needs; without an answer, what the last token of the part listed
+    first attends to in the last layer.
 
-    None for piped input.
+    The overview of cross-attention, and of parts without tokens. None for piped input.
     """
     assert isinstance(report.answer, PartsRead)
     answer, hidden = report.answer, report.answer.hidden

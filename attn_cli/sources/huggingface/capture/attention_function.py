@@ -113,8 +113,8 @@ def scale_of(module: nn.Module, query: torch.Tensor, scaling: float | None) -> f
 
 
 def sink_of(s_aux: torch.Tensor | None, sinks: torch.Tensor | None) -> torch.Tensor | None:
-    """The learned sink, a score in each row's softmax that belongs to no key, `[h]` or per query; None without one.
+    """The learned sink, a score in each row's softmax that belongs to no key; None without one.
 
-    transformers passes it as `s_aux` or `sinks`.
+    transformers passes it as `s_aux` or `sinks`: h numbers, one per head, or `[b, h, n, 1]`, one per query.
     """
     return s_aux if s_aux is not None else sinks

@@ -86,7 +86,10 @@ def rounded(model: nn.Module, precision: str, draw: int = 0) -> Iterator[Rounded
 
 
 def round_output(rounding: Rounded) -> Callable[[nn.Module, Any, Any], Any]:
-    """A forward hook that rounds what a module returns."""
+    """A forward hook that rounds the tensor that a module returns, or of a tuple the first, as `rounding` does.
+
+    Vectors, whole numbers and all else stay as they are.
+    """
     return lambda module, args, output: _each(output, rounding)
 
 

@@ -86,10 +86,10 @@ class Heads(Part):
             yield lead | dict(zip(columns, numbers, strict=True))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Each head statistic `[h]` by its name: in bits, tokens, a score (`max_score`), or from 0 to 1.
+        """Each head statistic `[h]` by its name: `entropy_bits`, `distance` in tokens, `max_score`; else from 0 to 1.
 
-        Beside them the counts `masked_rows` `[h]` and, where keys are hidden or weights divided by the others' sum,
-        `visible_weight` `[h]`, the mean weight on keys that are not left out.
+        Beside them `masked_rows` `[h]`, how many rows may attend to no key, and, where keys are hidden or weights
+        divided by the others' sum, `visible_weight` `[h]`, the mean weight on keys that are not left out.
         """
         rest = {} if self.rest is None else {"visible_weight": self.rest}
         return {**self.statistics, "masked_rows": self.masked_rows, **rest}

@@ -13,10 +13,11 @@ LEAST_KEYS = 4  # a query that sees fewer has no choice worth counting
 class CountedRows(NamedTuple):
     """Which of R rows count in the numbers of one kind of head: those that see 4 keys or more, a target among them.
 
-    Targets are the keys that define the kind.
+    Targets are the keys that define the kind. Sinks are expected at key 0 of causal self-attention, else at special
+    tokens.
 
-    counted  1 for rows that see a target `[R]`
-    rest     1 for rows that see a target at which no sink is expected `[R]`
+    counted  1 for rows that see 4 keys or more, a target among them `[R]`
+    rest     1 for rows that see 4 keys or more, among them a target at which no sink is expected `[R]`
     uniform  what uniform attention gives the targets of counted rows `[R]`, 0 elsewhere
     """
 
