@@ -109,6 +109,7 @@ class ObservedAttention:
         weights = as_matrices(weights.detach().float(), module, b, n, 0.0)  # [b, h, n, m]
         if scores is not None:
             lowest = torch.finfo(torch.float32).min
+            is_float16 = torch.float16 in (scores.dtype, dtype_of_module(module))
             scores = as_matrices(scores.detach().float().clamp(min=lowest), module, b, n, lowest)
-            weights, scores = mask_lowest(weights, scores, dtype_of_module(module))
+            weights, scores = mask_lowest(weights, scores, is_float16=is_float16)
         self.visitor.visit_weights(recorded, groups_of(module, weights.shape[1]), weights, scores, dtype)

@@ -62,3 +62,25 @@ def test_weights_of_own_code_are_taken_as_the_model_rounds_them_and_what_it_mask
         assert call.weights.sum(-1).numpy() == pytest.approx(1.0, abs=max(torch.finfo(dtype).eps, 1e-6))
         assert torch.equal(call.scores == -torch.inf, later.expand(call.h, 6, 6))
     assert len(calls) > 1
+
+
+def test_low_scores_of_a_model_with_weights_of_8_bits_are_no_masked_ones() -> None:
+    model = tiny_model("deberta", "tiny")
+    with torch.no_grad():
+        for module in model.modules():
+            if hasattr(module, "in_proj"):
+                module.in_proj.weight.mul_(30)
+    plain, packed = [], []
+    ids = torch.arange(1, 7)[None]
+    with torch.no_grad(), capture(model, plain.append):
+        model(input_ids=ids)
+    for module in model.modules():  # as of quantised layers: the lowest float of 8 bits is -448
+        quantised = torch.nn.Parameter(torch.zeros(1).to(torch.float8_e4m3fn), requires_grad=False)
+        module._parameters = {"quantised": quantised, **module._parameters}
+    with torch.no_grad(), capture(model, packed.append):
+        model(input_ids=ids)
+    assert min(float(call.scores.min()) for call in plain) < -448
+    for one, other in zip(plain, packed, strict=True):
+        assert torch.isfinite(other.scores).all()
+        assert torch.equal(one.scores, other.scores)
+        assert torch.equal(one.weights, other.weights)

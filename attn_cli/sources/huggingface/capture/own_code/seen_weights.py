@@ -21,13 +21,15 @@ def rule_of(weights: torch.Tensor) -> UnknownRule:
     return UnknownRule(mask=Causal() if causal else Open())
 
 
-def mask_lowest(weights: torch.Tensor, scores: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-    """Mask the (query, key) that a model masked by the lowest float of its `dtype`: weight 0 and score -inf there.
+def mask_lowest(weights: torch.Tensor, scores: torch.Tensor, *, is_float16: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """Mask the (query, key) that a model masked by the lowest float of its type: weight 0 and score -inf there.
+
+    is_float16  whether the model computes in float16; the lowest floats of float32 and bfloat16 are nearly the same
 
     Their score is half of that float or less; where the weight is 0, a 32nd of it or less, as models may scale it. A
     fully masked row, to which the softmax gave equal weights, gets weights of 0.
     """
-    lowest = max(torch.finfo(dtype).min, torch.finfo(scores.dtype).min)
+    lowest = torch.finfo(torch.float16 if is_float16 else torch.float32).min
     is_masked = (scores <= lowest / 2) | ((weights == 0) & (scores <= lowest / _MOST_SCALED))
     return weights.masked_fill(is_masked, 0.0), scores.masked_fill(is_masked, -torch.inf)
 
