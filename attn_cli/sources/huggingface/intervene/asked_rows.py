@@ -19,6 +19,7 @@ class AskedRows:
     """The rows of n tokens in which interventions (ablated heads, hidden tokens) hold, and those that choose an answer.
 
     tokens      those of the prompt, n; of an encoder-decoder its decoder's
+    in_text     how many tokens the prompt itself has: those that can be hidden
     everywhere  whether interventions hold in all rows; always where the model has no LM head
     rows        in which they hold, ascending: those given, all if `everywhere`, else `choosing`
     generated   the indices of the tokens that the model generated
@@ -30,7 +31,7 @@ class AskedRows:
 
     def __init__(self, loaded: LoadedModel, prompt: Prompt, rows: Sequence[int] | None, *, everywhere: bool) -> None:
         self.loaded, self.tokens = loaded, prompt.others.get("decoder", prompt.tokens)
-        self._in_text, n = len(prompt.tokens), len(self.tokens)
+        self.in_text, n = len(prompt.tokens), len(self.tokens)
         self.everywhere = everywhere or loaded.generating is None
         self.generated = [token.index for token in self.tokens if token.generated and token.index > 0]
         self.choosing = tuple(index - 1 for index in self.generated) or (n - 1,)
@@ -41,14 +42,18 @@ class AskedRows:
             self.rows = tuple(sorted(set(rows)))
         self.first = min(*self.rows, *self.choosing) if self.generated else self.rows[0]
 
+    @property
+    def rows_if_some(self) -> tuple[int, ...] | None:
+        """The rows in which interventions hold; None for all: all rows of a decoder are not all of its encoder's."""
+        return None if self.everywhere else self.rows
+
     def first_of(self, intervention: Intervention) -> int:
         """The first row that an intervention changes or that the answer is read from, whichever comes first."""
         return self.first if intervention.rows is None else min(self.first, *intervention.rows)
 
     def batch(self, interventions: Sequence[Intervention], first: int) -> InterventionBatch:
         """These interventions as the elements of one batch, for a run of the text's rows from `first` on."""
-        rows = None if self.everywhere else self.rows  # all rows of a decoder are not all of its encoder's
-        return InterventionBatch(interventions, rows, self._in_text, first=first)
+        return InterventionBatch(interventions, self.rows_if_some, self.in_text, first=first)
 
     def readout(self, logits: torch.Tensor) -> Readout:
         """The answer's tokens and the rows that choose them: the generated tokens, or without any the likeliest one.

@@ -83,7 +83,6 @@ class ModelExperiment:
                 f"mean ablation over {len(self.tokens)} rows would mostly return the head's own output",
                 f"--mean needs a text of {_FEWEST_ROWS} tokens or more",
             )
-        self._in_text = len(prompt.tokens)
         first = self._asked.first if earliest is None else min(earliest, self._asked.first)
         self._runner = Runner(loaded, arguments, len(self.tokens), first, wants_means=mean)
         # the loss of the text needs the logits of all rows
@@ -172,7 +171,7 @@ class ModelExperiment:
 
         Negative where the answer needs the head. Empty where the last rows can't run alone, or there is no derivative.
         """
-        batch = GatedRows(self._in_text, first=self._runner.first)
+        batch = GatedRows(self._asked.in_text, first=self._runner.first)
         derived = self._derived(batch)
         if derived is None:
             return {}
@@ -190,8 +189,8 @@ class ModelExperiment:
 
         None where the last rows can't run alone, without derivatives, and where too much memory would be held.
         """
-        rows = None if self._asked.everywhere else self.rows
-        batch = PartlyWindowed(windows, shares, rows, self._in_text, first=self._runner.first)
+        asked = self._asked
+        batch = PartlyWindowed(windows, shares, asked.rows_if_some, asked.in_text, first=self._runner.first)
         held = self._rows_that_run(self._runner.first) * self._runner.blocks * _NUMBERS_OF_BLOCK
         width = number_of(text_configuration(self._runner.model.config), "hidden_size") or 0
         derived = self._derived(batch) if 4 * held * width <= _BYTES and self.run_mode == "cache" else None
