@@ -341,3 +341,4 @@ def test_long_lines_of_a_screen_are_not_broken_by_the_page_around_it() -> None:
     assert "white-space: pre;" in html and "overflow: auto" in html
     answer = attn_cli.head_kinds(TEXT, (tiny_model("gpt2", "tiny"), tokenizer()))._repr_mimebundle_()["text/html"]
     assert "white-space: pre;" in answer
+    assert "font-size: min(1em, 1.3vw)" in html and "font-size: min(1em, 1.3vw)" in answer  # whole lines on paper

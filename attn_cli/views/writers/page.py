@@ -27,6 +27,7 @@ _INLINE = replace(PAGE, width=96)  # what the column of a notebook has room for
 _LARGEST_OF_FIGURE = (512, 512)  # cells, beyond which it is pooled
 UNBROKEN = (  # of a <pre> in another page, such as a notebook's, whose own style would break long lines
     "font-family: ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace; line-height: 1.16; "
+    "font-size: min(1em, 1.3vw); "  # so that a narrow window and a printed page have whole lines of 96 columns
     "white-space: pre; word-break: normal; overflow: auto"
 )
 _PRE = """\
