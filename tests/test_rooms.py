@@ -1,8 +1,7 @@
-"""Commands start without torch, no modules import each other, and no classes share a name."""
+"""Commands start without torch, and no modules import each other."""
 
 import importlib.util
 import os
-import re
 import subprocess
 import sys
 from graphlib import CycleError, TopologicalSorter
@@ -106,15 +105,6 @@ def test_no_modules_import_each_other() -> None:
     graph.add_import(importer="attn_cli.prompt", imported="attn_cli.call")
     with pytest.raises(CycleError):
         order_of_imports(graph).prepare()
-
-
-def test_no_class_name_stands_twice() -> None:
-    homes: dict[str, list[str]] = {}
-    for file in sorted(Path(importlib.util.find_spec("attn_cli").origin).parent.rglob("*.py")):
-        for name in re.findall(r"^class ([A-Z]\w*)", file.read_text("utf-8"), re.MULTILINE):
-            homes.setdefault(name, []).append(file.name)
-    assert len(homes) > 500, "classes are looked for where they stand"
-    assert {name: files for name, files in homes.items() if len(files) > 1} == {}
 
 
 def test_without_torch_tables_work_and_models_name_what_is_missing(tmp_path: Path) -> None:

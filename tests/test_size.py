@@ -1,0 +1,15 @@
+"""The ratchet says what is exceeded, and by how much."""
+
+from tests.size import exceeded, kept, measured
+
+
+def test_what_is_larger_is_named_and_what_is_not_is_not() -> None:
+    sizes = {"files": 10.0, "classes": 3.0, "docstring share %": 20.6}
+    assert exceeded(sizes, {"files": 10, "classes": 4, "docstring share %": 20.5}) == [
+        "docstring share %: 20.6, 0.1 above 20.5"
+    ]
+    assert exceeded({"lines of a new room": 7.0}, {}) == ["lines of a new room: 7, 7 above 0"]
+
+
+def test_every_kept_size_is_measured() -> None:
+    assert set(kept()) >= set(measured())
