@@ -34,10 +34,6 @@ from attn_cli.scans.run.scan import scan as scan
 from attn_cli.selection import Selection as Selection
 from attn_cli.sources import open_source as open_source
 from attn_cli.sources.huggingface.capture.session import capture as capture
-from attn_cli.summaries.against.change_matrix import change_matrix as change_matrix
-from attn_cli.summaries.against.changed_keys import changed_keys as changed_keys
-from attn_cli.summaries.against.head_changes import head_changes as head_changes
-from attn_cli.summaries.against.side_by_side import side_by_side as side_by_side
 from attn_cli.summaries.answers.kinds import KindMap as KindMap
 from attn_cli.summaries.answers.knock import Knock as Knock
 from attn_cli.summaries.answers.through import Through as Through

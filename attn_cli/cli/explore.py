@@ -205,9 +205,9 @@ def _origin(options: ReadOptions) -> LineOrigin:
     return LineOrigin(tuple(text), tuple(given.words_without(_OWN)))
 
 
-def _write(recording: Recording, other: Recording | None, words: list[str]) -> None:
-    """Run a command line of attn, whose --model is left as it is, on a recording and what it is compared with."""
-    token = opened.set(RecordedSource(recording, "the explorer's text", other))
+def _write(recording: Recording, words: list[str]) -> None:
+    """Run a command line of attn, whose --model is left as it is, on a recording."""
+    token = opened.set(RecordedSource(recording, "the explorer's text"))
     try:
         imported_command(words[0], quiet=True).main(
             args=[*words[1:], "-q"], prog_name=f"attn {words[0]}", standalone_mode=False

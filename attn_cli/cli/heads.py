@@ -1,6 +1,5 @@
 """Print one line per head: entropy, distance, sinks, induction."""
 
-from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -8,9 +7,8 @@ import typer
 from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.hiding import HidingOptions
-from attn_cli.cli.kit.options.ranking import change_ranking, ranking_of
+from attn_cli.cli.kit.options.ranking import ranking_of
 from attn_cli.cli.kit.options.text_command import KeptRunOptions, TextCommandOptions
-from attn_cli.cli.kit.run.against import AgainstCommand, AgainstOptions
 from attn_cli.cli.kit.run.plan import CommandPlan
 from attn_cli.cli.kit.run.text_run import run
 from attn_cli.cli.kit.shell.signature import takes_options
@@ -42,12 +40,8 @@ def heads(
         typer.Option("--kinds", help="Name what each head does, on TEXT or on repeated random tokens."),
     ] = False,
     seed: o.Seed = None,
-    over: Annotated[
-        bool, typer.Option("--over", help="Follow a number through all models that --model matches: 'run/step-*'.")
-    ] = False,
     *,
     hiding: HidingOptions,
-    against: AgainstOptions,
 ) -> ExitCode:  # fmt: skip
     """Print one line per head: entropy, distance, sinks, induction.
 
@@ -57,8 +51,6 @@ def heads(
     TEXT the model reads repeated random tokens, on which induction heads show.
     --sort orders the heads of all layers: by entropy the lowest first, by any other column the largest; by logit heads
     by what they write to the logit of the answer.
-    --against and --against-model show how much of each head's weight moves, most first: --sort change or last.
-    --over follows a number through the checkpoints of a training run: entropy, or what --sort names.
 
     \b
     Examples:
@@ -66,28 +58,7 @@ def heads(
       attn heads --file prompt.txt -m gpt2 --sort induction --top 8
       attn heads --kinds -m ./my-model
       attn heads "river bank" -m ./my-model --sort -entropy -f csv
-      attn heads "river bank" -m 'run/step-*' --over --sort max
-      attn heads "Paris is in" --against "Rome is in" -m gpt2 --sort last
     """
-    if over:
-        others = {"--words": words, "--kinds": kinds, "--seed": seed is not None, "--against": against.any}
-        ranking = ranking_of(sort or "entropy", top)
-        assert ranking is not None
-        from attn_cli.cli.kit.run.over_checkpoints import run_over  # here: few runs follow checkpoints
-
-        return run_over(
-            options, replace(ranking, largest_first=not (sort or "").startswith("-")), others | hiding.given
-        )
-    if against.requested({"--kinds": kinds} | hiding.given):
-        from attn_cli.summaries.against.head_changes import head_changes  # here: few runs compare two texts
-
-        comparison = AgainstCommand(
-            "head_changes",
-            lambda view, pair, rows: head_changes(pair),
-            words=options.merges(words),
-            ranking=change_ranking(sort, top),
-        )
-        return against.run(options, comparison)
     if sort in ("logit", "-logit"):
         from attn_cli.cli.kit.run.by_logit import run_by_logit  # here: few runs sort by it
 

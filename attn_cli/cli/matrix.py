@@ -10,8 +10,7 @@ from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.hiding import HidingOptions
 from attn_cli.cli.kit.options.output import OutputOptions
-from attn_cli.cli.kit.options.text_command import KeptRunOptions, TextCommandOptions
-from attn_cli.cli.kit.run.against import AgainstCommand, AgainstOptions
+from attn_cli.cli.kit.options.text_command import KeptRunOptions
 from attn_cli.cli.kit.run.by_logit import run_by_logit
 from attn_cli.cli.kit.run.plan import CommandPlan, PickedRows, measure_of
 from attn_cli.cli.kit.run.text_run import run
@@ -20,8 +19,6 @@ from attn_cli.errors import ExitCode, InputError
 from attn_cli.model.source import Source
 from attn_cli.prompt import Prompt
 from attn_cli.sources.memory import check_memory
-from attn_cli.summaries.against.change_matrix import ChangeMatrix, change_matrix
-from attn_cli.summaries.against.side_by_side import SideBySide
 from attn_cli.summaries.calls.image_grid import image_grids
 from attn_cli.summaries.calls.in_words import is_in_words
 from attn_cli.summaries.chosen_matrix import with_one_head, with_one_matrix_alone
@@ -79,14 +76,12 @@ def matrix(
     ] = "weight",
     mean: o.Mean = False,
     hiding: HidingOptions,
-    against: AgainstOptions,
 ) -> ExitCode:  # fmt: skip
     """Draw attention weights or scores as heat maps, or save them.
 
     Screens show weights, or scores with --scores, pooled to fit. Files hold both, whole. --words has weights alone:
     scores of subwords don't add up. --by value and --by output show each key's share of what a row reads or outputs,
     --by logit what each head writes from each key to the logit of the answer.
-    --against and --against-model show the change of every weight: the other weight minus this one.
     Images are figures for a paper: maps of heads, or the text coloured by one query or key; --screen draws the screen.
     Of more heads than a figure holds the one that stands out most is drawn, where no option chooses.
     Attention of a --token query to an image is drawn on its grid of patches.
@@ -99,12 +94,11 @@ def matrix(
       attn matrix "river bank" -m ./my-model -H 5.1 --width 84mm -o figure.pdf
       attn matrix "river bank" -m ./my-model -H 5.1 --key river
       attn matrix "river bank" -m ./my-model -l -1 --mean -f csv
-      attn matrix "a river bank" --against "a savings bank" -m ./my-model -H 5.1
       attn matrix -m google/vit-base-patch16-224 --image cat.jpg -t [CLS] --mean
     """
     if by == "logit":
         alone = {"--token": token is not None, "--key": key is not None, "--scores": scores, "--weights": weights,
-                 "--words": bool(words), "--mean": mean, "--pool mean": pool == "mean", "--against": against.any,
+                 "--words": bool(words), "--mean": mean, "--pool mean": pool == "mean",
                  "--width": width is not None, "--dpi": dpi is not None}  # fmt: skip
         return run_by_logit(options, "--by logit", "matrix", None, alone | hiding.given)
     figure_width = _check_figure(width, dpi, options, screen=screen or (scores and weights))
@@ -113,17 +107,6 @@ def matrix(
     measure = measure_of(by, mean=mean, words=merges)
     if scores and measure.by != "weight":
         raise InputError(f"--scores and --by {by} at once", "leave out one of the two")
-    if against.requested(
-        {
-            "--scores": scores,
-            "--key": key is not None,
-            f"--by {by}": measure.by != "weight",
-            "--pool mean": pool == "mean",
-        }
-        | hiding.given
-    ):
-        changes = _changes(options, token, mean, merges, color_scale, figure_width)
-        return against.run(options, changes, ViewSettings(figure_width=figure_width, dpi=dpi or DPI))
     show_weights = weights or not scores
     keep_scores = scores or not weights  # data holds both, unless one is named
     rescale = hiding.rescale
@@ -226,32 +209,3 @@ def _check_maps(heads: int, figure_width: float | None) -> None:
     if figure_width is not None and heads > MOST_PANELS:
         raise InputError(f"a figure of {heads} maps; it holds 1 to {MOST_PANELS}",
                          "choose heads with -l and -H, or add --screen")  # fmt: skip
-
-
-def _changes(
-    options: TextCommandOptions, token: str | None, mean: bool, words: bool, scale: str, figure_width: float | None
-) -> AgainstCommand:
-    """The comparison of --against: pooled on a screen, whole in files."""
-
-    def memory(view: View, source: Source, prompt: Prompt) -> None:
-        heads = sum(1 if mean else layer.heads for layer in source.planned_layers(options.selection))
-        _check_maps(heads, figure_width)
-        if view.largest is None:
-            n = len(prompt.tokens)
-            rows = n if token is None else 1
-            check_memory(8 * heads * rows * n, f"{heads:,} matrices of {rows:,} x {n:,}",
-                         "choose layers, heads or rows with -l, -H and --token, or add --mean")  # fmt: skip
-
-    def changes(view: View, pair: SideBySide, rows: PickedRows) -> ChangeMatrix:
-        # one row is drawn in the shape of the image, with no keys pooled
-        of_image = len(pair.paired(rows)) == 1 and bool(image_grids(pair.call.keys))
-        return change_matrix(pair, rows, mean_heads=mean, largest=None if of_image else view.largest)
-
-    return AgainstCommand(
-        "change_matrix",
-        changes,
-        token=token,
-        words=words,
-        scale=scale,
-        memory=memory,
-    )

@@ -10,7 +10,6 @@ from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.hiding import HidingOptions
 from attn_cli.cli.kit.options.refusals import refuse_beside, refuse_without_model
 from attn_cli.cli.kit.options.text_command import KeptRunOptions, TextCommandOptions
-from attn_cli.cli.kit.run.against import AgainstCommand, AgainstOptions
 from attn_cli.cli.kit.run.by_logit import run_by_logit
 from attn_cli.cli.kit.run.by_word_times import run_word_times
 from attn_cli.cli.kit.run.plan import CommandPlan, measure_of
@@ -20,7 +19,6 @@ from attn_cli.errors import ExitCode, InputError
 from attn_cli.model.source import Source
 from attn_cli.prompt import Token
 from attn_cli.sources import is_recording
-from attn_cli.summaries.against.changed_keys import changed_keys
 from attn_cli.summaries.answers.through import through
 from attn_cli.summaries.answers.writers import KeyPicks, writers_of
 from attn_cli.summaries.answers.written_by import with_writers
@@ -147,7 +145,6 @@ def top(
     mean: o.Mean = False,
     words: o.Words = False,
     hiding: HidingOptions,
-    against: AgainstOptions,
 ) -> ExitCode:  # fmt: skip
     """List the keys that each query attends to most.
 
@@ -156,7 +153,6 @@ def top(
     --overall ranks keys by their mean weight over all queries; so does a screen of a text of more than 64 tokens,
     unless --token picks queries. --why explains every key against the mean of all keys that the row may see; --why
     writers says which heads, feed-forward blocks and embeddings wrote the query and the key.
-    --against and --against-model list the keys whose weights change most: the other weight minus this one.
     --by value and --by output rank keys by their share of what a head reads or outputs, which is small for a small
     value; --by logit by what heads write from each key to the logit of the answer. --by through tells, for an encoder,
     which tokens each token is made of after all layers. --times gives start and end of each word that Whisper and its
@@ -172,7 +168,6 @@ def top(
       attn top "The capital of France is" -m gpt2 -l 9 -t -1 --by output
       attn top "he sat on the river bank" -m ./my-encoder -t bank --by through
       attn top -m openai/whisper-tiny --audio speech.wav --generate 30 --times
-      attn top "France is" --against "Italy is" -m gpt2 -l 9 -t -1
       echo "river bank" | attn top - --json | jq '.result.top[0]'
     """
     merges = options.merges(words)
@@ -180,10 +175,10 @@ def top(
     if times:
         return run_word_times(
             options,
-            others | {"--token": token is not None, "--mean": mean, "--words": words, "--against": against.any,
+            others | {"--token": token is not None, "--mean": mean, "--words": words,
                       "--why": explanation.why is not None, "--key": explanation.key is not None},
         )  # fmt: skip
-    if explanation.requested(others | {"--mean": mean, "--words": words, "--against": against.any}):
+    if explanation.requested(others | {"--mean": mean, "--words": words}):
         if explanation.why == "writers":
             return explanation.writers(options, k, token)
 
@@ -195,16 +190,6 @@ def top(
             return CommandPlan(explanation.keys(k, view), token, measure=turned, finish=finish)
 
         return run(options, "why", explained)
-    if against.requested(others):
-        return against.run(
-            options,
-            AgainstCommand(
-                "changed_keys",
-                lambda view, pair, rows: changed_keys(pair, k, rows, mean_heads=mean),
-                token=token,
-                words=merges,
-            ),
-        )
     if by == "logit":
         alone = {"--token": token is not None, "--overall": overall, "--mean": mean, "--words": words}
         return run_by_logit(options, "--by logit", "keys", k, alone | hiding.given)

@@ -250,8 +250,8 @@ class Explorer(App[int], inherit_bindings=False):
                 line = self.session.attn_line
                 self.copy_to_clipboard(line)
                 self.session.say(line)
-            case Request("read" | "compare" as task, text):
-                self.passes.read(text, self._replaced if task == "read" else self.session.compare)
+            case Request("read", text):
+                self.passes.read(text, self._replaced)
             case Request("writers"):
                 self.passes.read_writers()
             case Request("picture", words):

@@ -52,16 +52,16 @@ def command_words(origin: LineOrigin, scene: Scene, view: Viewpoint) -> list[str
         return origin.words("top", [*options, "-t", str(view.query), "-k", str(scene.text_lines(view)[1])])
     if view.pane not in ("matrix", "text"):
         raise InputError(f"no command gives what {view.pane} shows")
-    key = ["--key", str(view.key)] if view.pane == "text" and not _has_other_text(view) else []
+    key = ["--key", str(view.key)] if view.pane == "text" else []
     return origin.words("matrix", [*options, *key, *_look_options(view)])
 
 
 def is_figure(view: Viewpoint) -> bool:
     """True where attn draws what is seen as a figure for a paper: the map of a head, or the text in its colours.
 
-    False for the map of all heads, one cell, and a comparison with another text, of which the screen is the picture.
+    False for the map of all heads and one cell, of which the screen is the picture.
     """
-    return view.pane in ("matrix", "text") and not _has_other_text(view)
+    return view.pane in ("matrix", "text")
 
 
 def written_words(origin: LineOrigin, scene: Scene, view: Viewpoint, *, draws: bool) -> list[str]:
@@ -81,21 +81,17 @@ def _head_options(scene: Scene, view: Viewpoint) -> list[str]:
     """The head, the mean of its layer's, or both heads that are compared."""
     place = scene.layer(view).place
     head, against = place.heads[view.head], view.against
-    if against is not None and against.at is not None and against.head is not None and not view.mean:
+    if against is not None and not view.mean:
         other = scene.recording.layers[against.at].place
-        if other.stream == place.stream:
-            return ["-H", f"{place.layer}.{head},{other.layer}.{other.heads[against.head]}"]
+        return ["-H", f"{place.layer}.{head},{other.layer}.{other.heads[against.head]}"]
     return ["-l", str(place.layer), *(["--mean"] if view.mean else ["-H", str(head)])]
 
 
 def _token_options(scene: Scene, view: Viewpoint) -> list[str]:
-    """The options for merged words, hidden sinks, values and the other text."""
+    """The options for merged words, hidden sinks and values."""
     options = ["--words"] if view.words and scene.has_words(view) else []
     options += ["--hide", "sink"] if view.hide_sinks else []
     options += ["--by", "value"] if scene.reads_values(view) else []
-    if _has_other_text(view):
-        assert view.against is not None and view.against.text is not None
-        options += ["--against", view.against.text]
     return options
 
 
@@ -104,7 +100,3 @@ def _look_options(view: Viewpoint) -> list[str]:
     if view.pane == "matrix" and view.scores:
         return ["--scores"]
     return ["--color-scale", view.scale] if view.scale != "linear" else []
-
-
-def _has_other_text(view: Viewpoint) -> bool:
-    return view.against is not None and view.against.text is not None

@@ -122,7 +122,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("step-before", ("<",), "< >", "step", "the row that generated a token: before, after",
             moves.step_taken(-1)),
     Command("step-after", (">",), "", "", "", moves.step_taken(1)),
-    Command("against", ("c",), "c", "compare", "compare with another text, or a head such as 5.1; again ends it",
+    Command("against", ("c",), "c", "compare", "compare with a head such as 5.1; again ends it",
             displays.against, _MATRIX_TEXT),
     Command("difference", ("d",), "d", "difference", "the other minus this one, and back",
             displays.difference, _MATRIX_TEXT,

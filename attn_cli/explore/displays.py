@@ -178,27 +178,27 @@ def hidden(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 
 
 def against(scene: Scene, view: Viewpoint, words: str) -> Outcome:
-    """Compare with another head or text: a new viewpoint, or a request to read that text.
+    """Compare with another head, such as "6" or "15.6"; "" ends a comparison, or without one asks for a head.
 
-    words  "6" or "15.6" for a head, anything else for a text; "" ends a comparison, or without one asks for words
+    InputError for a head whose queries or keys are other tokens.
     """
     if not words:
         return replace(view, against=None, difference=False) if view.against else Request("ask", "against ")
-    try:
-        at, head = head_named(scene, view, words)
-    except InputError:
-        return Request("compare", words)
+    at, head = head_named(scene, view, words)
+    layers = scene.layer(view), scene.recording.layers[at]
+    if (layers[0].queries, layers[0].keys) != (layers[1].queries, layers[1].keys):
+        raise InputError(f"{words} attends to other tokens: compare heads of one kind of attention")
     pane = "matrix" if view.pane in ("heads", "cell") else view.pane
-    return replace(view, against=Against(None, at, head), pane=pane, by_value=False)
+    return replace(view, against=Against(at, head), pane=pane, by_value=False)
 
 
 def difference(scene: Scene, view: Viewpoint, words: str) -> Outcome:
     """Show the other of two compared matrices less this one, weight by weight, in place of both; or both again.
 
-    InputError where no text or head is compared.
+    InputError where no head is compared.
 
     words  what was typed after the command's name; not used
     """
     if view.against is None:
-        raise InputError("nothing is compared yet: c takes a text or a head")
+        raise InputError("nothing is compared yet: c takes a head")
     return replace(view, difference=not view.difference)

@@ -7,7 +7,6 @@ import numpy as np
 
 from attn_cli.prompt import Token
 from attn_cli.recording import LEVELS, MASKED, RecordedLayer
-from attn_cli.summaries.against.alignment import TokenAlignment
 from attn_cli.summaries.calls.in_words import MergedWords, words_of
 from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.sinks import expected_sinks
@@ -161,33 +160,17 @@ class WithoutSinks(_CellsGrid):
 
 
 class Difference(_CellsGrid):
-    """Another matrix less this one, weight by weight, where both texts have query and key.
-
-    Of a block of cells the change that is farthest from 0.
-    """
+    """Another head's matrix less this one, of the same queries and keys; of a block of cells the farthest from 0."""
 
     signed = True
 
-    def __init__(self, grid: Grid, other: Grid, rows: TokenAlignment, columns: TokenAlignment) -> None:
+    def __init__(self, grid: Grid, other: Grid) -> None:
         self.grid, self.other, self.cost = grid, other, grid.cost + other.cost
         self.queries, self.keys = grid.queries, grid.keys
-        self._partner = [_partners(rows, len(grid.queries)), _partners(columns, len(grid.keys))]
 
     def cells(self, rows: slice, keys: slice, *, scores: bool = False) -> np.ndarray:
-        """The other matrix less this one, weights or with `scores` scores, `[rows, keys]`.
-
-        NaN where a text lacks the token or a mask forbids it.
-        """
-        cells = np.full((rows.stop - rows.start, keys.stop - keys.start), np.nan)
-        i, j = (partner[span] for partner, span in zip(self._partner, (rows, keys), strict=True))
-        here, there = (i >= 0).nonzero()[0], (j >= 0).nonzero()[0]
-        if len(here) and len(there):
-            spans = [slice(int(x.min()), int(x.max()) + 1) for x in (i[here], j[there])]
-            other = self.other.cells(spans[0], spans[1], scores=scores)
-            other = other[np.ix_(i[here] - spans[0].start, j[there] - spans[1].start)]
-            own = self.grid.cells(rows, keys, scores=scores)
-            cells[np.ix_(here, there)] = other - own[np.ix_(here, there)]
-        return cells
+        """The other matrix less this one, weights or scores `[rows, keys]`; NaN where either is masked."""
+        return self.other.cells(rows, keys, scores=scores) - self.grid.cells(rows, keys, scores=scores)
 
 
 def _blocks(largest: np.ufunc, cells: np.ndarray, block: tuple[int, int]) -> np.ndarray:
@@ -226,10 +209,3 @@ def _added(cells: np.ndarray, rows: MergedWords, i: slice, columns: MergedWords,
     cells = np.add.reduceat(cells, rows.starts[i] - rows.starts[i.start], axis=0)
     sums: np.ndarray = np.add.reduceat(cells, columns.starts[j] - columns.starts[j.start], axis=1)
     return sums.astype(np.float64)
-
-
-def _partners(alignment: TokenAlignment, size: int) -> np.ndarray:
-    """The place of every token in the other text `[size]`, -1 where it has none."""
-    partners = np.full(size, -1)
-    partners[alignment.first] = alignment.second
-    return partners

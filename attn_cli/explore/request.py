@@ -12,7 +12,6 @@ Task = Literal[
     "copy",
     "write",
     "read",
-    "compare",
     "ask",
     "edit",
     "mouse",
@@ -29,7 +28,7 @@ Task = Literal[
 class Request:
     """What a command asks of the session or the terminal, in place of another viewpoint.
 
-    task   what: "quit", "copy" the attn line, "write" a file, "read" or "compare" a text, "ask" for a line ...
+    task   what: "quit", "copy" the attn line, "write" a file, "read" a text, "ask" for a line ...
     words  what it is about: a file, a text, the beginning of a line that is asked for
     """
 

@@ -14,7 +14,6 @@ from attn_cli.explore.viewpoint import KINDS, Viewpoint
 from attn_cli.explore.window import CellForm, MatrixWindow, Space, forms, window_at
 from attn_cli.prompt import Token
 from attn_cli.recording import RecordedLayer, Recording
-from attn_cli.summaries.against.alignment import Aligner
 from attn_cli.summaries.answers.kinds import recorded_kinds
 from attn_cli.summaries.calls.in_words import has_words
 from attn_cli.summaries.head_words import HeadWork, work_of
@@ -34,7 +33,6 @@ _SEARCHED = 2**18  # cells of a block at most in which the heaviest is looked fo
 class Scene:
     """A recording of a model's pass over a text, what is known of it, and the screen that it is drawn on.
 
-    other   the recording of the other text, while one is compared
     screen  its height is all lines, the last of which is for hints
     written  by cell what wrote its query and key (heads, MLPs ...), as lines, where that was asked
     """
@@ -42,13 +40,11 @@ class Scene:
     recording: Recording
     screen: Screen
     answers: Answers = field(default_factory=Answers)
-    other: Recording | None = None
     written: dict[Hashable, Sequence[str]] = field(default_factory=dict)
     _layouts: dict[Hashable, TextLayout] = field(default_factory=dict)
     _grids: dict[Hashable, Grid] = field(default_factory=dict)
     _images: ShownPictures = field(default_factory=ShownPictures)
     _work: dict[int, HeadWork] = field(default_factory=dict)
-    _aligner: Aligner = field(default_factory=Aligner)
 
     @property
     def lines(self) -> int:
@@ -156,36 +152,26 @@ class Scene:
     def grid_key(self, view: Viewpoint) -> Hashable:
         """A key for the matrix that is shown: its layer and head, how it is shown, and what it is compared with."""
         head = -1 if view.mean else view.head
-        against = (view.against, id(self.other)) if view.difference and view.against else None
+        against = view.against if view.difference else None
         return view.at, head, self.reads_values(view), view.words and self.has_words(view), view.hide_sinks, against
 
     def grid(self, view: Viewpoint) -> Grid:
-        """The matrix shown: one head's or the mean of all, perhaps of words; or another head's or text's less that."""
+        """The matrix shown: one head's or the mean of all, perhaps of words; or another head's less that."""
         key = self.grid_key(view)
         if key not in self._grids:
-            grid = self._plain_grid(self.recording, view)
+            grid = self._plain_grid(view)
             if view.difference and view.against is not None:
-                other = self.other_grid(view)
-                rows = self._aligner.of(grid.queries, other.queries)
-                grid = Difference(grid, other, rows, self._aligner.of(grid.keys, other.keys))
+                grid = Difference(grid, self.other_grid(view))
             self._grids[key] = grid
         return self._grids[key]
 
     def other_grid(self, view: Viewpoint) -> Grid:
-        """The matrix of the other head, or text, that the one shown is compared with."""
-        against = view.against
-        assert against is not None
-        place = replace(
-            view,
-            at=view.at if against.at is None else against.at,
-            head=view.head if against.head is None else against.head,
-            mean=view.mean and against.head is None,
-        )
-        recording = self.recording if against.text is None or self.other is None else self.other
-        return self._plain_grid(recording, place)
+        """The matrix of the other head that the one shown is compared with."""
+        assert view.against is not None
+        return self._plain_grid(replace(view, at=view.against.at, head=view.against.head, mean=False))
 
-    def _plain_grid(self, recording: Recording, view: Viewpoint) -> Grid:
-        layer = recording.layers[view.at]
+    def _plain_grid(self, view: Viewpoint) -> Grid:
+        layer = self.layer(view)
         grid: Grid = MeanGrid(layer) if view.mean else HeadGrid(layer, view.head)
         if self.reads_values(view):
             grid = ValueGrid(layer, view.head)
@@ -233,7 +219,7 @@ class Scene:
 
     def other_picture(self, view: Viewpoint) -> Picture:
         """The numbers of the matrix that the one shown is compared with, for the part that is seen, pooled as drawn."""
-        key = ("other", view.against, self.grid_key(view), id(self.other))
+        key = ("other", view.against, self.grid_key(view))
         return self.answers.picture(key, self.other_grid(view), self.other_window(view), scores=view.scores, slot=1)
 
     def picture(self, view: Viewpoint) -> Picture:

@@ -15,14 +15,14 @@ from attn_cli.explore.pane_table import pane_named
 from attn_cli.explore.request import Request
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.trail import Trail
-from attn_cli.explore.viewpoint import Against, Viewpoint, written_place
+from attn_cli.explore.viewpoint import Viewpoint, written_place
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.shell_words import command_line
 
-Write = Callable[[Recording, Recording | None, list[str]], None]
-"""Runs a command line of attn on a recording, and on that of the other text which --against names."""
+Write = Callable[[Recording, list[str]], None]
+"""Runs a command line of attn on a recording."""
 
 Draw = Callable[[Sequence[Sequence[Segment]], str, bool], None]
 """Writes lines of a screen as a picture to a file, over an older one where that is told."""
@@ -151,12 +151,6 @@ class Session:
         """Keep and show, as lines, what wrote the query and key that a viewpoint's cursor is on (heads, MLPs ...)."""
         self.scene.written[written_place(view)] = lines
 
-    def compare(self, recording: Recording, text: str) -> None:
-        """Compare with the recording of another text, in the pane of the matrix, or of the text where that is open."""
-        self.scene = replace(self.scene, other=recording, _grids={})
-        pane = "matrix" if self.view.pane in ("heads", "cell") else self.view.pane
-        self._stand(replace(self.view, against=Against(text), pane=pane, by_value=False))
-
     def judged(self) -> None:
         """What each head attends to is known now: a user who has not moved yet is put where it is best to begin."""
         if not self.trail.seen and self.view.pane == "heads":
@@ -227,13 +221,13 @@ class Session:
                 if (before := self.trail.back()) is None:
                     raise InputError("this is where it began: nothing to go back to")
                 self.view = self.scene.settled(before)
-            case "read" | "compare" | "edit" if self.outside.read is None:
+            case "read" | "edit" if self.outside.read is None:
                 raise InputError("a recording has no model to read a text with: attn explore TEXT -m MODEL")
             case "writers" if self.outside.read_writers is None:
                 raise InputError("a recording has no model that writes: attn explore TEXT -m MODEL")
             case "writers" if self.scene.written.pop(written_place(self.view), None) is not None:
                 return None
-            case "read" | "compare" | "writers" if self.task:
+            case "read" | "writers" if self.task:
                 raise InputError("the model is reading already: esc ends it")
             case "write":
                 return self._write(request.words)
@@ -257,10 +251,8 @@ class Session:
         if suffix in _OF_EVERYTHING:
             line = origin.words("inspect", [])
         else:
-            if view.against is not None and view.against.text is not None and scene.other is not None:
-                view = replace(view, against=Against(scene.other.prompt.text))
             line = written_words(origin, scene, view, draws=suffix in _FIGURES)
-        self.outside.write(scene.recording, scene.other, [*line, "-o", file, *(["--force"] if forced else [])])
+        self.outside.write(scene.recording, [*line, "-o", file, *(["--force"] if forced else [])])
         self.message = f"wrote {file}"
         return None
 

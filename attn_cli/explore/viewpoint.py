@@ -9,14 +9,10 @@ KINDS = "kinds"  # in place of the name of a number: heads are coloured by what 
 
 @dataclass(frozen=True)
 class Against:
-    """What the shown matrix is compared with: another text (None for the same), or another head of the recording.
+    """Another head of the recording that is compared with, as indices of its layer and of the head in it."""
 
-    at, head  the indices of the other head's layer and of the head in it; None for the shown ones, in the other text
-    """
-
-    text: str | None
-    at: int | None = None
-    head: int | None = None
+    at: int
+    head: int
 
 
 @dataclass(frozen=True)
@@ -40,7 +36,7 @@ class Viewpoint:
     sorted      whether heads are listed in the order of that number
     thumbnails  whether heads are small pictures of their matrices
     against     what is compared, None for nothing
-    difference  whether the other head's or text's matrix less this one is shown, in place of both
+    difference  whether the other head's matrix less this one is shown, in place of both
     """
 
     pane: str = "heads"

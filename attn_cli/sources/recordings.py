@@ -14,32 +14,23 @@ from attn_cli.text import excerpt
 
 
 class RecordedSource:
-    """A recording (a run over one text in a file) in place of its model, as a source of each layer's attention.
-
-    name   of its file, in messages
-    other  the same model's recording of another text, to be compared with; None for none
-    """
+    """A recording (a run over one text in a file) in place of its model; `name` is that of its file, in messages."""
 
     batch_size = 1
 
-    def __init__(self, recording: Recording, name: str, other: Recording | None = None) -> None:
-        self.recording, self.name, self.other = recording, excerpt(name, 200), other
+    def __init__(self, recording: Recording, name: str) -> None:
+        self.recording, self.name = recording, excerpt(name, 200)
         self.about: dict[str, Any] = dict(recording.about)
 
     def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
-        """The prompt of the recording for its text or "", that of the recording it is compared with for that one's.
-
-        InputError for any other text, and for a `pair`.
-        """
-        prompts = {"" if at == 0 else each.prompt.text: each.prompt for at, each in enumerate(self._recordings)}
-        prompts[self.recording.prompt.text] = self.recording.prompt
+        """The prompt of the recording for its text or ""; InputError for any other text, and for a `pair`."""
         for text in texts:
-            if text not in prompts:
+            if text not in ("", self.recording.prompt.text):
                 raise InputError(f"{self.name} holds the text that it was made of, and reads no other",
                                  f"leave the text out, or give the model: -m {self.about['model']}")  # fmt: skip
         if pair is not None:
             raise InputError(f"--pair, and {self.name} has read its text already", "leave out --pair")
-        return [prompts[text] for text in texts]
+        return [self.recording.prompt] * len(texts)
 
     def repeated(self, seed: int) -> NoReturn:
         """Raise InputError: a recording's model can't read random tokens any more."""
@@ -80,9 +71,8 @@ class RecordedSource:
         if projections:
             raise self._missing("what heads write takes W_O, which is the model's")
         selection.check_layers(sorted({layer.place.layer for layer in self._layers}))
-        for text, prompt in enumerate(prompts):
-            recording = next((each for each in self._recordings if each.prompt is prompt), self.recording)
-            for layer in recording.layers:
+        for text in range(len(prompts)):
+            for layer in self._layers:
                 if selection.has_layer(layer.place.layer, self._total):
                     chosen = layer.of_heads(self._heads(layer, selection))
                     visit(replace(chosen, place=replace(chosen.place, text=text)))
@@ -97,10 +87,6 @@ class RecordedSource:
     ) -> None:
         """Raise InputError: a recording has no vectors between blocks."""
         raise self._missing("vectors between blocks are seen while the model runs")
-
-    @property
-    def _recordings(self) -> tuple[Recording, ...]:
-        return (self.recording,) if self.other is None else (self.recording, self.other)
 
     @property
     def _layers(self) -> tuple[RecordedLayer, ...]:

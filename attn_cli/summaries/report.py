@@ -70,8 +70,6 @@ class Report(Displayed):
 
     source       the model, or table: its name, type, revision, dtype, device
     prompts      the texts
-    other        the same as `source` of the model that it is compared with, which may be the same; None for no
-                 comparison
     summaries    what was measured of each attention call, in the order of the forward pass
     answer       the result of a command that is not one part per call; None where the summaries' parts are the result
     index        the number of the text, from 0, among the lines of a file; None for a single text
@@ -95,7 +93,6 @@ class Report(Displayed):
     merged_from: int | None = None
     scale: str = "linear"
     ranking: Ranking | None = None
-    other: Mapping[str, Any] | None = None
     story: "Story | None" = None
     reads: "Reads | None" = None
     copying: "Copying | None" = None

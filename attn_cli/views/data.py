@@ -31,8 +31,6 @@ def envelope(report: Report) -> dict[str, Any]:
     if report.index is not None:
         document["index"] = report.index
     document |= _inputs(report)
-    if report.other is not None:
-        document |= {"other_source": dict(report.other), "other_input": input_document(report.prompts[-1])}
     document["result"] = _result(report) if report.answer is None else report.answer.document()
     document["warnings"] = list(report.warnings)
     return document

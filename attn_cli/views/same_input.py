@@ -27,7 +27,6 @@ HIDDEN = {"words", "hide", "rescale", "no_special"}
 _BESIDE = {"pair", "decoder_text", "generate", "chat", "system"}
 _FILES = {"file", "inputs", "image", "audio", "messages"}  # each may be read without a text
 _HIDING = ("inspect", "matrix", "top", "heads")
-_AGAINST = {"against", "against_model", "against_dtype"}
 _OUTPUT = {"format", "json", "output", "force", "color", "quiet", "verbose", "plain"}
 _OF_MATRICES = {"steps", "why", "decode", "token", "expect", "expect_weights", "tol", "pool", "color_scale"}
 _FEW_ROWS = 6  # a walk through more rows fills many screens
@@ -57,14 +56,6 @@ def matrix_of_head(summary: Summary, at: int, report: Report, invocation: Invoca
     at  the head's index among those of the layer
     """
     return on_same_input("matrix", report, invocation, "-H", head_name(summary, at))
-
-
-def against_again(name: str, report: Report, invocation: Invocation, *more: str) -> list[str] | None:
-    """The words of the command `name` that compares the same input with the same other text or model; then `*more`.
-
-    None where the input came through a pipe, and can't be given again.
-    """
-    return on_same_input(name, report, invocation, *invocation.words(_AGAINST), *more)
 
 
 def more_of_matrices(report: Report, invocation: Invocation, *more: str, row: int | None = None) -> list[str] | None:
@@ -120,5 +111,5 @@ def _text(report: Report, invocation: Invocation) -> list[str] | None:
 
 def _readable_again(invocation: Invocation) -> bool:
     """True if every file can be read a second time, as pipes and standard input can't."""
-    files = [invocation.value(name) for name in _FILES | {"against"}]
+    files = [invocation.value(name) for name in _FILES]
     return not any(file is not None and (file == "-" or file.startswith(("/dev/", "/proc/"))) for file in files)

@@ -1,8 +1,7 @@
 """A report as text for a screen: the Rich renderables of all its parts, in their order."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import chain, groupby
-from typing import Any
 
 from rich.cells import cell_len
 from rich.console import RenderableType
@@ -94,8 +93,6 @@ def _about(report: Report, width: int) -> Iterator[str]:
     yield fit_path(str(source["model"]), width - len(what)) + what
     if "projections" in source:
         yield f"projections {visible(str(source['projections']))}"
-    if report.other not in (None, source):
-        yield _other_model(source, report.other)
     yield from _about_text(report) if report.batch is None else _about_matrices(report, report.batch)
     if "kept" in source:
         yield f"from the run of {visible(str(source['kept']))}"
@@ -103,13 +100,6 @@ def _about(report: Report, width: int) -> Iterator[str]:
     rules = {_rule_words(summary) for summary in summaries}
     if len(rules) == 1:
         yield rules.pop()
-
-
-def _other_model(source: Mapping[str, Any], other: Mapping[str, Any]) -> str:
-    """The model that another is held against, or its precision if that alone differs."""
-    dtype = f" in {other['dtype']}" if other["dtype"] != source["dtype"] else ""
-    name = "itself" if other["model"] == source["model"] else visible(str(other["model"]))
-    return f"against {name}{dtype}"
 
 
 def _about_matrices(report: Report, batch: tuple[int, ...]) -> Iterator[str]:

@@ -9,7 +9,8 @@ import pytest
 from attn_cli.sources.tables import open_table
 from tests.fuzz.kinds.models import chatting
 from tests.program import attn, refused
-from tests.real_models import MINILM
+from tests.real_models import MINILM, SMOL
+from tests.sources.huggingface.folders import edited_weights, linked
 from tests.views.test_schemas import hold
 
 RIVER, LOAN = "he sat on the river bank", "the bank gave me a loan"
@@ -113,7 +114,7 @@ def test_which_word_is_meant() -> None:
         (["river", "loan"], 2, ["which word?", "they share no word"]),
         (["river bank", "bank loan", "-w", "moon"], 2, ["no token 'moon'"]),
         (["a b", "a c", "-w", "a", "-w", "a", "-w", "a"], 2, ["--word 3 times"]),
-        (["river bank"], 2, ["Missing argument"]),
+        (["river bank"], 2, ["nothing to compare it with"]),
         (["river bank", "bank loan", "-l", "3"], 2, ["there is no attention layer 3"]),
         (["river bank", "bank loan", "-m", "./none"], 3, ["./none"]),
     ],
@@ -139,3 +140,53 @@ def test_formats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert np.allclose(file["pulls1"].sum(axis=1), 1)
         assert file["tokens2"].tolist() == ["bank", "loan"]
     assert b"pull" in attn("compare", "river bank", "bank loan", "-f", "html").bytes
+
+
+MARY = "When Mary and John went to the store, {} gave a drink to"
+
+
+def test_the_heads_that_move_names_differ_most_between_two_names() -> None:
+    """By eager's own weights of the last row, half the sum of all differences."""
+    texts = [MARY.format(name) for name in ("John", "Mary")]
+    heads = attn("compare", *texts, "-w", "-1", "-m", SMOL, "--json", "-q").json["result"]["heads"]
+    assert [(row["layer"], row["head"]) for row in heads[:3]] == [(24, 4), (22, 7), (21, 8)]
+    assert [row["change"] for row in heads[:3]] == pytest.approx([0.826, 0.639, 0.639], abs=5e-4)
+    assert len(heads) == 270
+
+
+def test_a_word_that_stands_elsewhere_has_no_heads_that_can_be_compared() -> None:
+    assert attn("compare", RIVER, LOAN, "-w", "bank", "--json").json["result"]["heads"] == []
+
+
+def _eager(folder: Path, text: str) -> np.ndarray:
+    """Eager's own weights `[layers, h, n, n]`."""
+    from transformers import AutoModel, AutoTokenizer
+
+    model = AutoModel.from_pretrained(folder, attn_implementation="eager")
+    inputs = AutoTokenizer.from_pretrained(folder)(text, return_tensors="pt")
+    return np.stack([each[0].detach().double().numpy() for each in model(**inputs, output_attentions=True).attentions])
+
+
+def test_models_are_held_against_the_first_head_by_head_a_column_each(tmp_path: Path) -> None:
+    others = [linked(MINILM, tmp_path / name) for name in ("same", "other")]
+    edited_weights(others[1], lambda tensors: tensors["encoder.layer.2.attention.self.query.weight"].mul_(1.5))
+    with_others = [word for other in others for word in ("--with", str(other))]
+    run = attn("compare", RIVER, "-m", MINILM, *with_others, "--json")
+    hold(run, "head_changes")
+    assert run.json["result"]["models"] == list(map(str, others))
+    moved = np.abs(_eager(MINILM, RIVER) - _eager(others[1], RIVER)).sum(axis=-1).mean(axis=-1) / 2  # [layers, h]
+    rows = run.json["result"]["heads"]
+    assert len(rows) == 72 and [row["changes"][1] for row in rows] == sorted(r["changes"][1] for r in rows)[::-1]
+    for row in rows:
+        assert row["changes"] == pytest.approx([0, moved[row["layer"], row["head"]]], abs=1e-5)
+    word = attn("compare", RIVER, "-m", MINILM, *with_others, "-w", "bank", "--json").json["result"]
+    assert word["rows"] == [6]
+    row = np.abs(_eager(MINILM, RIVER) - _eager(others[1], RIVER))[:, :, 6].sum(axis=-1) / 2
+    assert max(each["changes"][1] for each in word["heads"]) == pytest.approx(row.max(), abs=1e-5)
+
+
+def test_models_that_cannot_be_compared_are_named() -> None:
+    refused(attn("compare", RIVER, "-m", MINILM, "--with", SMOL), 2, "the models have 6 layers")
+    refused(attn("compare", RIVER), 2, "--with MODEL")
+    refused(attn("compare", RIVER, LOAN, "-m", MINILM, "--with", MINILM), 2, "--with")
+    refused(attn("compare", "river bank", "bank loan", "--top", "3"), 2, "--with")

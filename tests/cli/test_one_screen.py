@@ -146,13 +146,12 @@ def test_plain_text_begins_with_the_story() -> None:
 
 
 @pytest.mark.usefixtures("loads_once")
-@pytest.mark.parametrize("other", [(), ("--against", MARY + " Tom")], ids=["alone", "against"])
 def test_a_figure_of_too_many_maps_is_refused_before_the_model_runs(
-    other: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def never(*_: object, **__: object) -> None:
         raise AssertionError("the model ran")
 
     monkeypatch.setattr(ModelSource, "each", never)
-    run = attn("matrix", MARY, *other, "-m", SMOL, "-H", "all", "-o", tmp_path / "maps.svg")
+    run = attn("matrix", MARY, "-m", SMOL, "-H", "all", "-o", tmp_path / "maps.svg")
     refused(run, 2, "a figure of 270 maps; it holds 1 to 36", "choose heads with -l and -H")

@@ -28,7 +28,7 @@ def session(
 ) -> Session:
     screen = Screen(size[0], depth, ascii_only, size[1])
     outside = Outside(
-        LineOrigin((), ("-m", "run.attn")), lambda recording, other, words: None, lambda lines, file, force: None
+        LineOrigin((), ("-m", "run.attn")), lambda recording, words: None, lambda lines, file, force: None
     )
     scene = Scene(of or recording(), screen)
     scene.judge()

@@ -7,7 +7,6 @@ from pkgutil import iter_modules
 import numpy as np
 import pytest
 
-import attn_cli.summaries.against
 import attn_cli.summaries.answers
 import attn_cli.summaries.reducers
 from attn_cli.attention_call import AttentionCall
@@ -26,7 +25,7 @@ from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.screens import render
 
-for room in (attn_cli.summaries.against, attn_cli.summaries.answers, attn_cli.summaries.reducers):
+for room in (attn_cli.summaries.answers, attn_cli.summaries.reducers):
     for module in iter_modules(room.__path__):
         import_module(f"{room.__name__}.{module.name}")
 

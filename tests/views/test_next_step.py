@@ -209,8 +209,6 @@ OF_ALL = (
 OF_MODELS = (
     ("top", "--why", "-H", "1.0", "-t", "0"), ("top", "--by", "output", "-H", "1.0"), ("heads", "--kinds"), ("knock",),
     ("parts",), ("parts", "--cut", "sentences"), ("inspect", "--steps"),
-    ("top", "--against", "a photo of the cat"), ("matrix", "--against", "a photo of the cat"),
-    ("heads", "--against", "a photo of the cat"),
 )  # fmt: skip
 
 

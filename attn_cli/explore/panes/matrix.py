@@ -28,7 +28,7 @@ _STEPS = 40  # of colours: finer ones nobody sees in half blocks, and each chang
 
 
 def draw(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
-    """The lines of the matrix; of two while another head or text is compared: side by side, or their difference.
+    """The lines of the matrix; of two while another head is compared: side by side, or their difference.
 
     The last line says what is under the cursor.
     """

@@ -8,12 +8,11 @@ from attn_cli.explore.panes.lines import REVERSED, Line, full_line, parts_line
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.prompt import Token
-from attn_cli.text import ascii_visible, excerpt
+from attn_cli.text import ascii_visible
 from attn_cli.views.drawing.cells import fit
 from attn_cli.views.drawing.labels import token_label
 
 _TOKEN_COLUMNS = 24
-_TEXT = 28  # columns of another text's beginning
 _NARROW = 60  # columns under which a line has no room for words that the pane says anyway
 
 
@@ -38,13 +37,9 @@ def short_label(token: Token, scene: Scene, columns: int = _TOKEN_COLUMNS) -> st
 
 
 def against_name(scene: Scene, view: Viewpoint) -> str:
-    """The name of what the shown head is compared with: the beginning of another text, or a head."""
-    against = view.against
-    assert against is not None
-    if against.text is None:
-        return head_name(scene, view, against.at, against.head)
-    words = excerpt(" ".join(against.text.split()), _TEXT)
-    return f'"{ascii_visible(words) if scene.screen.ascii_only else words}"'
+    """The name of the head that the shown one is compared with."""
+    assert view.against is not None
+    return head_name(scene, view, view.against.at, view.against.head)
 
 
 def cell_line(scene: Scene, view: Viewpoint, width: int) -> Line:
@@ -63,14 +58,14 @@ def _cell_parts(scene: Scene, view: Viewpoint, *, narrow: bool) -> list[str]:
     names = f"{query} -> {key}" if narrow else f"query {query} -> key {key}"
     value = float(grid.cells(*_cell(view))[0, 0])
     if view.difference and view.against is not None:
-        return [names, "not in both" if np.isnan(value) else f"change {value:+.4f}"]
+        return [names, "masked" if np.isnan(value) else f"change {value:+.4f}"]
     if np.isnan(value):
         hidden = scene.layer(view).allowed(*_cell(view))
         is_hidden = not view.words and bool(hidden[0, 0])
         return [names, "hidden" if is_hidden else "masked"]
     if view.against is not None:
         change = float(scene.grid(replace(view, difference=True)).cells(*_cell(view))[0, 0])
-        return [names, f"{value:.4f} here", "not there" if np.isnan(change) else f"{value + change:.4f} there"]
+        return [names, f"{value:.4f} here", "masked there" if np.isnan(change) else f"{value + change:.4f} there"]
     if view.mean or (view.words and scene.has_words(view)):
         return [names, f"weight {value:.4f}"]
     terms = scene.layer(view).terms(view.head, view.query, view.key)

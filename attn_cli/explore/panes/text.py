@@ -165,7 +165,7 @@ def _table(scene: Scene, view: Viewpoint, row: np.ndarray, height: int, width: i
         there = ""
         if compared is not None:
             partner = compared.get(place)
-            there = "   not there" if partner is None else f"   there {partner:.3f}"
+            there = "   masked there" if partner is None else f"   there {partner:.3f}"
         lines.append([Segment(text, style), Segment(drawn, bar_style(scene.screen.depth)), Segment(there, style)])
     return lines, _rest(scene, view, row, places)
 

@@ -10,8 +10,11 @@ import numpy as np
 from attn_cli.errors import InputError
 from attn_cli.fields import COSINE, COUNT, NUMBER, SHARE, TEXT, Field, Rows, each
 from attn_cli.model.blocks import BlockVectors
+from attn_cli.model.intervention import HeadPlace
 from attn_cli.prompt import Prompt
+from attn_cli.summaries.answers.head_changes import ChangedHead
 from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.reducers.pull import Pulls
 from attn_cli.summaries.report import Answer
 
@@ -128,6 +131,11 @@ FIELDS = (
     Field("words", Rows(_WORD, count=2), "where the word stands in each of the two texts", "journeys"),
     Field("layers", Rows(_BLOCK, "one block of the model; for a table its attention"), "block by block",
           lambda comparison: [(comparison.journeys, block) for block in comparison.blocks]),
+    Field("heads", Rows((
+        Field("layer", COUNT, "the model's own block number", "place.layer"),
+        Field("head", COUNT, "the model's own head number", "place.head"),
+        Field("change", SHARE, "share of the weight of the word's row that moves", "largest"),
+    )), "those whose row of the word differs most first; [] where the word stands elsewhere in the other text"),
 )  # fmt: skip
 
 
@@ -137,6 +145,7 @@ class Comparison(Answer):
 
     journeys  the word's vectors and attention calls in each context
     blocks    by block its mean vectors in both, the cosines between them, and its attention to each token
+    heads     by how much of the word's row moves, most first; () where the word stands elsewhere in the other text
     """
 
     name: ClassVar[str] = "compare"
@@ -145,6 +154,7 @@ class Comparison(Answer):
 
     journeys: tuple[Journey, Journey]
     blocks: tuple[ComparedBlock, ...]
+    heads: tuple[ChangedHead, ...] = ()
 
     def records(self) -> Iterator[dict[str, Any]]:
         """One row per block, text and key: the cosines of the word's vectors, and the key's weight and pull.
@@ -202,7 +212,26 @@ def comparison_of(first: Journey, second: Journey) -> Comparison:
     for one, other in zip(first.steps, second.steps, strict=True):
         contexts = _context(first, one), _context(second, other)
         blocks.append(ComparedBlock(one.layer, contexts))
-    return Comparison((first, second), tuple(blocks))
+    return Comparison((first, second), tuple(blocks), tuple(_differing_heads(first, second)))
+
+
+def _differing_heads(first: Journey, second: Journey) -> list[ChangedHead]:
+    """The heads by how much of the word's row moves; [] where it stands elsewhere in the other text."""
+    if len(first.prompt.tokens) != len(second.prompt.tokens) or first.rows != second.rows:
+        return []
+    heads = []
+    for one, other in zip(first.summaries, second.summaries, strict=True):
+        changes = np.abs(_word_row(one) - _word_row(other)).sum(axis=1) / 2  # [h]
+        for head, change in zip(one.place.heads, changes.tolist(), strict=True):
+            heads.append(ChangedHead(HeadPlace(one.place.layer, head, one.place.stream), (change,)))
+    return sorted(heads, key=lambda head: -head.largest)
+
+
+def _word_row(summary: Summary) -> np.ndarray:
+    """Each head's weights of the word on all keys, mean over its tokens: `[h, m]`."""
+    part = summary.part(Matrix)
+    assert part is not None and part.weights is not None
+    return part.weights.mean(axis=1)
 
 
 def cosine(a: np.ndarray, b: np.ndarray) -> float:

@@ -34,6 +34,10 @@ def draw(comparison: Comparison, report: Report, screen: Screen) -> Iterator[Ren
         yield from _one_block(comparison, comparison.blocks[0], screen)
     else:
         yield from _block_table(comparison, screen)
+        if comparison.heads:
+            heads = [f"{head.place.layer}.{head.place.head} {head.largest:.2f}" for head in comparison.heads[:_HEADS]]
+            yield ""
+            yield packed_text(["heads whose row differs most", *heads], screen)
     for number, journey in enumerate(comparison.journeys):
         masked = _masked_after(journey, [block.contexts[number] for block in comparison.blocks])
         if masked:
@@ -92,6 +96,7 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
 
 _WEIGHT = 14  # columns of a weight beside a bar
 _LEAST_PULL, _LEAST_SHOWN = 0.05, 0.005
+_HEADS = 5  # of those whose row of the word differs most
 _PULL = ("pull: the part of the word's attention output that a token adds,", "measured along that output;",
          "all parts sum to 1; below 0: against it;", "weight: the mean over heads")  # fmt: skip
 _NO_PULL = ("weights, not pulls:", "this model's values can't be seen")

@@ -1,78 +1,63 @@
-"""attn heads --against: a line per head, those that change most first."""
+"""attn compare --with: a line per head, a column per model, those that differ most first."""
 
-from collections.abc import Iterator, Mapping
-from textwrap import wrap
-from typing import Any
+from collections.abc import Iterator
 
-import numpy as np
 from rich.console import RenderableType
 from rich.text import Text
 
-from attn_cli.summaries.against.head_changes import HeadChanges
-from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.answers.head_changes import HeadChanges
 from attn_cli.summaries.report import Report
-from attn_cli.text import counted
-from attn_cli.views.drawing.bars import bar, bar_width
+from attn_cli.text import counted, visible
+from attn_cli.views.drawing.bars import bar
+from attn_cli.views.drawing.cells import fit, packed_text
 from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
 from attn_cli.views.invocation import Invocation
-from attn_cli.views.same_input import against_again
+from attn_cli.views.same_input import on_given_texts
 
-_MANY_HEADS = 24  # of more heads a screen shows only so many of the first, unless --top says how many
+_MANY_HEADS = 24  # of more heads a screen shows the first alone, unless --top says how many
 _FIRST = 12
+_NARROWEST, _WIDEST = 7, 16  # columns of a model's name
 
 
-def draw(changes: HeadChanges, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """The heads of all layers by how much of a row's weight moves between two runs, 0 to 1, each with a bar.
-
-    In the order that was asked for: by the mean over rows, or by the last row.
-    """
-    every, ranking = list(_records(report)), report.ranking
-    assert ranking is not None
-    rows = report.ordered(every)
-    if ranking.count is None and len(rows) > _MANY_HEADS:
-        rows = rows[:_FIRST]
-    streams = len(report.streams) > 1
+def draw(answer: HeadChanges, report: Report, screen: Screen) -> Iterator[RenderableType]:
+    """The heads whose rows differ most between models, with the change in each; a bar where there is one model."""
+    heads, names = answer.listed, [visible(name) for name in answer.names]
+    if answer.count is None and len(heads) > _MANY_HEADS:
+        heads = heads[:_FIRST]
+    first, model = answer.listed[0], names[answer.listed[0].changes.index(answer.listed[0].largest)]
+    place = f"{first.place.layer}.{first.place.head}"
+    finding = f"head {place} differs most: {first.largest:.0%} of its weight moves in {model}"
     yield ""
-    some = f"{len(rows)} of {len(every)} heads" if len(rows) < len(every) else counted(len(every), "head")
-    yield Text(f"{some} {ranking.words}", BOLD)
-    yield Text(f"{'stream   ' if streams else ''}  head  change  last row", BOLD)
-    for row in rows:
-        stream = f"{row['stream']:<9}" if streams else ""
-        line = f"{stream}{_name(row):>6}  {_number(row['change'])}  {_number(row['last_change'])}"
-        value = row[ranking.column]
-        length = bar(0.0 if np.isnan(value) else value, bar_width(screen, len(line) + 2))
-        yield Text(f"{line}    {length}".rstrip()) if screen.width >= len(line) + 8 else Text(line)
-    means = [np.nanmean([row[name] for row in every]) for name in ("change", "last_change")]
-    last = "" if changes.last_row is None else f"last row: {token_label(summary.queries[changes.last_row])}"
-    if ranking.count is None and len(rows) < len(every):
-        yield Text(f"--top {len(every)} lists all", DIM)
-    parts = [f"change: the share of a row's weight that moves, mean over {counted(changes.rows, 'paired row')}", last,
-             f"mean of all heads {means[0]:.3f}, last row {means[1]:.3f}"]  # fmt: skip
-    yield Text("\n".join(wrap(" · ".join(part for part in parts if part), screen.width)), DIM)
+    yield packed_text([finding if first.largest > 0 else "no head differs"], screen, BOLD)
+    yield ""
+    streams = len({head.place.stream for head in answer.heads}) > 1
+    lead = f"{'stream':<9}" if streams else ""
+    columns = max(min((screen.width - len(lead) - 6) // len(names) - 2, _WIDEST), _NARROWEST)
+    fitting = max((screen.width - len(lead) - 6) // (columns + 2), 1)
+    yield Text(f"{lead}{'head':>6}" + "".join(f"  {fit(name, columns)}" for name in names[:fitting]).rstrip(), BOLD)
+    for head in heads:
+        stream = f"{head.place.stream:<9}" if streams else ""
+        numbers = "".join(f"  {change:<{columns}.3f}" for change in head.changes[:fitting])
+        line = f"{stream}{f'{head.place.layer}.{head.place.head}':>6}{numbers}"
+        room = screen.width - len(line) - 2
+        is_drawn = len(names) == 1 and room > 8
+        yield Text(f"{line}  {bar(head.largest, min(room, 40))}".rstrip() if is_drawn else line.rstrip())
+    tokens = report.prompts[0].tokens
+    rows = [token_label(tokens[row]) for row in answer.rows]
+    mean = f"mean over {counted(len(tokens), 'row')}" if not rows else f"in row {', '.join(rows)}"
+    notes = [f"share of a row's weight that moves, {mean}"]
+    if len(names) > fitting:
+        notes.append(f"{len(names) - fitting} more models in -f csv")
+    if len(heads) < len(answer.heads):
+        notes.append(f"{len(heads)} of {len(answer.heads)} heads; --top {len(answer.heads)} lists all")
+    yield packed_text(notes, screen, DIM)
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the keys between which the first listed head's weight moves in the last row of both texts.
-
-    None for piped input, and where no query is in both texts.
-    """
-    first = next(iter(report.ordered(_records(report))), None)
-    if first is None or first["last_row"] is None:
-        return None
-    return against_again("top", report, invocation, "-H", _name(first), "-t", str(first["last_row"]))
-
-
-def _records(report: Report) -> Iterator[dict[str, Any]]:
-    """A row for every head, with the last row that is paired in its call."""
-    for summary, part in report.parts_of(HeadChanges):
-        yield from (report.lead(summary) | row | {"last_row": part.last_row} for row in part.records(summary))
-
-
-def _name(row: Mapping[str, Any]) -> str:
-    return f"{row['layer']}.{row['head']}"
-
-
-def _number(value: float) -> str:
-    return "     -" if np.isnan(value) else f"{value:6.3f}"
+    """The matrix of the head that differs most."""
+    answer = report.answer
+    assert isinstance(answer, HeadChanges)
+    place = answer.listed[0].place
+    return on_given_texts("matrix", [invocation.value("first")], invocation, "-H", f"{place.layer}.{place.head}")

@@ -38,8 +38,7 @@ def in_ascii(report: Report) -> Report:
         replace(summary, queries=_tokens(summary.queries), keys=_tokens(summary.keys)) for summary in report.summaries
     )
     source = {**report.source, "model": ascii_visible(str(report.source["model"]))}
-    other = None if report.other is None else {**report.other, "model": ascii_visible(str(report.other["model"]))}
-    return replace(report, source=source, other=other, prompts=prompts, summaries=summaries)
+    return replace(report, source=source, prompts=prompts, summaries=summaries)
 
 
 def marks_in_ascii(text: str) -> str:

@@ -1,8 +1,5 @@
 """Bars: a number as a length."""
 
-from collections.abc import Sequence
-from math import isnan
-
 from rich.color import Color, ColorSystem
 from rich.style import Style
 from rich.text import Text
@@ -23,23 +20,6 @@ def bar(value: float, width: int, longest_value: float = 1.0) -> str:
     ('████', '', '████', '')
     """
     return "█" * round(width * value / longest_value if value > 0 and longest_value > 0 else 0)
-
-
-def course_bars(values: Sequence[float], width: int, smallest: float, largest: float) -> str:
-    """A column for each value, of eight heights from `smallest` to `largest`, a space for NaN.
-
-    Of more than `width` values several share a column, which shows the largest.
-
-    >>> course_bars([0.0, 1.0, float("nan"), 0.5], 8, 0.0, 1.0), course_bars([0, 1, 0, 0], 2, 0, 1)
-    ('▁█ ▅', '█▁')
-    """
-    step = -(-len(values) // max(width, 1))
-    columns = []
-    for start in range(0, len(values), step):
-        known = [value for value in values[start : start + step] if not isnan(value)]
-        share = (max(known) - smallest) / (largest - smallest) if known and largest > smallest else 0.0
-        columns.append(HEIGHTS[min(7, int(8 * share))] if known else " ")
-    return "".join(columns)
 
 
 def signed_bar(value: float, width: int, longest_value: float = 1.0) -> str:

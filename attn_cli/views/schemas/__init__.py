@@ -23,7 +23,7 @@ from attn_cli.errors import InputError
 from attn_cli.fields import Field, Schema, object_schema
 
 _FOLDER = Path(__file__).parent
-_FIELDS = ("index", "input", "inputs", "other_source", "other_input")  # those that some outputs have
+_FIELDS = ("index", "input", "inputs")  # those that some outputs have
 
 
 @cache

@@ -42,18 +42,3 @@ def _names() -> dict[str, Statistic]:
 
 def _columns() -> str:
     return ", ".join(map(_short, STATISTICS))
-
-
-def change_ranking(sort: str | None, top: int | None) -> Ranking:
-    """The order of heads by how much of a row's weight moves between two runs: --sort change (the default) or last.
-
-    By the mean over rows ("change"), or in the last row ("last"); - before it reverses the order, which begins with the
-    largest. `top` is how many heads are shown, None for all. InputError for another column.
-    """
-    columns = {"change": "change", "last": "last_change", "last_change": "last_change"}
-    name = (sort or "change").lower()
-    column = columns.get(name.removeprefix("-"))
-    if column is None:
-        raise InputError(f"--sort {sort!r} is not a column of the changes", "one of change, last")
-    heading = "change" if column == "change" else "the change of the last row"
-    return Ranking(column, heading, not name.startswith("-"), top)

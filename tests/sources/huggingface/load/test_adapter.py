@@ -79,9 +79,9 @@ def test_adapters_are_merged_one_after_the_other(adapter: Path, tmp_path: Path) 
 
 def test_what_an_adapter_changes_is_one_line(adapter: Path, tmp_path: Path) -> None:
     base = tmp_path / "base"
-    run = attn("heads", "the river bank", "-m", base, "--adapter", adapter, "--against-model", base, "--json")
+    run = attn("compare", "the river bank", "-m", base, "--adapter", adapter, "--with", base, "--json")
     assert run.json["source"]["model"] == f"{base} + lora"
-    assert max(row["change"] for row in run.json["result"]["head_changes"]) > 0.01
+    assert run.json["result"]["heads"][0]["changes"][0] > 0.01
 
 
 def test_an_adapter_on_the_hub_is_read_from_the_cache(
