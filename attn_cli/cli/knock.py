@@ -110,7 +110,8 @@ def knock(
             experiment.vector = vector or "mean"
             layers = chosen_heads(experiment.layers, selection)
             passes = experiment.passes(interventions_of(layers))
-            context = HeadContext(top_keys_of(source, prompt, experiment), *direct_of(source, prompt, experiment))
+            keys = top_keys_of(source, prompt, experiment, layers)
+            context = HeadContext(keys, *direct_of(source, prompt, experiment))
         if passes > _MANY_PASSES and (everywhere or options.verbose):
             print_notes([f"about as much work as {passes:,.0f} baseline runs"], quiet=options.quiet)
         with Progress(len(layers), 1, number or 0, quiet=options.quiet, verbose=options.verbose) as progress:

@@ -99,4 +99,4 @@ def _look_options(view: Viewpoint) -> list[str]:
     """Scores, or the scale of colours."""
     if view.pane == "matrix" and view.scores:
         return ["--scores"]
-    return ["--color-scale", view.scale] if view.scale != "linear" else []
+    return ["--color-scale", "raw" if view.scale == "linear" else view.scale]  # linear leaves out sinks there

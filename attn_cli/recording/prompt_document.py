@@ -104,6 +104,7 @@ _GENERATED = (
     Field("tokens", COUNT, "how many tokens it has"),
     Field("ended", FLAG, "true if the model ended with its end token"),
     Field("start", or_none(COUNT), "first character in text; null where it isn't in it"),
+    Field("given", FLAG, "true if the user gave it as the model's answer", optional=True),
 )
 _PROMPT = (
     Field("text", TEXT, "the text, exactly", "prompt.text"),
@@ -154,7 +155,11 @@ def prompt_of_document(
         None
         if generated is None
         else Generated(
-            _text(generated["text"]), int(generated["tokens"]), bool(generated["ended"]), _number(generated["start"])
+            _text(generated["text"]),
+            int(generated["tokens"]),
+            bool(generated["ended"]),
+            _number(generated["start"]),
+            bool(generated.get("given", False)),
         ),
         None if pixels is None else ReadPicture(pixels, *_size(size)),
         template=tuple(int(token) for token in document.get("template", ())),

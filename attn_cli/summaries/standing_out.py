@@ -150,7 +150,7 @@ def _stands_out(
     else:
         kind = KINDS[number]
         rows = part.reading_rows(at, kind)
-        weight, share = judged.non_sink_weight[number, at], judged.share[number, at]
+        weight, share = judged.weight[number, at], judged.share[number, at]
         baseline, count = judged.baseline[number], judged.rows[number]
         if peaks.weights[at][rows].sum() < LEAST_WEIGHT * count:  # targets that are sinks of this head
             return None

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from attn_cli.call import Call
 from attn_cli.model.intervention import Intervention
 from attn_cli.sources import open_source
 from attn_cli.sources.huggingface.source import ModelSource
@@ -117,3 +118,19 @@ def test_the_key_that_the_most_needed_head_reads_is_masked(llama: Path) -> None:
     (expected,) = experiment.outcomes([Intervention(hidden=(key.index,))])
     assert found.hidden is not None and found.hidden.token == key
     assert found.hidden.bits == pytest.approx(expected.bits, abs=1e-4)
+
+
+def test_keys_are_collected_in_the_chosen_layers_alone(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    each = ModelSource.each
+
+    def noted(source: ModelSource, prompts: object, selection: object, visit: object, **more: object) -> None:
+        def visited(call: Call) -> None:
+            seen.append(call.place.layer)
+            visit(call)  # type: ignore[operator]
+
+        each(source, prompts, selection, visited, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(ModelSource, "each", noted)
+    assert attn("knock", TEXT, "-m", llama, "-l", "1", "--json").code == 0
+    assert set(seen) == {1}

@@ -147,3 +147,11 @@ def test_a_text_like_an_option_goes_after_the_options() -> None:
         "--",
         "-l is a letter",
     ]
+
+
+def test_a_linear_scale_is_that_of_all_keys_on_the_command_line() -> None:
+    """In the explorer linear colours sinks, too, as raw does there; linear leaves them out."""
+    made = session()
+    made.press("2", "2")
+    typed(made, ":scale linear")
+    assert made.attn_line.endswith("--color-scale raw")

@@ -90,7 +90,12 @@ def test_prompts_come_back_whole(tmp_path: Path) -> None:
         Token(2, "", None, special=True, row=1, column=2, piece=0),
     )
     prompt = Prompt(
-        "river", tokens, ("a note",), {"decoder": tokens[:1]}, {"image": "a.png"}, Generated("er", 1, True, 3)
+        "river",
+        tokens,
+        ("a note",),
+        {"decoder": tokens[:1]},
+        {"image": "a.png"},
+        Generated("er", 1, True, 3, given=True),
     )
     again = saved(Recording(ABOUT, prompt, ()), tmp_path / "x.attn").prompt
     assert (again.text, again.tokens, again.warnings) == (prompt.text, prompt.tokens, prompt.warnings)

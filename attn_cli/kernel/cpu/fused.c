@@ -21,6 +21,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef _WIN32
+#include <windows.h>
+#define YIELD() SwitchToThread()
+#else
+#include <sched.h>
+#define YIELD() sched_yield()
+#endif
+
 #define MOST_ROWS 48  /* of a task at a time */
 #define CACHE 262144  /* floats of scores that stay in the second-level cache: 1 MiB */
 #define DEPTH 128     /* keys whose values are multiplied together: they stay in the first-level cache */
@@ -244,8 +252,7 @@ int attn_fused_work(Attention *t, int width_of_vectors) {
             __atomic_store_n(&t->broken_values, 1, __ATOMIC_RELAXED);
         __atomic_fetch_add(&t->packed_pieces, 1, __ATOMIC_RELEASE);
     }
-    while (__atomic_load_n(&t->packed_pieces, __ATOMIC_ACQUIRE) < pieces) {
-    }
+    while (__atomic_load_n(&t->packed_pieces, __ATOMIC_ACQUIRE) < pieces) YIELD();
     const int broken = __atomic_load_n(&t->broken_values, __ATOMIC_RELAXED) != 0;
     while (!broken) {
         const int64_t task = __atomic_fetch_add(&t->next_task, 1, __ATOMIC_RELAXED);

@@ -49,9 +49,14 @@ class LayerSizes:
         >>> one = LayerSizes(1, 1, 1, 1)
         >>> one.cells(3, 3), LayerSizes(1, 1, 1, 1, window=2).cells(3, 3), one.cells(2, 3)
         (6, 5, 5)
+        >>> LayerSizes(1, 1, 1, 1, window=2).cells(4, 4, causal=False)
+        10
         """
         if not causal:
-            return n * m if self.window is None else n * min(m, 2 * self.window - 1)
+            if self.window is None:
+                return n * m
+            after = min(n, self.window) - 1  # rows whose keys behind them end with the text
+            return self.cells(n, m) + after * (after + 1) // 2 + (n - 1 - after) * (self.window - 1)
         past = m - n
         longest = m if self.window is None else min(m, self.window)
         short = max(0, min(n, longest - past - 1))  # rows that see fewer keys than the window

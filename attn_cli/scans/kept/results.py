@@ -155,8 +155,8 @@ class ScanResults:
     def text(self, document: int, piece: int = 0) -> str:
         """The text of a document, or of piece `piece` of it, as the model read it.
 
-        The start and end of a piece are known from the scan's examples: without one of this piece, the whole record.
-        InputError for a document that isn't there, for inputs that have changed since, and for standard input.
+        The start and end of a piece are known from the scan's examples: without one, piece 0 is the whole record.
+        InputError for a document or a later piece that isn't there, for inputs that changed, and for standard input.
         """
         files = tuple(CorpusFile(file["name"], file["kind"]) for file in self.options["files"])
         for file, before in zip(files, self.options["files"], strict=True):
@@ -178,8 +178,12 @@ class ScanResults:
         spans = (
             (row["first"], row["last"]) for row in examples if (row["document"], row["piece"]) == (document, piece)
         )
-        first, last = next(spans, (0, len(found.text)))
-        return found.text[first:last]
+        span = next(spans, None)
+        if span is None and piece > 0:
+            raise InputError(
+                f"piece {piece} of document {document} has no example", "attn scan show DIR --head lists them"
+            )
+        return found.text if span is None else found.text[slice(*span)]
 
     def _find(self, layer: int, head: int, stream: str | None) -> ScannedHead:
         heads = [each for each in self.heads if stream in (None, each.place.stream)]

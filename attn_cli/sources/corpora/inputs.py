@@ -12,6 +12,7 @@ from attn_cli.errors import InputError, reason
 from attn_cli.sources.corpora.packing import PACKINGS
 from attn_cli.sources.files.json_document import read_json_document
 from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path
+from attn_cli.sources.files.raw import nearest_name
 from attn_cli.text import excerpt, listed
 
 KINDS = ("lines", "jsonl", "csv", "tsv", "parquet", "arrow")
@@ -79,7 +80,7 @@ def _files_of_input(name: str, kind: str | None) -> Iterator[CorpusFile]:
             for match in _matches(name, str(path)):
                 yield from _files_of_input(match, kind)
         case PathKind.NOTHING:
-            raise InputError(f"no file {excerpt(name)}", _nearest(path))
+            raise InputError(f"no file {excerpt(name)}", nearest_name(path))
         case other:
             raise InputError(f"{excerpt(name)} is {other.value}, which can't be read again after an interruption",
                              "save it to a file; - reads standard input")  # fmt: skip
@@ -161,7 +162,3 @@ def _names_in(file: Path, key: str, name_of: Callable[[Any], object]) -> list[st
         if not isinstance(name, str) or Path(name).name != name or name in ("", ".."):
             raise InputError(f"{label} names {excerpt(str(name), 60)}, which is nothing in its folder", hint)
     return [str(name) for name in names]
-
-
-def _nearest(path: Path) -> str:
-    return "check the name" if path.parent.is_dir() else f"there is no folder {excerpt(str(path.parent))}"

@@ -175,7 +175,8 @@ def knock(
     experiment = source.experiment(prompt, rows, everywhere=everywhere, mean=mean)
     experiment.vector = vector
     layers = chosen_heads(experiment.layers, selection)
-    context = HeadContext(top_keys_of(source, prompt, experiment), *direct_of(source, prompt, experiment))
+    keys = top_keys_of(source, prompt, experiment, layers)
+    context = HeadContext(keys, *direct_of(source, prompt, experiment))
     return knock_of(experiment, layers, context, mean=mean, together=together)
 
 
@@ -202,8 +203,10 @@ def interventions_of(layers: Sequence[ChosenHeads]) -> list[Intervention]:
     return [Intervention((head,)) for _, heads in layers for head in heads]
 
 
-def top_keys_of(source: Predicting, prompt: Prompt, experiment: Experiment) -> TopKeysOfHeads:
-    """For each head of a model the 3 keys of largest mean weight, largest first, with these weights.
+def top_keys_of(
+    source: Predicting, prompt: Prompt, experiment: Experiment, layers: Sequence[ChosenHeads]
+) -> TopKeysOfHeads:
+    """For each chosen head the 3 keys of largest mean weight, largest first, with these weights.
 
     Means are over the rows that predict the target, the experiment's answer; over all rows in an encoder or vision
     tower that the answer's stack reads from, and where there is no target.
@@ -221,7 +224,8 @@ def top_keys_of(source: Predicting, prompt: Prompt, experiment: Experiment) -> T
             keys = tuple((summary.keys[key], float(weight)) for key, weight in pairs if key >= 0)
             top_keys.setdefault(HeadPlace(call.place.layer, head, call.place.stream), keys)
 
-    source.each([prompt], ALL, visit)
+    chosen = tuple((head.layer, head.head) for _, heads in layers for head in heads)
+    source.each([prompt], Selection(pairs=chosen), visit)
     return top_keys
 
 

@@ -195,7 +195,9 @@ def _welch(one: Estimate, two: Estimate) -> tuple[float, float, float]:
 
 
 def _effect(difference: float, one: Estimate, two: Estimate) -> float:
-    deviation = float(np.sqrt((one.deviation**2 + two.deviation**2) / 2))
+    freedom = [max(each.documents - 1, 0) for each in (one, two)]
+    pooled = freedom[0] * one.deviation**2 + freedom[1] * two.deviation**2
+    deviation = float(np.sqrt(pooled / max(sum(freedom), 1)))
     return difference / deviation if deviation > 0 else float(np.sign(difference)) * np.inf if difference else 0.0
 
 

@@ -5,28 +5,22 @@ from collections.abc import Sequence
 import numpy as np
 
 from attn_cli.summaries.reduce import Summary
-from attn_cli.summaries.sinks import MOST_OF_A_KEY, special_places
-from attn_cli.summaries.text_sinks import sinks_by_heads
+from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
+from attn_cli.summaries.sinks import special_places
+from attn_cli.summaries.text_sinks import text_sinks
 from attn_cli.summaries.told.deciding_rows import DecidingRows
 
 
 def resting_keys(seen: Sequence[tuple[Summary, DecidingRows]]) -> set[int]:
-    """The keys, by index, that heads rest on whatever they say: the first of causal text, special tokens, sinks.
+    """The keys that heads rest on whatever they say: the first of causal text, special tokens, sinks of the text.
 
-    seen  by call what heads attend to in the rows that choose the answer
-
-    A sink gets over 0.3 of the weight of these rows from a tenth of the heads or more. A single row's own key is left
-    out.
+    Sinks are those of `text_sinks`, where whole calls were judged. A single deciding row's own key is left out.
     """
-    count, heads = np.zeros(len(seen[0][0].keys)), 0
-    for _, part in seen:
-        heads += len(part.keys)
-        for keys, weights in zip(part.keys, part.weights, strict=True):
-            count[keys[weights > MOST_OF_A_KEY]] += 1
+    judged = [(summary, part) for summary, _ in seen if (part := summary.part(HeadKinds)) is not None]
     last = {row for row in seen[0][1].rows if len(seen[0][1].rows) == 1}
     special = special_places(seen[0][0].keys).tolist()
     first = {0} if seen[0][1].causal else set()
-    return {*first, *special, *sinks_by_heads(count, heads).tolist()} - last
+    return {*first, *special, *(sink.key for sink in text_sinks(judged))} - last
 
 
 def read_shares(seen: Sequence[tuple[Summary, DecidingRows]]) -> np.ndarray:

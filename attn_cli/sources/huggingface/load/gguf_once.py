@@ -3,11 +3,14 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from threading import RLock
 from typing import Any
 
 import gguf
 import numpy as np
 from transformers import modeling_gguf_pytorch_utils
+
+_LOCK = RLock()  # of the two libraries' globals, which are replaced meanwhile
 
 
 class PlainReader(gguf.GGUFReader):  # type: ignore[misc]  # gguf has no types
@@ -29,11 +32,12 @@ def read_once() -> Iterator[None]:
     table of tensor names for every module of the model. Results are equal. Its progress bar is silent.
     For 135 M parameters: 18 s of loading become 6 s.
     """
-    before = gguf.GGUFReader, gguf.get_tensor_name_map, modeling_gguf_pytorch_utils.tqdm
-    gguf.GGUFReader, gguf.get_tensor_name_map = cache(PlainReader), cache(gguf.get_tensor_name_map)
-    # Its progress bar heeds TQDM_DISABLE only where that was set before tqdm was imported, as in no notebook.
-    modeling_gguf_pytorch_utils.tqdm = lambda tensors, **_: tensors
-    try:
-        yield
-    finally:
-        gguf.GGUFReader, gguf.get_tensor_name_map, modeling_gguf_pytorch_utils.tqdm = before
+    with _LOCK:
+        before = gguf.GGUFReader, gguf.get_tensor_name_map, modeling_gguf_pytorch_utils.tqdm
+        gguf.GGUFReader, gguf.get_tensor_name_map = cache(PlainReader), cache(gguf.get_tensor_name_map)
+        # Its progress bar heeds TQDM_DISABLE only where that was set before tqdm was imported, as in no notebook.
+        modeling_gguf_pytorch_utils.tqdm = lambda tensors, **_: tensors
+        try:
+            yield
+        finally:
+            gguf.GGUFReader, gguf.get_tensor_name_map, modeling_gguf_pytorch_utils.tqdm = before

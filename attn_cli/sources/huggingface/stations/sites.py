@@ -116,10 +116,9 @@ def _sites(log: Log, places: ModulePlaces, projections: Projections, stream: fro
     w_o = {found.module for found in projections.found.values() if found.module is not None}
     layer, last_end = -1, 0
     stated = int(getattr(text_configuration(places.model.config), "num_attention_heads", 0) or 0)
-    for event in (event for event in log.events if event.module in blocks):
+    for at, event in ((at, event) for at, event in enumerate(log.events) if event.module in blocks):
         layer += 1
-        inside = [x for x in log.events if event.start < x.start and x.module is not event.module
-                  and log.events.index(x) < log.events.index(event)]  # fmt: skip
+        inside = [x for x in log.events[:at] if event.start < x.start and x.module is not event.module]
         sites.blocks.append(event.module)
         sites.add(event.module, event.run, Site("residual_in", layer, True))
         sites.add(event.module, event.run, Site("residual", layer, False))
@@ -133,7 +132,7 @@ def _sites(log: Log, places: ModulePlaces, projections: Projections, stream: fro
         sites.routers.append([x.module for x in inside if x.routes])
         own = next((x.module for x in inside if x.module in attention), None)
         sites.heads.append(0 if own is None else heads_of(own) or stated)
-        last_end = log.events.index(event)
+        last_end = at
     if sites.blocks:
         first = next(event for event in log.events if event.module in blocks)
         block = first.module

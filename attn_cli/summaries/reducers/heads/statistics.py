@@ -30,7 +30,7 @@ class Statistic(ABC):
     """One number per head, a mean over queries or the largest of them; NaN, null in JSON, where a call has none.
 
     name     what Python, machine output and schemas call it
-    unit     "bits", "tokens", "score" or "weight"
+    unit     "bits", "tokens", "score", "weight" or "share of rows"
     heading  the heading of its column in a table
     digits   after the point, in a table
     caption  what the line below a table says of the column; {unit} stands for token or word
@@ -313,7 +313,7 @@ STATISTICS: tuple[Statistic, ...] = (
     ),
     Ruled(  # entropy collapse
         name="ruled",
-        unit="weight",
+        unit="share of rows",
         heading="ruled",
         digits=2,
         caption=f"ruled: share of queries that give one key {RULES} or more",

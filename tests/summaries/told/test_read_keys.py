@@ -1,0 +1,43 @@
+"""Sinks of a text are told once: a word that one head of few reads is none."""
+
+import numpy as np
+
+from attn_cli.attention_call import AttentionCall
+from attn_cli.call import Place
+from attn_cli.kernel.definition.masks import Causal
+from attn_cli.kernel.definition.rule import Rule
+from attn_cli.prompt import Token
+from attn_cli.summaries.reduce import reduce
+from attn_cli.summaries.reducers.kinds.reducer import TextKinds
+from attn_cli.summaries.told.deciding_rows import DecidingRows, DecidingRowsReducer
+from attn_cli.summaries.told.read_keys import resting_keys
+
+N = 24
+
+
+def _call(targets: dict[int, list[int]]) -> AttentionCall:
+    """Heads whose queries look at one key each: by head the key of every query."""
+    keys = np.eye(N, dtype=np.float32)[None].repeat(len(targets), 0)
+    queries = np.stack([30 * np.eye(N, dtype=np.float32)[of_head] for of_head in targets.values()])
+    tokens = tuple(Token(at, f"w{at}") for at in range(N))
+    heads = tuple(targets)
+    return AttentionCall(
+        queries, keys, keys, Rule(scale=1.0, mask=Causal()), Place(0, "x", heads, heads), tokens, tokens
+    )
+
+
+def _resting(call: AttentionCall) -> set[int]:
+    summary = reduce(call, TextKinds().reducer(call), DecidingRowsReducer())
+    part = summary.part(DecidingRows)
+    assert part is not None
+    return resting_keys([(summary, part)])
+
+
+def test_a_word_that_one_head_of_four_reads_in_the_last_row_is_no_sink() -> None:
+    itself = list(range(N))
+    assert _resting(_call({0: itself, 1: itself, 2: itself, 3: [*itself[:-1], 7]})) == {0}
+
+
+def test_a_word_that_a_head_reads_in_all_rows_is_one() -> None:
+    itself = list(range(N))
+    assert _resting(_call({0: itself, 1: itself, 2: itself, 3: [min(at, 7) for at in itself]})) == {0, 7}
