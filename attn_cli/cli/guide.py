@@ -17,7 +17,7 @@ from attn_cli.views.drawing.screen import Screen, screen_of
 from attn_cli.views.pager import is_leafed, leaf_through
 from attn_cli.views.sink import Sink
 
-_LATER = ("working", "changes", "architectures", "errors", "settings", "costs")  # pages that few people begin with
+_LATER = ("working", "architectures", "errors", "settings", "costs")  # pages that few people begin with
 _OTHER_NAMES = {  # what people look for that a page has under another name
     "tutorial": "ladder", "start": "tour", "introduction": "tour", "prompt": "parts", "notebook": "python",
     "jupyter": "python", "kernel": "matrices", "config": "settings", "json": "formats", "csv": "formats",
