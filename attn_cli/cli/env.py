@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from attn_cli.cli.kit.options.output import OutputOptions
-from attn_cli.cli.kit.shell.settings import graphics, kept_folder, settings, settings_file, unpacked_models
+from attn_cli.cli.kit.shell.settings import kept_folder, settings, settings_file, unpacked_models
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.status_line import StatusLine
@@ -16,7 +16,6 @@ from attn_cli.summaries.answers.env import KeptRuns, OutputStream, Row, installa
 from attn_cli.summaries.report import Report
 from attn_cli.text import decimal_bytes
 from attn_cli.views.drawing.screen import screen_of
-from attn_cli.views.graphics.asked import graphics_of_terminal
 
 
 @takes_options
@@ -93,12 +92,10 @@ def _cache(warnings: list[str]) -> tuple[str | None, dict[str, int], int]:
 def _stdout(color: str) -> OutputStream:
     """Standard output as screens see it."""
     screen = screen_of(sys.stdout, color)
-    shown = None if screen.depth == "none" else graphics_of_terminal(graphics())
     return OutputStream(
         terminal=sys.stdout is not None and sys.stdout.isatty(),
         width=screen.width,
         depth=screen.depth,
         encoding=getattr(sys.stdout, "encoding", None),
         ascii_only=screen.ascii_only,
-        pictures=None if shown is None else shown.protocol,
     )

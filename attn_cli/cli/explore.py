@@ -21,7 +21,6 @@ from attn_cli.cli.kit.run.texts import Texts
 from attn_cli.cli.kit.run.written_cell import written_lines
 from attn_cli.cli.kit.shell.commands import imported_command
 from attn_cli.cli.kit.shell.invocation import current
-from attn_cli.cli.kit.shell.settings import graphics
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.progress import Progress
@@ -42,13 +41,11 @@ from attn_cli.summaries.answers.record import record, recorded
 from attn_cli.summaries.reducers.record import MemoryBudget, left_out_note
 from attn_cli.views.drawing.raster import converted, require
 from attn_cli.views.drawing.screen import Screen, screen_of
-from attn_cli.views.graphics.asked import graphics_of_terminal
 from attn_cli.views.sink import Sink
 from attn_cli.views.view import RecordedCell
 from attn_cli.views.writers.cells_svg import DARK, LIGHT, svg_of
 
 _OWN = ("text", "file", "layer", "head", "color", "no_mouse", "quiet")  # what a line of another command needn't say
-_DPI = 300  # of a picture that has a size in millimetres; a screen has none
 _TERMINAL = Path("/dev/tty")
 _INSTEAD = "attn inspect prints, -o page.html makes a page"
 
@@ -84,9 +81,6 @@ def explore(
     passes = (None, None) if is_recording(options.model) else (reader.again, reader.layer_again)
     outside = Outside(_origin(options), _write, partial(_draw, screen), *passes)
     outside = replace(outside, read_writers=reader.writers if has_model else None)
-    if recording.prompt.picture is not None and screen.depth != "none":
-        shown = graphics_of_terminal(graphics())  # now: the screen is Textual's from there on
-        screen = replace(screen, ask=lambda: shown)
     scene = Scene(recording, screen)
     session = Session(scene, outside, scene.opening)
     # imported here: the options are checked and the text is read without Textual
@@ -221,4 +215,4 @@ def _draw(screen: Screen, lines: Sequence[Sequence[Segment]], file: str, force: 
     format = Path(file).suffix.lower().removeprefix(".")
     require(format)
     with Sink(file, force=force) as sink:
-        sink.write(converted(svg_of(lines, LIGHT if screen.light else DARK), format, _DPI))
+        sink.write(converted(svg_of(lines, LIGHT if screen.light else DARK), format))

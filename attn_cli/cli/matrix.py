@@ -31,7 +31,7 @@ from attn_cli.text import cut
 from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.drawing.figure import MOST_PANELS
 from attn_cli.views.formats import format_for
-from attn_cli.views.view import DPI, View, ViewSettings
+from attn_cli.views.view import View, ViewSettings
 
 _MILLIMETRES = {"mm": 1.0, "cm": 10.0, "in": 25.4, "pt": 25.4 / 72}
 _FIGURES = ("svg", "png", "pdf")
@@ -56,16 +56,6 @@ def matrix(
         typer.Option("--width", metavar="WIDTH", rich_help_panel="Output",
                      help="Set the width of the figure that -o FILE.svg, .png or .pdf draws: 84mm; default: 120mm."),
     ] = None,
-    screen: Annotated[
-        bool,
-        typer.Option("--screen", rich_help_panel="Output",
-                     help="Draw the screen, in place of a figure, with -o FILE.svg, .png or .pdf."),
-    ] = False,
-    dpi: Annotated[
-        int | None,
-        typer.Option("--dpi", metavar="N", min=36, max=2400, rich_help_panel="Output",
-                     help="Set dots per inch of a .png figure; default: 300."),
-    ] = None,
     color_scale: o.ColorScale = "linear",
     words: o.Words = False,
     by: Annotated[
@@ -82,7 +72,7 @@ def matrix(
     Screens show weights, or scores with --scores, pooled to fit. Files hold both, whole. --words has weights alone:
     scores of subwords don't add up. --by value and --by output show each key's share of what a row reads or outputs,
     --by logit what each head writes from each key to the logit of the answer.
-    Images are figures for a paper: maps of heads, or the text coloured by one query or key; --screen draws the screen.
+    Images are figures for a paper: maps of heads, or the text coloured by one query or key.
     Of more heads than a figure holds the one that stands out most is drawn, where no option chooses.
     Attention of a --token query to an image is drawn on its grid of patches.
 
@@ -99,9 +89,9 @@ def matrix(
     if by == "logit":
         alone = {"--token": token is not None, "--key": key is not None, "--scores": scores, "--weights": weights,
                  "--words": bool(words), "--mean": mean, "--pool mean": pool == "mean",
-                 "--width": width is not None, "--dpi": dpi is not None}  # fmt: skip
+                 "--width": width is not None}  # fmt: skip
         return run_by_logit(options, "--by logit", "matrix", None, alone | hiding.given)
-    figure_width = _check_figure(width, dpi, options, screen=screen or (scores and weights))
+    figure_width = _check_figure(width, options, both=scores and weights)
     merges = options.merges(words, scores=scores)
     hiding.check_scores(scores=scores)
     measure = measure_of(by, mean=mean, words=merges)
@@ -167,25 +157,23 @@ def matrix(
             settle=with_one_head if chooses else None, finish=with_one_matrix_alone if chooses else None,
         )  # fmt: skip
 
-    return run(options, "matrix", plan, ViewSettings(figure_width=figure_width, dpi=dpi or DPI))
+    return run(options, "matrix", plan, ViewSettings(figure_width=figure_width))
 
 
-def _check_figure(width: str | None, dpi: int | None, options: OutputOptions, *, screen: bool) -> float | None:
+def _check_figure(width: str | None, options: OutputOptions, *, both: bool) -> float | None:
     """The width of a figure in millimetres, None for none; InputError for a width that is none, and without a figure.
 
-    screen  whether the screen is drawn in its place
+    both  whether weights and scores are drawn, which makes the screen the image
     """
     file = format_for(options.format, options.output).name
     is_figure = not options.json and file in _FIGURES
-    if dpi is not None and (screen or file != "png"):
-        raise InputError("--dpi needs a .png figure", "add -o figure.png")
     if width is None:
-        return _WIDTH if is_figure and not screen else None
+        return _WIDTH if is_figure and not both else None
     figure_width = millimetres(width)
     if not is_figure:
         raise InputError("--width needs a figure format", "add -o figure.svg, .png or .pdf")
-    if screen:
-        raise InputError("--width and --screen at once", "a screen has no width on paper; leave out one of the two")
+    if both:
+        raise InputError("--width with --scores and --weights", "a figure shows one of them; leave out the other")
     return figure_width
 
 
@@ -208,4 +196,4 @@ def _check_maps(heads: int, figure_width: float | None) -> None:
     """InputError for a figure of more maps than one holds, before a model runs."""
     if figure_width is not None and heads > MOST_PANELS:
         raise InputError(f"a figure of {heads} maps; it holds 1 to {MOST_PANELS}",
-                         "choose heads with -l and -H, or add --screen")  # fmt: skip
+                         "choose heads with -l and -H, or add --mean")  # fmt: skip

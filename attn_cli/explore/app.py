@@ -10,7 +10,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import wraps
-from itertools import chain
 from pathlib import Path
 from types import FrameType
 from typing import Any, ClassVar
@@ -31,8 +30,6 @@ from attn_cli.explore.request import Request
 from attn_cli.explore.session import Session
 from attn_cli.interrupts import end_at_once, heeded, kept
 from attn_cli.recording import Recording
-from attn_cli.views.graphics.asked import resized
-from attn_cli.views.graphics.graphics import picture_height
 
 _PATIENCE = 2.0  # seconds that a signal gives the explorer to leave the terminal as it was
 _THEME = "ansi-dark"  # background and text are the terminal's own, light or dark: nothing else of it is used
@@ -70,19 +67,14 @@ class Canvas(Widget):
         self.lines: list[Line] = []
 
     def show(self, lines: list[Line]) -> None:
-        """Show another picture: lines that differ are written again, each whole, as columns of wide characters are.
-
-        An image that lies over several lines is drawn again where one of them is written.
-        """
+        """Show another picture: lines that differ are written again, each whole, as columns of wide characters are."""
         before, self.lines = self.lines, lines
         if len(before) != len(lines):
             self.refresh()
             return
         changed = [y for y, line in enumerate(lines) if line != before[y]]
-        heights = {y: max(map(picture_height, line), default=0) for y, line in enumerate(lines)}
-        over = [y for y, height in heights.items() if height and any(y - height < at < y for at in changed)]
         if changed:
-            self.refresh(*(Area(0, y, self.size.width, 1) for y in sorted({*changed, *over})))
+            self.refresh(*(Area(0, y, self.size.width, 1) for y in changed))
 
     def render_lines(self, crop: Area) -> list[Strip]:
         """The lines of a part of the screen `crop`, past Textual's cache of lines."""
@@ -160,8 +152,7 @@ class Explorer(App[int], inherit_bindings=False):
     def on_resize(self, event: events.Resize) -> None:
         """Draw for the new size."""
         screen = self.session.scene.screen
-        graphics = resized(screen.graphics)
-        self.session.resize(replace(screen, width=event.size.width, height=event.size.height, ask=lambda: graphics))
+        self.session.resize(replace(screen, width=event.size.width, height=event.size.height))
         self.redraw()
 
     def redraw(self) -> None:
@@ -172,10 +163,7 @@ class Explorer(App[int], inherit_bindings=False):
             answers.error = None
         elif answers.error is not None:
             raise answers.error
-        lines, graphics = draw(self.session), self.session.scene.screen.graphics
-        if graphics is not None and graphics.gone and _has_picture(self.canvas.lines) and not _has_picture(lines):
-            lines[0] = [graphics.gone, *lines[0]]
-        self.canvas.show(lines)
+        self.canvas.show(draw(self.session))
         answers.refine()
 
     @keeps_failures
@@ -301,11 +289,6 @@ class Explorer(App[int], inherit_bindings=False):
                 self.call_later(self._run, function)
 
         return call
-
-
-def _has_picture(lines: list[Line]) -> bool:
-    """True if the terminal draws an image as a picture among lines."""
-    return any(map(picture_height, chain.from_iterable(lines)))
 
 
 def run(session: Session, *, mouse: bool) -> int:

@@ -38,9 +38,8 @@ def draw(session: Session) -> list[Line]:
 
 
 def seen(session: Session) -> list[Line]:
-    """The lines of the panes alone, without the lines below them, for a file; an image is drawn in half blocks."""
-    scene = session.scene
-    return _panes(replace(scene, screen=replace(scene.screen, ask=None)), session.view)
+    """The lines of the panes alone, without the lines below them, for a file."""
+    return _panes(session.scene, session.view)
 
 
 def _panes(scene: Scene, view: Viewpoint) -> list[Line]:

@@ -298,8 +298,8 @@ class Scene:
         return [_hundredths(abs(x)) if abs(x) >= _BOLD_SHARE else "" for x in row.tolist()]
 
     def image(self, view: Viewpoint) -> ShownPicture | None:
-        """The image beside the text of a viewpoint; None without one, where nothing can show it, and without room."""
-        if self.screen.graphics is None and (self.says_shares or self.screen.ascii_only):
+        """The image beside the text of a viewpoint; None without one, without room and without half blocks."""
+        if self.says_shares or self.screen.ascii_only:
             return None
         return self._images.beside(self.recording.prompt.picture, self.text_tokens(view), self.region("text"))
 

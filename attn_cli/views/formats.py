@@ -48,7 +48,7 @@ class Format:
 
 
 _ROWS = "flat rows: layer, head, query, key, their tokens, score, weight"
-_SCREEN = "`attn matrix`: a figure for a paper; other commands, and with `--screen`: the screen as an image"
+_SCREEN = "`attn matrix`: a figure for a paper; other commands: the screen as an image"
 _IMAGE = "the same, by the extra `figure`: `pip install 'attn-cli[figure]'`"
 _SUBTITLES = "`attn top --times` only: the words in lines with start and end, as players show them"
 

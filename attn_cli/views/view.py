@@ -26,7 +26,6 @@ class RecordedCell(NamedTuple):
 
 ReadWriters = Callable[["Recording", RecordedCell, int], Sequence[str]]
 """Takes a recording, a cell and a width, and gives lines on who wrote the query and the key of the cell."""
-DPI = 300
 
 
 @dataclass(frozen=True)
@@ -34,20 +33,16 @@ class ViewSettings:
     """The settings that a command hands to its view.
 
     color         auto, always or never
-    graphics      how a terminal shows pictures: auto, where it is asked, blocks, or a protocol's name
     invocation    the command line of the answers, for a view that ends each with the next one; None for none
     figure_width  of a figure of the answers' maps, in millimetres; None for their screens
-    dpi           dots an inch of a .png figure
     page_bytes    the most bytes of an interactive page
     pager         whether an answer that is taller than the terminal opens in the pager
     predicts      whether answers tell what a model that writes says next, for which its LM head is loaded
     """
 
     color: str = "auto"
-    graphics: str = "auto"
     invocation: Invocation | None = None
     figure_width: float | None = None
-    dpi: int = DPI
     page_bytes: int = PAGE_BYTES
     pager: bool = True
     predicts: bool = False

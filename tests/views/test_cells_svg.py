@@ -12,7 +12,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def test_every_cell_of_a_map_stands_in_its_column_and_row() -> None:
-    image = ElementTree.fromstring(attn("matrix", "he sat on the river bank", "-H", "0", "-f", "svg", "--screen").bytes)
+    image = ElementTree.fromstring(attn("inspect", "he sat on the river bank", "-H", "0", "-f", "svg").bytes)
     cells = [rect for rect in image.iter(f"{SVG}rect") if rect.get("x") and float(rect.get("width", 0)) == 7 * COLUMN]
     assert {float(rect.get("x", 0)) for rect in cells} >= {7 * COLUMN * at for at in range(6)}
     numbers = [

@@ -1,14 +1,11 @@
-"""The image that was read, beside the text, under the weights of its patches.
-
-A terminal that shows pictures has it as one, any other two pixels to a cell.
-"""
+"""The image that was read, beside the text, under the weights of its patches: two pixels to a cell."""
 
 import numpy as np
 from rich.color import Color, ColorSystem
 from rich.segment import Segment
 from rich.style import Style
 
-from attn_cli.explore.panes.lines import PLAIN, Line
+from attn_cli.explore.panes.lines import Line
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.shown_picture import ShownPicture
 from attn_cli.views.drawing.film import grey
@@ -17,18 +14,8 @@ from attn_cli.views.drawing.palette import Ramp, color_at
 _FILM = (0.1, 0.75)  # opacity of the colours of least and of most weight
 
 
-def picture_lines(scene: Scene, shown: ShownPicture, row: np.ndarray, ramp: Ramp, column: int) -> list[Line]:
-    """The lines of an image with weights over its patches: in half blocks, or blank, for the terminal to draw it over.
-
-    row     the weight of each token
-    column  the first of the image's on the screen, from 0
-    """
-    graphics = scene.screen.graphics
-    if graphics is not None:
-        pixels = _covered(shown, row, ramp, *graphics.size(shown.columns, shown.lines))
-        picture = graphics.within(pixels.astype(np.uint8), shown.columns, shown.lines, column=column)
-        blank = Segment(" " * shown.columns, PLAIN)
-        return [*([blank] for _ in range(shown.lines - 1)), [blank, picture]]
+def picture_lines(scene: Scene, shown: ShownPicture, row: np.ndarray, ramp: Ramp) -> list[Line]:
+    """The lines of an image in half blocks, with the weight of each token, `row`, over its patch."""
     pixels = _covered(shown, row, ramp, 2 * shown.lines, shown.columns)
     return [_line(above, below, scene.screen.depth) for above, below in zip(pixels[::2], pixels[1::2], strict=True)]
 

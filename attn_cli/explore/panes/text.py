@@ -42,7 +42,7 @@ def draw(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
     lines = [parts_line(_title(scene, view, ramp), region.width, BOLD), *text, rule, *table, line(rest, width, DIM)]
     lines += [[]] * (region.height - 1 - len(lines))
     if picture is not None:
-        for at, drawn in enumerate(picture_lines(scene, picture, row, ramp, region.x + width + 1), 1):
+        for at, drawn in enumerate(picture_lines(scene, picture, row, ramp), 1):
             lines[at] = [*padded(lines[at], width), Segment(" ", PLAIN), *drawn]
     return [*lines[: region.height - 1], status]
 

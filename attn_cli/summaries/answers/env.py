@@ -26,7 +26,6 @@ TOLD = (
     "ATTN_DEBUG", "ATTN_HUB_TIMEOUT", "ATTN_CONFIG", "ATTN_PAGER", "ATTN_CACHE", "ATTN_CACHE_SIZE",
     "XDG_CONFIG_HOME", "XDG_CACHE_HOME",
     "NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "COLORTERM", "COLORFGBG", "TERM", "COLUMNS",
-    "TERM_PROGRAM", "TMUX", "CI",
     "HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "HF_HUB_ETAG_TIMEOUT", "HF_HUB_DOWNLOAD_TIMEOUT",
     "TRANSFORMERS_OFFLINE", "TQDM_DISABLE", "RANK", "WORLD_SIZE", "MASTER_ADDR",
     "MASTER_PORT",
@@ -48,7 +47,6 @@ class OutputStream:
     depth       colours: truecolor, 256, 16 or none
     encoding    of its characters; None where it doesn't say
     ascii_only  whether other characters are replaced
-    pictures    how it shows pictures: kitty, iterm or sixel; None where it has none, but half blocks at most
     """
 
     terminal: bool
@@ -56,7 +54,6 @@ class OutputStream:
     depth: str
     encoding: str | None
     ascii_only: bool
-    pictures: str | None = None
 
 
 _PACKAGE = (
@@ -129,11 +126,6 @@ _STDOUT = (
     Field("depth", {"enum": ["truecolor", "256", "16", "none"]}, "colours of a screen"),
     Field("encoding", or_none(TEXT), "null where it doesn't say"),
     Field("ascii_only", FLAG, "whether other characters are replaced"),
-    Field(
-        "pictures",
-        {"enum": ["kitty", "iterm", "sixel", None]},
-        "the protocol by which it shows pictures; null where it has none, but half blocks at most",
-    ),
 )
 FIELDS = (
     Field("python", TEXT, "the version of Python"),

@@ -95,7 +95,6 @@ def _output(stdout: OutputStream) -> list[str]:
         f"{stdout.width} columns",
         _DEPTHS[stdout.depth],
         f"{stdout.encoding or 'no encoding'}{', shown in ASCII' if stdout.ascii_only else ''}",
-        *([f"pictures: {stdout.pictures or 'half blocks'}"] if stdout.terminal else []),
     ]
 
 

@@ -30,33 +30,3 @@ def cells_as_pixels(levels: np.ndarray, ramp: Ramp) -> np.ndarray:
     table = np.array([color_of(level, ramp) for level in np.linspace(0, 1, 256)], dtype=np.uint8)
     pixels: np.ndarray = table[np.rint(np.nan_to_num(levels) * 255).astype(int)]
     return np.where(np.isnan(levels)[..., None], np.uint8(0), pixels)
-
-
-def over_picture(below: np.ndarray, levels: np.ndarray, ramp: Ramp, height: int, width: int) -> np.ndarray:
-    """A grey picture, scaled to `[height, width, 3]`, with the colours of weights over it, half seen through.
-
-    below   its pixels `[h, w, 3]`, of any size
-    levels  of the weights on the colour scale, 0 to 1 `[n, m]`, in equal rows and columns over it; NaN for no colour
-    """
-    n, m = levels.shape
-    at = (np.arange(height) * n // height)[:, None], np.arange(width) * m // width
-    opacity = np.where(np.isnan(levels), 0.0, OPACITY)[at][..., None]
-    mixed = grey(resized(below, height, width)) * (1 - opacity) + cells_as_pixels(levels, ramp)[at] * opacity
-    return np.rint(mixed).astype(np.uint8)
-
-
-def resized(pixels: np.ndarray, height: int, width: int) -> np.ndarray:
-    """A picture in another size `[height, width, 3]`: where it shrinks, a pixel is the mean of what falls on it.
-
-    >>> resized(np.array([[[0, 0, 0], [90, 0, 0]]], np.uint8), 2, 1).tolist()
-    [[[45, 0, 0]], [[45, 0, 0]]]
-    """
-    for axis, size in enumerate((height, width)):
-        now = pixels.shape[axis]
-        starts = np.arange(size) * now // size
-        if size < now:
-            counts = np.diff(starts, append=now).reshape([-1 if each == axis else 1 for each in range(3)])
-            pixels = np.add.reduceat(pixels.astype(float), starts, axis=axis) / counts
-        else:
-            pixels = np.take(pixels, starts, axis=axis)
-    return np.rint(pixels).astype(np.uint8)

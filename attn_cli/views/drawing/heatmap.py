@@ -167,11 +167,6 @@ class HeatMap:
         return self.title_lines + 1 + self.cell_lines + len(self._legend()) + len(self._hint())
 
     @property
-    def has_numbers(self) -> bool:
-        """True if cells hold numbers beside their colours."""
-        return bool(self._cell[1])
-
-    @property
     def cell_columns(self) -> int:
         """The columns of the terminal that all cells take, without labels."""
         return self.values.shape[1] * self._cell[0]

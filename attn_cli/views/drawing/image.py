@@ -16,7 +16,6 @@ from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.cells import fit, packed_text
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.labels import token_label, which_heads
-from attn_cli.views.drawing.over_picture import MapOverPicture
 from attn_cli.views.drawing.screen import Screen, largest_map
 from attn_cli.views.drawing.styles import DIM
 
@@ -73,9 +72,7 @@ def received_maps(report: Report, screen: Screen) -> Iterator[RenderableType]:
         for grid in grids[stream]:
             yield ""
             title = f"share of attention received · by patch{name}"
-            yield image_map(
-                mean_received(parts), grid, "weights", title, screen, report.scale, picture=own_picture(report)
-            )
+            yield image_map(mean_received(parts), grid, "weights", title, screen, report.scale)
 
 
 def image_map(
@@ -87,14 +84,14 @@ def image_map(
     scale: str = "linear",
     *,
     picture: ReadPicture | None = None,
-) -> HeatMap | MapOverPicture:
+) -> HeatMap:
     """A map of an image whose cells are the numbers of its patches; on a small screen the largest of several.
 
     values   a number for each token `[m]`
     grid     which tokens are the patches, in rows and columns
     kind     what the numbers are, for the colours: "weights", "change" ...
     scale    how colours follow weights: linear, sqrt, log or row
-    picture  the image, of which figures, and terminals that show pictures, draw the part that these patches show
+    picture  the image, of which figures draw the part that these patches show
     """
     cells: np.ndarray = values[grid.cells]
     rows, columns = cells.shape
@@ -104,7 +101,7 @@ def image_map(
         cells = np.maximum.reduceat(cells, np.arange(0, rows, step), axis=0)
         cells = np.maximum.reduceat(cells, np.arange(0, columns, step), axis=1)
     below = None if picture is None or grid.box is None else picture.cut(grid.box)
-    cell_map = HeatMap(
+    return HeatMap(
         cells,
         kind,
         f"{title} · {grid.name}" if grid.name else title,
@@ -116,9 +113,6 @@ def image_map(
         image=True,
         below=below,
     )
-    if below is None or screen.graphics is None:
-        return cell_map
-    return MapOverPicture(cell_map, below, screen.graphics)
 
 
 def own_picture(report: Report) -> ReadPicture | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from attn_cli.errors import InputError
 
+_DPI = 300  # of a figure, which has a size in millimetres; a screen has one in pixels
 _LIBRARIES = {"png": ("resvg_py", "resvg-py"), "pdf": ("svg2pdf_py", "svg2pdf-py")}
 
 
@@ -19,22 +20,22 @@ def require(format: str) -> None:
         raise InputError(f"{format} needs {package}", "pip install 'attn-cli[figure]'; svg needs nothing")
 
 
-def converted(svg: str, format: str, dpi: int) -> bytes:
-    """An SVG as `format`: svg as it is, png with `dpi` dots an inch, pdf with its fonts embedded."""
+def converted(svg: str, format: str) -> bytes:
+    """An SVG as `format`: svg as it is, png with 300 dots an inch, pdf with its fonts embedded."""
     if format == "png":
         import resvg_py
 
-        if 'mm"' not in svg[:200]:  # a screen has a size in pixels
+        if 'mm"' not in svg[:200]:
             return bytes(resvg_py.svg_to_bytes(svg_string=svg, background="#ffffff", zoom=2.0))
-        return _with_dpi(bytes(resvg_py.svg_to_bytes(svg_string=svg, background="#ffffff", dpi=dpi)), dpi)
+        return _with_dpi(bytes(resvg_py.svg_to_bytes(svg_string=svg, background="#ffffff", dpi=_DPI)))
     if format == "pdf":
         return _pdf(re.sub(r'(width|height)="([\d.]+)mm"', _points, svg, count=2))  # svg2pdf takes a pixel for a point
     return svg.encode("utf-8", "backslashreplace")
 
 
-def _with_dpi(png: bytes, dpi: int) -> bytes:
+def _with_dpi(png: bytes) -> bytes:
     """A PNG that says its dots an inch, by a pHYs chunk after its header (PNG specification, 11.3.4.3)."""
-    per_metre = round(dpi / 0.0254)
+    per_metre = round(_DPI / 0.0254)
     chunk = b"pHYs" + struct.pack(">IIB", per_metre, per_metre, 1)
     end = 8 + 4 + 4 + 13 + 4  # signature; length, name, data and checksum of the header
     return png[:end] + struct.pack(">I", 9) + chunk + struct.pack(">I", zlib.crc32(chunk)) + png[end:]

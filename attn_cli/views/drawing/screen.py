@@ -3,12 +3,8 @@
 import os
 import re
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TextIO
-
-if TYPE_CHECKING:  # --help needs a screen's width, and no pictures
-    from attn_cli.views.graphics.graphics import Graphics
+from typing import TextIO
 
 DEPTHS = ("truecolor", "256", "16", "none")
 _MOST_DIGITS = 8  # of COLUMNS; a longer number is no width
@@ -25,7 +21,6 @@ class Screen:
     depth       of colour: "truecolor", "256", "16" or "none"
     ascii_only  whether other characters can't be shown
     light       whether its background is light
-    ask         finds how it shows pictures, when the first is drawn; None for what is no terminal
     height      the lines that a person sees at once, less one for the prompt: longer answers open in the pager; None
                 for pipes and files
     """
@@ -35,12 +30,6 @@ class Screen:
     ascii_only: bool = False
     height: int | None = None
     light: bool = False
-    ask: "Callable[[], Graphics | None] | None" = None
-
-    @property
-    def graphics(self) -> "Graphics | None":
-        """How the terminal shows pictures (protocol, size of cells); None where it shows half blocks instead."""
-        return None if self.ask is None else self.ask()
 
     @property
     def halves(self) -> bool:

@@ -71,7 +71,7 @@ class PageView(View):
             return
         width = self.settings.figure_width
         svg = to_svg(self.reports) if width is None else to_figure(self.reports, width)
-        self.sink.write(converted(svg, self.format, self.settings.dpi))
+        self.sink.write(converted(svg, self.format))
 
 
 def to_html(reports: list[Report]) -> bytes:

@@ -102,7 +102,7 @@ def test_a_character_that_no_font_can_embed_is_its_number_in_a_pdf(monkeypatch: 
         return b"%PDF"
 
     monkeypatch.setattr(svg2pdf_py, "svg_to_pdf", convert)
-    assert raster.converted("<svg>a 🎉\ufe0f — 日 → b</svg>", "pdf", 300) == b"%PDF"
+    assert raster.converted("<svg>a 🎉\ufe0f — 日 → b</svg>", "pdf") == b"%PDF"
     assert drawn[-1] == "<svg>a U+1F389 — 日 → b</svg>"
 
 
@@ -127,7 +127,8 @@ def test_what_is_missing_is_said_before_anything_runs() -> None:
 
 def test_a_width_is_for_figures() -> None:
     refused(attn("matrix", "river bank", "--width", "84mm"), 2, "--width needs a figure format")
-    refused(attn("matrix", "river bank", "--width", "84mm", "--screen", "-o", "x.svg"), 2, "--width and --screen")
+    both = attn("matrix", "river bank", "--width", "84mm", "--scores", "--weights", "-o", "x.svg")
+    refused(both, 2, "--width with --scores and --weights")
     for width in ("84", "0mm", "wide", "1e9mm"):
         refused(attn("matrix", "river bank", "--width", width, "-o", "x.svg"), 2, "is not a length")
 

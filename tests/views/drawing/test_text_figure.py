@@ -9,7 +9,7 @@ import pytest
 from attn_cli.errors import InputError
 from attn_cli.views.drawing.text_figure import ColoredText, text_figure_svg
 from tests.explore.recordings import prompt_of, recording
-from tests.program import attn, refused
+from tests.program import attn
 
 SVG = "{http://www.w3.org/2000/svg}"
 FRAME = "#c2185b"
@@ -90,10 +90,3 @@ def test_a_picked_row_or_key_is_a_text(file: str, golden: Callable[[str, str], N
     assert len(boxes) == 12 - 4  # queries before the key can't see it
     several = attn("matrix", "-m", file, "-l", "1", "-H", "2", "-t", "bank", "-t", "7", "--width", "84mm", "-f", "svg")
     assert several.code == 0, several.errors
-
-
-def test_dots_an_inch_are_for_figures_of_dots(file: str) -> None:
-    refused(attn("matrix", "-m", file, "--dpi", "600"), 2, "--dpi needs a .png figure")
-    refused(
-        attn("matrix", "-m", file, "--width", "84mm", "--dpi", "600", "-o", "x.svg"), 2, "--dpi needs a .png figure"
-    )

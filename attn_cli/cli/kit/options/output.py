@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.shell.invocation import current
-from attn_cli.cli.kit.shell.settings import graphics
 from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.errors import InputError
 from attn_cli.views import open_view
@@ -47,9 +46,7 @@ class OutputOptions:
         if self.plain and name is None and self.output in (None, "-"):
             name = "plain"
         invocation = None if self.quiet else current.get()
-        settings = replace(
-            settings, color=self.color, graphics=graphics(), invocation=invocation, pager=not self.no_pager
-        )
+        settings = replace(settings, color=self.color, invocation=invocation, pager=not self.no_pager)
         with StatusLine(quiet=self.quiet) as line, open_view(name, self.output, settings, force=self.force) as view:
             yield view
             if view.format in DRAWN:

@@ -12,13 +12,12 @@ from attn_cli.errors import InputError, reason
 from attn_cli.kept.folder import DEFAULT_BYTES, KeptFolder, cache_folder
 from attn_cli.kept.unpacked import UnpackedModels
 from attn_cli.ranks import ranks
-from attn_cli.views.graphics.choices import CHOICES
 from attn_cli.views.shell_words import command_words
 
 # The options that may be set, by their names in the file; the variable of `color_scale` is ATTN_COLOR_SCALE, and
 # `plain` has none.
 NAMES = ("model", "device", "device_map", "dtype", "offline", "color", "color_scale", "plain", "quiet",
-         "verbose", "cache", "cache_size", "graphics")  # fmt: skip
+         "verbose", "cache", "cache_size")  # fmt: skip
 _SWITCHES = ("offline", "plain", "quiet", "verbose")
 _OTHER_VARIABLES = ("ATTN_CACHE", "ATTN_CACHE_SIZE", "ATTN_CONFIG", "ATTN_DEBUG", "ATTN_HUB_TIMEOUT", "ATTN_PAGER")
 _OFF = ("", "0", "false", "no", "off")
@@ -87,16 +86,6 @@ def unpacked_models() -> UnpackedModels | None:
     """
     path, size = _cache()
     return None if path is None or not size else UnpackedModels(path / "models", size)
-
-
-def graphics() -> str:
-    """How a terminal shows pictures: the setting `graphics`, "auto" by default; InputError for an unknown value."""
-    given = settings().get("graphics")
-    if given is None:
-        return CHOICES[0]
-    if given.value not in CHOICES:
-        raise InputError(f"{given.origin}: graphics is {given.value}", f"one of {', '.join(CHOICES)}")
-    return str(given.value)
 
 
 def _cache() -> tuple[Path | None, int]:
