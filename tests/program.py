@@ -22,9 +22,6 @@ TERMINAL_VARIABLES = (
     "CLICOLOR_FORCE",
     "ATTN_DEBUG",
     "PYTHONUNBUFFERED",
-    "TERM_PROGRAM",
-    "TMUX",
-    "CI",
 )
 SHORT = 60  # seconds that any process of these tests may take on a slow machine; most take half of one
 
@@ -71,7 +68,7 @@ def environment(**variables: str) -> dict[str, str]:
     """
     kept = {name: value for name, value in os.environ.items()
             if name not in TERMINAL_VARIABLES and not name.startswith("ATTN_")}  # fmt: skip
-    return kept | {"ATTN_PAGER": "", "ATTN_CACHE": "", "ATTN_CONFIG": os.devnull} | variables
+    return kept | {"ATTN_PAGER": "", "ATTN_CACHE": ""} | variables
 
 
 class Stream(io.TextIOWrapper):

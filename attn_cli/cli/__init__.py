@@ -126,7 +126,7 @@ def _exit_code(error: Exception, debug: bool, own: TextIO) -> int:
             "out of memory", "a shorter text, fewer --layer and --head, or a smaller model", ExitCode.LIMIT
         )
     if hasattr(error, "exit_code") and hasattr(error, "format_message"):  # a usage error of Typer's own
-        message, hint = message_and_hint(error, sys.argv[1:])
+        message, hint = message_and_hint(error)
         return _print_error(message, hint, int(error.exit_code))
     if debug:
         return ExitCode.BUG

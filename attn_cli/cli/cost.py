@@ -6,16 +6,14 @@ from typing import Annotated, Literal
 import typer
 
 from attn_cli.cli.kit.options.output import OutputOptions
-from attn_cli.cli.kit.shell.invocation import current
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.kernel.lessons.cost import LayerSizes
 from attn_cli.sources.sizes import Sizes, read_sizes
 from attn_cli.summaries.answers.cost import cost_of
 from attn_cli.summaries.report import Report
-from attn_cli.views.shell_words import command_words
 
-_EXAMPLE = ("--heads", "32", "--kv-heads", "8", "--dim", "128", "--layers", "32")
+_EXAMPLE = "try: attn cost -n 32000 --heads 32 --kv-heads 8 --dim 128 --layers 32"
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "float8": 1}
 
 
@@ -120,11 +118,11 @@ def cost(
     """
     with output.view() as view:
         if n is None and size_options.model is None:
-            raise _no_length("the length of the text is missing")
+            raise InputError("the length of the text is missing", _EXAMPLE)
         sizes = size_options.sizes()
         length = n or sizes.longest
         if length is None:
-            raise _no_length(f"{size_options.model} doesn't say how long its texts may be")
+            raise InputError(f"{size_options.model} doesn't say how long its texts may be", "give it with -n")
         dtype_name = (
             (sizes.dtype or ("float16" if size_options.model is None else "float32")) if dtype == "auto" else dtype
         )
@@ -142,12 +140,3 @@ def cost(
         }
         view.show(Report("cost", source, answer=answer))
     return ExitCode.DONE
-
-
-def _no_length(message: str) -> InputError:
-    """The error for a text without a length, with the command line that was given and a length in it."""
-    given = current.get()
-    words = given.words_without(()) if given is not None else []
-    return InputError(
-        message, f"try: {command_words(['cost', '-n', '32000', *(words or _EXAMPLE)])}    all options: attn cost --help"
-    )

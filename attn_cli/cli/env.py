@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from attn_cli.cli.kit.options.output import OutputOptions
-from attn_cli.cli.kit.shell.settings import kept_folder, settings, settings_file, unpacked_models
+from attn_cli.cli.kit.run.kept_places import kept_folder, unpacked_models
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.status_line import StatusLine
@@ -41,10 +41,8 @@ def env(
     with output.view() as view:
         warnings: list[str] = []
         devices = _devices(warnings, quiet=output.quiet)
-        rows: list[Row] = [{"name": name, "value": str(value), "origin": origin}
-                           for name, (value, origin) in settings().items()]  # fmt: skip
         kept = _kept(output, clear=clear_cache)
-        answer = installation(devices, _cache(warnings), (rows, str(settings_file())), _stdout(output.color), kept)
+        answer = installation(devices, _cache(warnings), _stdout(output.color), kept)
         source = {"model": "this installation", "type": "installation", "revision": None, "dtype": "none",
                   "device": "none"}  # fmt: skip
         print_notes(warnings, quiet=output.quiet)

@@ -132,7 +132,7 @@ class _Reader:
         self.options, self.quiet = options, quiet
         reading = options.reading()
         alone = options.without_text or (is_recording(options.model) and (options.text, options.file) == (None, None))
-        self.text = next(Texts("" if alone else options.text, options.file, lines=False, quiet=quiet))
+        self.text = next(Texts("" if alone else options.text, options.file, lines=False))
         if isinstance(self.text, str) and not (options.inputs or options.image or options.audio or options.tokens):
             reading["known_texts"] = [self.text]
         self.selection = selection_of(options.layer, options.head)
@@ -203,9 +203,7 @@ def _write(recording: Recording, words: list[str]) -> None:
     """Run a command line of attn, whose --model is left as it is, on a recording."""
     token = opened.set(RecordedSource(recording, "the explorer's text"))
     try:
-        imported_command(words[0], quiet=True).main(
-            args=[*words[1:], "-q"], prog_name=f"attn {words[0]}", standalone_mode=False
-        )
+        imported_command(words[0]).main(args=[*words[1:], "-q"], prog_name=f"attn {words[0]}", standalone_mode=False)
     finally:
         opened.reset(token)
 

@@ -12,13 +12,10 @@ from attn_cli.cli.kit.run.texts import whole_texts
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.progress import running_model
-from attn_cli.errors import ExitCode, InputError
-from attn_cli.model.source import Source
-from attn_cli.prompt import Prompt
-from attn_cli.sources import DEFAULT_MODEL, is_recording, is_table
+from attn_cli.errors import ExitCode
+from attn_cli.sources import DEFAULT_MODEL, is_recording
 from attn_cli.summaries.answers.layers import LayerMap
 from attn_cli.summaries.report import Report
-from attn_cli.views.shell_words import command_words
 
 DEFAULT_TEXT = "the cat sat on the mat"
 
@@ -62,25 +59,10 @@ def layers(
         source = loading.open(
             model, quiet=output.quiet, decoder_text=decoder_text, inputs=inputs, image=image_file, audio=audio_file
         )
-        prompt = _read(source, text) if is_table(model) else source.read([text])[0]
-        if model == DEFAULT_MODEL and " " not in text.strip():
-            line = command_words(["layers", "-m", text])
-            print_notes([f"{text!r} is read as a text; a model of that name: {line}"], quiet=output.quiet)
+        prompt = source.read([text])[0]
         layer_map = LayerMap()
         with running_model(quiet=output.quiet):
             unseen = source.survey(prompt, layer_map.add)
         print_notes(prompt.warnings, quiet=output.quiet)
         view.show(Report("layers", source.about, (prompt,), warnings=prompt.warnings, answer=layer_map.result(unseen)))
     return ExitCode.DONE
-
-
-def _read(source: Source, text: str) -> Prompt:
-    """The text as a table of words reads it; one word that it lacks is more likely a model's name."""
-    try:
-        return source.read([text])[0]
-    except InputError as error:
-        if " " in text.strip():
-            raise
-        raise InputError(
-            error.message, f"a model goes after -m    try: {command_words(['layers', '-m', text])}"
-        ) from None

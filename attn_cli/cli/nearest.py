@@ -59,7 +59,7 @@ def nearest(
     with output.view() as view:
         source = open_table_source(model)
         return answer_each(
-            Texts(text, file, lines=lines, quiet=output.quiet),
+            Texts(text, file, lines=lines),
             view,
             lambda number, question: _answer(source, question, k, number if lines else None),
             lines=lines,

@@ -22,7 +22,7 @@ from attn_cli.selection_syntax import selection_of
 from attn_cli.sources import is_table
 from attn_cli.sources.corpora import KINDS, Corpus, open_corpus
 from attn_cli.text import counted, excerpt
-from attn_cli.views.shell_words import command_words
+from attn_cli.views.shell_words import quoted
 
 _reading = partial(typer.Option, rich_help_panel="Reading")
 
@@ -117,7 +117,7 @@ def scan(
         raise InputError("no folder for the results", "add -o DIR")
     if is_table(options.model):
         raise InputError(f"{excerpt(options.model)} is a table of words, and scans are of models",
-                         command_words(["scan", *(documents.inputs or ()), "-m", "gpt2", "-o", output]))  # fmt: skip
+                         "name a model with -m")  # fmt: skip
     if running.cores is not None and running.ray is None:
         raise InputError("--cores without --ray", "one process uses all cores; --ray auto --cores N makes workers")
     corpus, memory = documents.corpus(), bytes_of(running.memory, "--memory")
@@ -169,7 +169,7 @@ def _lines(done: Mapping[str, Any], output: str) -> list[str]:
     )
     named = ["rejected.parquet there names what could not be scanned"] * bool(done["rejected"])
     on_terminal = sys.stdout is not None and sys.stdout.isatty()  # None where it is closed: the folder is there
-    following = [f"next: {command_words(['scan', 'show', output])}"] if on_terminal else []
+    following = [f"next: attn scan show {quoted(excerpt(output))}"] if on_terminal else []
     return [f"{words}{poison}: {excerpt(output)}", *named, *following]
 
 

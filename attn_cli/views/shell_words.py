@@ -17,15 +17,6 @@ def command_line(words: Sequence[str]) -> str:
     return " ".join(["attn", *map(quoted, words)])
 
 
-def command_words(words: Sequence[str]) -> str:
-    """A command line for an error message: long words are cut.
-
-    >>> print(command_words(["inspect", "river bank", "-q"]))
-    attn inspect "river bank" -q
-    """
-    return command_line([beginning(word) for word in words])
-
-
 def quoted(word: str) -> str:
     """One word in shell quotes if it needs them: double ones unless something in it has a meaning there.
 
@@ -44,8 +35,3 @@ def _escaped(character: str) -> str:
     if visible(character) == character:
         return character
     return f"\\u{ord(character):04x}" if ord(character) < 1 << 16 else f"\\U{ord(character):08x}"
-
-
-def beginning(text: str) -> str:
-    """The first 60 characters at most, with an ellipsis if the text is longer."""
-    return text if len(text) <= 60 else f"{text[:59]}…"

@@ -77,7 +77,7 @@ def test_a_colour_scale_is_of_the_commands_that_draw_maps() -> None:
                  for scale in ("linear", "log")}  # fmt: skip
         assert len(looks) == 2, command
     for command in ("top", "heads", "parts", "knock"):
-        refused(attn(command, "river bank", "--color-scale", "log"), 2, "--color-scale", "inspect, matrix and compute")
+        refused(attn(command, "river bank", "--color-scale", "log"), 2, "No such option: --color-scale")
 
 
 def test_only_top_ranks_by_through() -> None:

@@ -124,11 +124,11 @@ def test_without_a_length_a_model_is_counted_at_its_longest_text(tmp_path: Path)
     assert said in attn("cost", "-m", tmp_path).text
     assert said not in attn("cost", "-m", tmp_path, "-n", "700").text
     (tmp_path / "config.json").write_text(json.dumps(config))
-    refused(attn("cost", "-m", tmp_path), 2, "doesn't say how long", "try: attn cost -n 32000 -m ")
+    refused(attn("cost", "-m", tmp_path), 2, "doesn't say how long", "give it with -n")
 
 
 def test_what_is_missing_or_wrong_is_said(tmp_path: Path) -> None:
-    refused(attn("cost", "--heads", "4"), 2, "the length of the text is missing", "try: attn cost -n 32000 --heads 4 ")
+    refused(attn("cost", "--heads", "4"), 2, "the length of the text is missing", "try: attn cost -n 32000 --heads 32 ")
     refused(attn("cost", "-n", "10"), 2, "the sizes are missing", "--heads H --dim D")
     refused(attn("cost", "-n", "10", "--heads", "4", "--dim", "8", "--kv-heads", "3"), 2, "3 key heads don't divide 4")
     refused(attn("cost", "-n", "10", "--heads", "4", "--dim", "8", "--rope-dim", "3"), 2, "--latent R")

@@ -70,8 +70,6 @@ MACHINE = Installation(
     cache="/home/reader/.cache/huggingface/hub",
     models={f"org/model-{number}": 10**8 * number for number in range(1, 31)},
     broken=2,
-    settings=[{"name": "model", "value": "gpt2", "origin": "ATTN_MODEL"}],
-    config="/home/reader/.config/attn/config.toml",
     variables={"NO_COLOR": "1", "TERM": "xterm-256color", "HF_TOKEN": None},
     stdout=OutputStream(terminal=True, width=80, depth="256", encoding="utf-8", ascii_only=False),
 )

@@ -20,7 +20,6 @@ import safetensors.numpy
 from pyarrow import parquet
 
 from attn_cli.cli.kit.options.text import _messages_before
-from attn_cli.cli.kit.shell.settings import settings
 from attn_cli.errors import AttnError, InputError, LimitError
 from attn_cli.notebook.commands import record
 from attn_cli.recording.file import load as load_recording
@@ -106,12 +105,6 @@ def _vet(path: str) -> None:
     check_configuration(Path(path), "m", trusts_code=False)
 
 
-def _settings(path: str) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ATTN_CONFIG", path)
-        settings()
-
-
 def _corpus(path: str) -> str:
     """The records counted and skipped: "read" if none were."""
     reasons = set()
@@ -194,7 +187,6 @@ FILES: list[tuple[str, Callable[[], bytes], Callable[[str], Any]]] = [
     ("config.json", lambda: json.dumps(CONFIG).encode(), read_sizes),
     ("vetted.json", lambda: json.dumps(CONFIG | {"auto_map": {"a": []}, "text_config": CONFIG}).encode(), _vet),
     ("messages.json", lambda: json.dumps({"messages": MESSAGES}).encode(), lambda path: _messages_before(None, path)),
-    ("config.toml", lambda: b'model = "toy"\ncolor_scale = "sqrt"\noffline = true\n', _settings),
     ("d.jsonl", lambda: b'{"text": "the river"}\n' * 3, _corpus),
     ("d.csv", lambda: b'text,b\n"the river",1\nbank,2\n', _corpus),
     ("d.jsonl.gz", lambda: _gz(b'{"text": "the river"}\n' * 3), _corpus),

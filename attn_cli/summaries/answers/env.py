@@ -23,8 +23,8 @@ EXTRAS = {
 }  # fmt: skip
 # Variables whose value is told ...
 TOLD = (
-    "ATTN_DEBUG", "ATTN_HUB_TIMEOUT", "ATTN_CONFIG", "ATTN_PAGER", "ATTN_CACHE", "ATTN_CACHE_SIZE",
-    "XDG_CONFIG_HOME", "XDG_CACHE_HOME",
+    "ATTN_MODEL", "ATTN_DEVICE", "ATTN_DTYPE", "ATTN_COLOR", "ATTN_COLOR_SCALE", "ATTN_QUIET",
+    "ATTN_DEBUG", "ATTN_HUB_TIMEOUT", "ATTN_PAGER", "ATTN_CACHE", "ATTN_CACHE_SIZE", "XDG_CACHE_HOME",
     "NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "COLORTERM", "COLORFGBG", "TERM", "COLUMNS",
     "HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "HF_HUB_ETAG_TIMEOUT", "HF_HUB_DOWNLOAD_TIMEOUT",
     "TRANSFORMERS_OFFLINE", "TQDM_DISABLE", "RANK", "WORLD_SIZE", "MASTER_ADDR",
@@ -111,11 +111,6 @@ _KEPT = (
     ),
     Field("unpacked_bytes", COUNT, "that these take", lambda here: here.kept.unpacked_bytes),
 )
-_SETTING = (
-    Field("name", TEXT, "the option's name in the file of settings", itemgetter("name")),
-    Field("value", TEXT, "its default", itemgetter("value")),
-    Field("origin", TEXT, "the variable or the file that sets it", itemgetter("origin")),
-)
 _VARIABLE = (
     Field("name", TEXT, value=itemgetter(0)),
     Field("value", or_none(TEXT), "null where it may hold a password", itemgetter(1)),
@@ -140,8 +135,6 @@ FIELDS = (
     Field("extras", Rows(_EXTRA), "what attn can be installed with", lambda here: here.extras.items()),
     Field("cache", Object(_CACHE), "the models that were downloaded from the hub", lambda here: here),
     Field("kept", Object(_KEPT), "runs of models that are kept for a second look", lambda here: here),
-    Field("settings", Rows(_SETTING), "defaults of options that are set"),
-    Field("config", TEXT, "the file of settings, whether it is there or not"),
     Field("variables", Rows(_VARIABLE), "the environment variables that are set and that attn or its libraries heed",
           lambda here: here.variables.items()),
     Field("stdout", Object(_STDOUT), "standard output as attn sees it"),
@@ -181,8 +174,6 @@ class Installation(Answer):
     cache          the folder of the Hugging Face cache; None where its library could not be asked
     models         bytes on disk by model in it
     broken         how many entries of the cache can't be read
-    settings       name, value and origin (a variable or the file) of every default that is set
-    config         the file of settings, whether it is there or not
     kept           the runs of models that are kept
     variables      values by name of those that are set; None for a value that isn't told
     """
@@ -199,8 +190,6 @@ class Installation(Answer):
     cache: str | None
     models: Mapping[str, int]
     broken: int
-    settings: Sequence[Row]
-    config: str
     variables: Mapping[str, str | None]
     stdout: OutputStream
     unusable_kernel: bool = False
@@ -220,8 +209,6 @@ class Installation(Answer):
         pairs += [("cache", "folder", self.cache), ("cache", "broken", self.broken)]
         pairs += [("kept", name, value) for name, value in vars(self.kept).items()]
         pairs += [("model", name, size) for name, size in self.models.items()]
-        pairs += [("setting", str(row["name"]), f"{row['value']} ({row['origin']})") for row in self.settings]
-        pairs += [("config", "file", self.config)]
         pairs += [("variable", name, "set" if value is None else value) for name, value in self.variables.items()]
         pairs += [("stdout", name, value) for name, value in vars(self.stdout).items()]
         yield from ({"kind": kind, "name": name, "value": value} for kind, name, value in pairs)
@@ -238,15 +225,13 @@ class Installation(Answer):
 def installation(
     devices: Sequence[Row],
     cache: tuple[str | None, Mapping[str, int], int],
-    settings: tuple[Sequence[Row], str],
     stdout: OutputStream,
     kept: KeptRuns,
 ) -> Installation:
     """The installation, by what Python itself knows; torch is not imported.
 
-    devices   a row for each: device, name, cores, threads, bytes
-    cache     the folder, the bytes by model, and how many entries are broken
-    settings  the rows of settings, and their file
+    devices  a row for each: device, name, cores, threads, bytes
+    cache    the folder, the bytes by model, and how many entries are broken
     """
     folder, models, broken = cache
     return Installation(
@@ -259,8 +244,6 @@ def installation(
         cache=folder,
         models=models,
         broken=broken,
-        settings=settings[0],
-        config=settings[1],
         variables=_variables(),
         unusable_kernel=is_unfit(),
         stdout=stdout,

@@ -20,7 +20,7 @@ _DEPTHS = {"truecolor": "true colour", "256": "256 colours", "16": "16 colours",
 
 
 def draw(installation: Installation, report: Report, screen: Screen) -> Iterator[Text | str]:
-    """Lines for a bug report: versions, devices, optional packages, output, settings, variables, stored models."""
+    """Lines for a bug report: versions, devices, optional packages, output, variables, stored models."""
     sections = {
         "attn": _lines(
             [__version__, f"Python {installation.python}", installation.platform, _compiled(installation)], screen
@@ -29,7 +29,6 @@ def draw(installation: Installation, report: Report, screen: Screen) -> Iterator
         "devices": [line for row in installation.devices for line in _lines(_device(row), screen)] or ["unknown"],
         "extras": _lines(_extras(installation, screen), screen),
         "output": _lines(_output(installation.stdout), screen),
-        "settings": _lines(_settings(installation), screen),
         "variables": _lines(
             [_variable(name, value) for name, value in installation.variables.items()] or ["none"], screen
         ),
@@ -96,12 +95,6 @@ def _output(stdout: OutputStream) -> list[str]:
         _DEPTHS[stdout.depth],
         f"{stdout.encoding or 'no encoding'}{', shown in ASCII' if stdout.ascii_only else ''}",
     ]
-
-
-def _settings(installation: Installation) -> list[str]:
-    """Every default that is set, and where; without any, the file that would hold them."""
-    rows = [f"{row['name']} = {row['value']} ({row['origin']})" for row in installation.settings]
-    return rows or [f"none; {installation.config} would hold them"]
 
 
 def _variable(name: str, value: str | None) -> str:

@@ -1,4 +1,4 @@
-"""Small files of text that a command reads: settings, and the messages of a chat."""
+"""Small files of text that a command reads: the messages of a chat."""
 
 import json
 import random
@@ -6,52 +6,12 @@ from pathlib import Path
 
 from tests.fuzz.kinds.case import Case, Make
 from tests.fuzz.preloaded import preload
-from tests.spoiling import spoilt, spoilt_json
+from tests.spoiling import spoilt_json
 
-_SETTINGS = ('model = "toy"', "quiet = true", "offline = true", "verbose = false", 'color = "never"',
-             'dtype = "float32"', 'device = "cpu"', 'color_scale = "sqrt"', "plain = true")  # fmt: skip
-_TOML = (
-    "nan",
-    "inf",
-    "-1",
-    "1e999",
-    "[]",
-    "{}",
-    '"\\u001b[31m"',
-    "''",
-    "1979-05-27",
-    "0x10",
-    "[[a]]",
-    '"""',
-    '"x"',
-    "truE",
-)
-_COMMANDS = (
-    ("inspect", "river bank"),
-    ("env",),
-    ("top", "river bank", "--json"),
-    ("nearest", "bank"),
-    ("guide", "tour"),
-)
 _MESSAGES = [{"role": "user", "content": "what is here ?"}, {"role": "assistant", "content": "a cat"}]
 _ROLES = ("user", "system", "assistant", "tool", "", "\x1b[31m", "\ud800", "{{ 7*7 }}", "a" * 9000)
 _CONTENTS = ("the cat", "", "\x1b[31mred", "\ud800", "{% raw %}", "cat " * 90, None, [],
              [{"type": "text", "text": "cat"}], [{"type": "image"}], 7)  # fmt: skip
-
-
-def settings(shared: Path) -> Make:
-    """A file of settings, spoilt."""
-
-    def make(folder: Path, chance: random.Random) -> Case:
-        lines = chance.sample(_SETTINGS, chance.randint(1, 4))
-        if chance.random() < 0.6:
-            at = chance.randrange(len(lines))
-            lines[at] = f"{lines[at].partition('=')[0]}= {chance.choice(_TOML)}"
-        content = "\n".join(lines).encode()
-        (folder / "config.toml").write_bytes(spoilt(content, chance) if chance.random() < 0.4 else content)
-        return Case(chance.choice(_COMMANDS), variables={"ATTN_CONFIG": "config.toml"})
-
-    return make
 
 
 def messages(shared: Path) -> Make:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Unpack
 
 from attn_cli.cli.kit.options import named as o
-from attn_cli.cli.kit.shell.settings import unpacked_models
+from attn_cli.cli.kit.run.kept_places import unpacked_models
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.model.source import Source

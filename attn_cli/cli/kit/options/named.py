@@ -68,7 +68,7 @@ Tokens = Annotated[
 ]  # fmt: skip
 Model = Annotated[
     str,
-    typer.Option("--model", "-m", autocompletion=completion.models, metavar="MODEL",
+    typer.Option("--model", "-m", envvar="ATTN_MODEL", autocompletion=completion.models, metavar="MODEL",
                  help="Open toy, toy:NAME, a table file, a model folder, a .gguf file, a Hugging Face id, timm:NAME, "
                       "open_clip:NAME/TAG or package.module:factory."),
 ]  # fmt: skip
@@ -113,6 +113,7 @@ ColorScale = Annotated[
     Literal["linear", "raw", "sqrt", "log", "row"],
     _output(
         "--color-scale",
+        envvar="ATTN_COLOR_SCALE",
         help="Map weights to colours: linear (of what a sink leaves), raw, sqrt, log or row.",
         metavar="SCALE",
     ),
@@ -134,11 +135,15 @@ Plain = Annotated[
     _output("--plain", help="Print sentences for screen readers."),
 ]
 Color = Annotated[
-    Literal["auto", "always", "never"], _output("--color", help="Use colours: auto, always or never.", metavar="WHEN")
+    Literal["auto", "always", "never"],
+    _output("--color", envvar="ATTN_COLOR", help="Use colours: auto, always or never.", metavar="WHEN"),
 ]
 Fresh = Annotated[bool, _model("--fresh", help="Run the model, also where its run on the text is kept.")]
 NoPager = Annotated[bool, _output("--no-pager", help="Print what is taller than the terminal at once.")]
-Quiet = Annotated[bool, _output("--quiet", "-q", help="Leave out warnings, progress and the next: line.")]
+Quiet = Annotated[
+    bool,
+    _output("--quiet", "-q", envvar="ATTN_QUIET", help="Leave out warnings, progress and the next: line."),
+]
 Verbose = Annotated[
     bool,
     _output("--verbose", "-v", help="Report text length, time and memory."),
@@ -151,6 +156,7 @@ Device = Annotated[
     str,
     _device(
         "--device",
+        envvar="ATTN_DEVICE",
         help="Run on auto, cpu, cuda, cuda:1 or mps.",
         autocompletion=completion.devices,
         metavar="DEVICE",
@@ -165,6 +171,7 @@ Dtype = Annotated[
     str,
     _device(
         "--dtype",
+        envvar="ATTN_DTYPE",
         help="Compute in auto, float32, bfloat16 or float16.",
         autocompletion=completion.dtypes,
         metavar="DTYPE",

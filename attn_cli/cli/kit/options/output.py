@@ -1,7 +1,6 @@
 """The options that say what is written, and where: format, file, colour."""
 
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -11,7 +10,6 @@ from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.errors import InputError
 from attn_cli.views import open_view
 from attn_cli.views.formats import DRAWN
-from attn_cli.views.shell_words import command_words
 from attn_cli.views.view import DEFAULTS, View, ViewSettings
 
 _SILENT = 0.5  # seconds in which a drawing says nothing
@@ -40,8 +38,6 @@ class OutputOptions:
         """
         if self.json and self.format not in (None, "json"):
             raise InputError(f"--json and --format {self.format} at once", "give one of them")
-        if self.format == "plain":
-            raise InputError("--format plain is called --plain", _with_plain(sys.argv[1:]))
         name = "json" if self.json else self.format
         if self.plain and name is None and self.output in (None, "-"):
             name = "plain"
@@ -51,11 +47,3 @@ class OutputOptions:
             yield view
             if view.format in DRAWN:
                 line.tick(f"drawing {view.format}", after=_SILENT)
-
-
-def _with_plain(words: Sequence[str]) -> str:
-    """The command line with --plain in place of --format plain."""
-    gone = {"-f", "--format"}
-    kept = [word for before, word in zip(("", *words), words, strict=False)
-            if not {before, word} & gone and word not in ("-fplain", "--format=plain")]  # fmt: skip
-    return f"try: {command_words([*kept, '--plain'])}"

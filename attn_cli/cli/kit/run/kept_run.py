@@ -9,7 +9,7 @@ from pathlib import Path
 from attn_cli._version import __version__
 from attn_cli.cli.kit.options.model import opened
 from attn_cli.cli.kit.options.text_command import ReadOptions, TextCommandOptions
-from attn_cli.cli.kit.shell.settings import kept_folder
+from attn_cli.cli.kit.run.kept_places import kept_folder
 from attn_cli.errors import LoadError, reason
 from attn_cli.kept.folder import KeptFolder
 from attn_cli.kept.model_files import file_state, library_state

@@ -28,7 +28,7 @@ def texts_and_reading(options: TextCommandOptions) -> tuple[Iterator[str | Input
     reading = options.reading()
     instead = is_recording(options.model) and (options.text, options.file) == (None, None)
     texts: Iterator[str | InputError] = Texts(
-        "" if options.without_text or instead else options.text, options.file, lines=options.lines, quiet=options.quiet
+        "" if options.without_text or instead else options.text, options.file, lines=options.lines
     )
     if not options.lines:
         known = list(texts)

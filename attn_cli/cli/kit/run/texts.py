@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
+from attn_cli.cli.kit.run.file_hints import refuse_binary, refuse_path
 from attn_cli.cli.kit.run.line_stream import LineStream
-from attn_cli.cli.kit.shell.file_hints import note_on_name, refuse_binary
-from attn_cli.cli.kit.stderr.lines import print_line, print_notes
+from attn_cli.cli.kit.stderr.lines import print_line
 from attn_cli.errors import InputError, LimitError, reason
 from attn_cli.sources.files.content import read_content, read_stream
 from attn_cli.sources.files.paths import expanded
@@ -25,18 +25,16 @@ class Texts(Iterator[str | InputError]):
     """The texts to answer, in order: one, or with `lines` each line, which may come as slowly as somebody types.
 
     For a line that isn't UTF-8 an InputError is yielded, not raised, so that later lines are still answered. Raises
-    InputError for no text at all, for text and file at once, and for a whole text that isn't UTF-8.
+    InputError for no text at all, for text and file at once, for a file's name, and for a whole text that isn't UTF-8.
 
     option  the command's option that reads a file, named where a text is a file's name; None where it has none
     """
 
-    def __init__(
-        self, text: str | None, file: str | None, *, lines: bool, quiet: bool = False, option: str | None = "--file"
-    ) -> None:
+    def __init__(self, text: str | None, file: str | None, *, lines: bool, option: str | None = "--file") -> None:
         if text is not None and file is not None:
             raise InputError("a text and --file at once", "give one of them")
         if text not in (None, "-"):
-            print_notes(note_on_name(text or "", option), quiet=quiet)
+            refuse_path(text or "", option)
         self._stream: LineStream | None = None
         self._texts = self._argument(text, lines) if text not in (None, "-") else self._file(file, text == "-", lines)
 

@@ -3,10 +3,9 @@
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from difflib import get_close_matches
 from importlib import import_module
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,10 @@ from typer.main import get_command
 from attn_cli.cli.kit.shell.coercion import coerce_plainly
 from attn_cli.cli.kit.shell.declarations import declaration
 from attn_cli.cli.kit.shell.left_out_values import with_left_out
-from attn_cli.cli.kit.shell.settings import Note, defaults_for
-from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.errors import InputError
+from attn_cli.text import cut
 from attn_cli.views.pager import is_leafed, leaf_through
-from attn_cli.views.shell_words import beginning, command_words
+from attn_cli.views.shell_words import quoted
 
 GROUPS = {  # of --help, in its order; a command that none names is of the last
     "Look": ("inspect", "explore", "matrix", "top", "heads", "layers"),
@@ -64,7 +62,6 @@ def help_width() -> dict[str, int]:
 
 
 _HELP = "attn.help"  # whether words of the command line ask for --help, or look so
-_QUIET = "attn.quiet"
 
 
 class GroupedHelp(TyperCommand):
@@ -75,14 +72,9 @@ class GroupedHelp(TyperCommand):
         return super().make_context(info_name, args, parent, **help_width() | extra)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse a command line; raises typer.BadParameter for words that no parameter takes.
-
-        Returns these words only while a shell completes the line, which raises nothing.
-        """
+        """Parse a command line; returns the words that no parameter takes, while a shell completes it."""
         coerce_plainly(self.get_params(ctx))
         left: list[str] = super().parse_args(ctx, with_left_out(self.get_params(ctx), args))
-        if left and not ctx.resilient_parsing:
-            raise typer.BadParameter("unexpected arguments", ctx=ctx)
         return left
 
     def get_help(self, ctx: Any) -> str:
@@ -129,32 +121,25 @@ def _named(argument: Any) -> str:
     return f"{argument.metavar}{'...' if argument.nargs == -1 else ''}"
 
 
-def imported_command(name: str, *, quiet: bool = False) -> Any:
-    """The Click command of that name, its module imported; the user's settings become defaults of its options.
-
-    quiet  no note about settings that may not be read
-    """
+def imported_command(name: str) -> Any:
+    """The Click command of that name, its module imported."""
     function = name.replace(" ", "_")
-    command = getattr(import_module(f"attn_cli.cli.{function}"), function)
-    return _command(name, command, lambda note: print_notes([note], quiet=quiet))
+    return _command(name, getattr(import_module(f"attn_cli.cli.{function}"), function))
 
 
 def declared_command(name: str) -> Any:
     """The Click command of that name for --help and completion, without the imports of its module.
 
-    Its module is imported when it is called. The user's settings are defaults of its options.
+    Its module is imported when it is called.
     """
     function = name.replace(" ", "_")
-    return _command(name, declaration(f"attn_cli.cli.{function}", function), lambda note: None)
+    return _command(name, declaration(f"attn_cli.cli.{function}", function))
 
 
-def _command(name: str, function: Callable[..., Any], note: Note) -> Any:
+def _command(name: str, function: Callable[..., Any]) -> Any:
     alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
     alone.command(name, cls=GroupedHelp)(function)
-    command = get_command(alone)
-    command.context_settings["allow_extra_args"] = True
-    command.context_settings["default_map"] = defaults_for(name, [str(each.name) for each in command.params], note)
-    return command
+    return get_command(alone)
 
 
 class Commands(TyperGroup):
@@ -171,7 +156,7 @@ class Commands(TyperGroup):
         return left
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of a name, with the user's settings as defaults of its options; None where there is none.
+        """The command of a name; None where there is none.
 
         Its module is imported, but not for --help and completion.
         """
@@ -180,19 +165,19 @@ class Commands(TyperGroup):
             return None
         if ctx.resilient_parsing or ctx.meta.get(_HELP):
             return declared_command(cmd_name)
-        return imported_command(cmd_name, quiet=ctx.meta.get(_QUIET, False))
+        return imported_command(cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that the first two words name, or the first; InputError that suggests another line if none is."""
+        """The command that the first two words name, or the first; InputError where none is."""
         ctx.meta[_HELP] = not {"-h", "--help"}.isdisjoint(args)
-        ctx.meta[_QUIET] = not {"-q", "--quiet"}.isdisjoint(args)
         if " ".join(args[:2]) in self.commands:
             args = [" ".join(args[:2]), *args[2:]]
         if args[0] in self.commands or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
-        line = suggestion(args)
-        more = "" if line == _ALL else f"    all commands: {_ALL}"
-        raise InputError(f"no command {beginning(args[0])!r}", f"try: {line}{more}")
+        name = cut(args[0], 60)
+        near = get_close_matches(args[0], self.commands, 1)
+        line = f"did you mean {near[0]}?" if near else f"try: attn inspect {quoted(name)}"
+        raise InputError(f"no command {name!r}", f"{line}    all commands: attn --help")
 
     def get_help(self, ctx: Any) -> str:
         """The text of --help; on a terminal that it is taller than, it is shown in the pager and typer.Exit raised."""
@@ -234,54 +219,3 @@ def declare(app: typer.Typer) -> None:
     """Add a placeholder for every command to `app`, whose group class must be `Commands`."""
     for name, line in COMMANDS.items():
         app.command(name, help=line)(lambda: None)
-
-
-_ALL = "attn --help"
-_GUIDE = Path(__file__).parents[3] / "guide"
-# First words that are no command, and the command line that does what they ask for.
-_OTHER_WORDS = {
-    "version": ("--version",), "cache": ("env",), "models": ("env",), "config": ("env",), "devices": ("env",),
-    "tutorial": ("guide", "ladder"), "docs": ("guide",), "man": ("guide",), "tui": ("explore",), "view": ("matrix",),
-    "viz": ("matrix",), "heatmap": ("matrix",), "check": ("guide", "matrices"), "list": ("--help",),
-    "kinds": ("heads", "--kinds"), "induction": ("heads", "--kinds"), "show": ("scan", "show"), "costs": ("cost",),
-    "plot": ("matrix",), "explain": ("inspect",), "run": ("inspect",), "ablate": ("knock",), "diff": ("compare",),
-    "similar": ("nearest",), "attend": ("inspect",), "tokens": ("inspect",), "tokenize": ("inspect",),
-}  # fmt: skip
-_WITH_MORE = {"generate": ("inspect", "--generate", "20"), "steps": ("compute", "--steps"), "why": ("top", "--why")}
-_NEAR = 0.65  # how similar a mistyped command must be
-
-
-def suggestion(words: Sequence[str]) -> str:
-    """The command line that was probably meant by `words`: a mistyped command, a page, or a text for `inspect`.
-
-    >>> print(suggestion(["hedas", "river bank", "-q"]))
-    attn heads "river bank" -q
-    >>> print(suggestion(["river", "bank", "-m", "gpt2"]))
-    attn inspect "river bank" -m gpt2
-    >>> print(suggestion(["explorer", "--file", "prompt.txt"]))
-    attn explore --file prompt.txt
-    >>> print(suggestion(["sinks"]))
-    attn guide sinks
-    """
-    named = next((at for at, word in enumerate(words) if at and word in COMMANDS), 0)
-    if named and (" " in words[0] or words[0].startswith(".")):  # a text or model before its command
-        return suggestion([words[named], *words[:named], *words[named + 1 :]])
-    if words[0] in COMMANDS:
-        return command_words(words)
-    if words[0] == "show" and words[1:] and not Path(words[1], "scan.json").exists():
-        return suggestion(["inspect", *words[1:]])
-    if words[0] in _OTHER_WORDS:
-        line = _OTHER_WORDS[words[0]]
-        return command_words(line if line[0] in ("guide", "--help") else [*line, *words[1:]])
-    if words[0] in _WITH_MORE and words[1:]:
-        name, *more = _WITH_MORE[words[0]]
-        return command_words([name, *words[1:], *more])
-    if not words[1:] and words[0] in {page.stem for page in _GUIDE.glob("*.md")}:
-        return command_words(["guide", *words])
-    near = get_close_matches(words[0], COMMANDS, 1, _NEAR)
-    if near:
-        return command_words([near[0], *words[1:]])
-    text = list(takewhile(lambda word: word == "-" or not word.startswith("-"), words))
-    if not text:  # a text that starts with - goes after --, and so does all that follows
-        return command_words(["inspect", "--", " ".join(words)])
-    return command_words(["inspect", " ".join(text), *words[len(text) :]])
