@@ -74,5 +74,5 @@ def test_compute(golden: Golden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("suffix", ["html", "svg"])
 def test_pages(suffix: str, golden: Golden) -> None:
-    command = "matrix" if suffix == "html" else "inspect"  # a matrix as svg is a figure
+    command = "matrix" if suffix == "html" else "top"  # a matrix as svg is a figure
     golden(f"{command}.{suffix}", attn(command, SENTENCE, "-H", "0", "-f", suffix).text)
