@@ -1,6 +1,6 @@
 """Fields of machine output, declared beside what they are read from: rows, objects and JSON Schema are made of them."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any
@@ -110,6 +110,28 @@ class Field:
         """The JSON Schema of the field's value."""
         schema = self.type if isinstance(self.type, dict) else self.type.schema()
         return {**schema, **({"description": self.meaning} if self.meaning else {})}
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a command writes as JSON, for the schema of that.
+
+    id             of the schema: attn.NAME/NUMBER
+    title          the command line that writes it
+    meaning        what it is
+    fields         those of the object `result`
+    several_texts  whether it is about several texts, and has `inputs` in place of `input`
+    input          the schema of the text, where it isn't the usual one
+    definitions    schemas that others refer to by name
+    """
+
+    id: str
+    title: str
+    meaning: str
+    fields: Sequence[Field]
+    several_texts: bool = False
+    input: Schema | None = None
+    definitions: Mapping[str, Schema] = field(default_factory=dict)
 
 
 STREAM = Field(  # first in rows of a call, to which a report adds it where a model has several

@@ -17,7 +17,7 @@ def schema(
     name: Annotated[
         str | None,
         typer.Argument(
-            help=f"Print one of {', '.join(schema_names())}.", metavar="NAME", autocompletion=completion.schemas
+            help=f"Print one of {', '.join(schema_names)}.", metavar="NAME", autocompletion=completion.schemas
         ),
     ] = None,
 ) -> int:
@@ -38,5 +38,5 @@ def schema(
 def _names() -> str:
     """The names: on a terminal as many in a line as there is room for, in a pipe a line each."""
     size = None if sys.stdout is None or not sys.stdout.isatty() else shutil.get_terminal_size()
-    names = "\n".join(schema_names())
+    names = "\n".join(schema_names)
     return f"{names if size is None else fill(names, max(size.columns, 20), break_on_hyphens=False)}\n"

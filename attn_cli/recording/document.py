@@ -9,10 +9,11 @@ import numpy as np
 
 from attn_cli._version import __version__
 from attn_cli.call import Place
-from attn_cli.fields import COUNT, FLAG, INTEGER, TEXT, Field, Rows, each, made
+from attn_cli.fields import COUNT, FLAG, INTEGER, TEXT, Field, Output, Rows, each, made
 from attn_cli.prompt import Prompt
 from attn_cli.recording.layer import RecordedLayer
 from attn_cli.recording.prompt_document import (
+    PROMPT,
     TABLES,
     Tokens,
     TokenTables,
@@ -20,7 +21,7 @@ from attn_cli.recording.prompt_document import (
     prompt_of_document,
     tables_of_document,
 )
-from attn_cli.recording.rule_document import rule_document, rule_of_document
+from attn_cli.recording.rule_document import BIAS, MASK, RULE, rule_document, rule_of_document
 from attn_cli.text import visible
 
 Arrays = Mapping[str, np.ndarray]
@@ -97,6 +98,19 @@ FIELDS = (
     Field("told", {"type": "object"}, "what was told of the text in a run that is kept: the story of rows, by their "
           "numbers, for the same version of attn to read", optional=True),
 )  # fmt: skip
+OUTPUT = Output(
+    SCHEMA,
+    "the metadata of a recording, -o FILE.attn",
+    "What a recording says beside its arrays: the metadata `recording` of the safetensors file. Arrays of "
+    "layer i, counted as they are listed, are named i.q [h, n, d], i.k [g, m, d], i.log_sums [h, n] (-inf in "
+    "rows that may attend to nothing), i.statistics [s, h], i.received [h, m], i.value_norms [g, m], "
+    "i.residual_norms [m] (of the keys' vectors before the block, where they were seen) and i.thumbnail [h, a, "
+    "b]; i.seen [h, n, m] in place of q and k where the model shows cells alone; rule.N are arrays of rules; "
+    "picture [h, w, 3] is the image that was read, made smaller where it is large.",
+    FIELDS,
+    input=PROMPT,
+    definitions={"rule": RULE, "bias": BIAS, "mask": MASK},
+)
 
 
 class BadDocument(Exception):

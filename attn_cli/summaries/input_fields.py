@@ -1,6 +1,5 @@
 """The fields of a text in machine output: its tokens, what was read beside it, and what a model generated after it."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from attn_cli.fields import COUNT, FINITE, FLAG, INTEGER, TEXT, Field, Object, Rows, each, made, object_schema, or_none
@@ -21,9 +20,6 @@ _TOKEN = (
     Field("start", or_none(INTEGER), "first character in input.text; null for a token that stands for no text"),
     Field("end", or_none(INTEGER), "one past the last character; null likewise"),
     Field("special", FLAG, "whether the tokenizer added it"),
-)
-_PATCH_TOKEN = (
-    *_TOKEN,
     Field("row", COUNT, "row of the patch of an image that it stands for, from 0; missing where it stands for none or "
           "the grid isn't known", optional=True),
     Field("column", COUNT, "its column likewise", optional=True),
@@ -32,9 +28,6 @@ _PATCH_TOKEN = (
     Field("box", each(FINITE, count=4), "the part of the picture that its patch shows: top, left, bottom, right in the "
           "picture's pixels, beyond its edges where it was padded; missing where that is unknown",
           lambda token: None if token.box is None else [round(edge, 1) for edge in token.box], optional=True),
-)  # fmt: skip
-_GENERATED_TOKEN = (
-    *_PATCH_TOKEN,
     Field("generated", FLAG, "true for generated tokens, with --generate; missing otherwise",
           lambda token: token.generated or None, optional=True),
 )  # fmt: skip
@@ -50,43 +43,24 @@ _GENERATED = (
 )  # fmt: skip
 
 
-def _text_of(token: Sequence[Field]) -> tuple[Field, Field]:
-    """The text and its tokens, of these fields."""
-    return Field("text", TEXT, "the text, exactly", "prompt.text"), Field("tokens", Rows(token), value="prompt.tokens")
-
-
-def _beside(token: Sequence[Field]) -> tuple[Field, ...]:
-    """What a model may read beside the text; tokens of other streams have these fields."""
-    rows = Rows(token)
-    return (
-        Field("streams", {"type": "object", "additionalProperties": rows.schema()},
-              "the tokens of streams that read something else than the text, by stream: decoder, vision",
-              lambda of: {name: rows.of(tokens) for name, tokens in of.prompt.others.items()} or None, optional=True),
-        Field("image", TEXT, "the picture that was read, as --image named it", lambda of: of.prompt.files.get("image"),
-              optional=True),
-        Field("audio", TEXT, "the sound that was read, as --audio named it", lambda of: of.prompt.files.get("audio"),
-              optional=True),
-    )  # fmt: skip
-
-
-_WITH_GENERATED = (
-    *_text_of(_GENERATED_TOKEN),
-    *_beside(_GENERATED_TOKEN),
+_TOKENS = Rows(_TOKEN)
+_ALL = (
+    Field("text", TEXT, "the text, exactly", "prompt.text"),
+    Field("tokens", _TOKENS, value="prompt.tokens"),
+    Field("streams", {"type": "object", "additionalProperties": _TOKENS.schema()},
+          "the tokens of streams that read something else than the text, by stream: decoder, vision",
+          lambda of: {name: _TOKENS.of(tokens) for name, tokens in of.prompt.others.items()} or None, optional=True),
+    Field("image", TEXT, "the picture that was read, as --image named it", lambda of: of.prompt.files.get("image"),
+          optional=True),
+    Field("audio", TEXT, "the sound that was read, as --audio named it", lambda of: of.prompt.files.get("audio"),
+          optional=True),
     Field("generated", Object(_GENERATED), "what the model generated first, with --generate", "prompt.generated",
           optional=True),
-)  # fmt: skip
-_ALL = (
-    *_WITH_GENERATED,
     Field("merged_tokens", COUNT, "how many tokens were merged into words with --words; tokens, and all rows and "
           "columns, are then words: weights on a word's tokens are summed, the rows of its tokens averaged",
           optional=True),
 )  # fmt: skip
-
-# The schemas of what commands say of a text: without a model, with one, with what it generated, with merged words.
-PLAIN = object_schema(_text_of(_TOKEN))
-OF_MODEL = object_schema((*_text_of(_PATCH_TOKEN), *_beside(_PATCH_TOKEN)))
-GENERATED = object_schema(_WITH_GENERATED)
-MERGED = object_schema(_ALL)
+INPUT = object_schema(_ALL)
 
 
 def input_document(prompt: Prompt, merged_tokens: int | None = None) -> dict[str, object]:

@@ -123,7 +123,7 @@ def test_small_tables_learn_too(table: str, text: str, word: str, target: str) -
         ([LOVE, "-w", "apple", "--to", "phone", "--rate", "nan"], "--rate must be positive, not nan"),
         ([LOVE, "-w", "apple", "--to", "phone", "--rate", "1e6"], "the loss is NaN"),
         ([LOVE, "-w", "apple", "--to", "phone", "--steps", "0"], "'--steps'"),
-        ([LOVE, "-w", "apple", "--to", "phone", "--start", "zero"], "identity, random"),
+        ([LOVE, "-w", "apple", "--to", "phone", "--start", "zero"], "'identity', 'random'"),
         ([LOVE, "-w", "apple", "--to", "phone", "-m", "gpt2"], "gpt2 is not a table"),
     ],
 )

@@ -43,7 +43,7 @@ def test_the_sinks_of_a_text_hold() -> None:
     hold(run, "kinds")
 
 
-@pytest.mark.parametrize("name", schema_names())
+@pytest.mark.parametrize("name", schema_names)
 def test_schemas_are_schemas_and_say_what_everything_is(name: str) -> None:
     schema = strict_json(attn("schema", name).bytes)
     jsonschema.Draft202012Validator.check_schema(schema)
@@ -56,7 +56,7 @@ def test_schemas_are_schemas_and_say_what_everything_is(name: str) -> None:
 
 
 def test_the_names_are_listed() -> None:
-    assert attn("schema").lines == list(schema_names())
+    assert attn("schema").lines == list(schema_names)
     refused(attn("schema", "attn.top/1"), 2, "'attn.top/1'")
 
 
@@ -64,9 +64,9 @@ def test_no_schema_changes_unnoticed(golden: Callable[[str, str], None]) -> None
     """The SHA-256 of every schema.
 
     Whoever adds a field records the new sums with --update-golden. Whoever removes a field, renames it, or gives its
-    values another type, unit or meaning, raises the number in the "$id" of its fragment, too.
+    values another type, unit or meaning, raises the number in the "id" of its OUTPUT, too.
     """
-    sums = {name: sha256(schema_text(name).encode()).hexdigest() for name in schema_names()}
+    sums = {name: sha256(schema_text(name).encode()).hexdigest() for name in schema_names}
     golden("schemas.txt", "".join(f"{digest}  {schema_id(name)}\n" for name, digest in sums.items()))
 
 

@@ -6,7 +6,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from attn_cli.fields import COUNT, FINITE, FLAG, NUMBER, TEXT, Field, Rows, made, or_none
+from attn_cli.fields import COUNT, FINITE, FLAG, NUMBER, TEXT, Field, Output, Rows, made, or_none
+from attn_cli.summaries.call_fields import LAYERS
 from attn_cli.summaries.reduce import Part, Summary
 
 
@@ -87,6 +88,12 @@ _VERDICT = (
     Field("heads", Rows(_HEAD), "every head and array", "part.heads"),
 )  # fmt: skip
 CHECK = Field("check", Rows(_VERDICT), "one verdict per batch entry")
+OUTPUT = Output(
+    "attn.check/2",
+    "attn compute --expect FILE --json",
+    "The user's output or weights against the definition in float64; the exit code is 1 if any number is off.",
+    (LAYERS, CHECK),
+)
 
 
 @dataclass(frozen=True, eq=False)

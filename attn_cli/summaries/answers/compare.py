@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from attn_cli.errors import InputError
-from attn_cli.fields import COSINE, COUNT, NUMBER, SHARE, TEXT, Field, Rows, each
+from attn_cli.fields import COSINE, COUNT, NUMBER, SHARE, TEXT, Field, Output, Rows, each
 from attn_cli.model.blocks import BlockVectors
 from attn_cli.model.intervention import HeadPlace
 from attn_cli.prompt import Prompt
@@ -137,6 +137,13 @@ FIELDS = (
         Field("change", SHARE, "share of the weight of the word's row that moves", "largest"),
     )), "those whose row of the word differs most first; [] where the word stands elsewhere in the other text"),
 )  # fmt: skip
+OUTPUT = Output(
+    "attn.compare/1",
+    "attn compare --json",
+    "One word in two contexts: its vectors before and after attention, and what moved them.",
+    FIELDS,
+    several_texts=True,
+)
 
 
 @dataclass(frozen=True, eq=False)

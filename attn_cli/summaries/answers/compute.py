@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from attn_cli.call import Place
-from attn_cli.fields import COUNT, INTEGER, NESTED, Field, each, made
+from attn_cli.fields import COUNT, INTEGER, NESTED, Field, Output, each, made
 from attn_cli.summaries.call_fields import KV_HEADS, RULE
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.masked import Masked
@@ -75,6 +75,12 @@ FIELDS = (
     _array("k", "the keys likewise", optional=True),
     _array("v", "the values likewise", optional=True),
 )  # fmt: skip
+OUTPUT = Output(
+    "attn.compute/2",
+    "attn compute --json",
+    "Attention on the user's own matrices; input.text is empty.",
+    FIELDS,
+)
 
 
 @dataclass(frozen=True, eq=False)

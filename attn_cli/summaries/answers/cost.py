@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from attn_cli.fields import COUNT, FLAG, TEXT, Field, Rows, each, object_schema, or_none
+from attn_cli.fields import COUNT, FLAG, TEXT, Field, Output, Rows, each, object_schema, or_none
 from attn_cli.kernel.bands.plan import tile_of
 from attn_cli.kernel.lessons.cost import LayerSizes
 from attn_cli.summaries.report import Answer
@@ -73,6 +73,12 @@ FIELDS = (
     Field("band", each({"type": "integer", "minimum": 1}), "heads and rows of that"),
     Field("variants", Rows(_VARIANT), "alternatives for the KV cache"),
 )  # fmt: skip
+OUTPUT = Output(
+    "attn.cost/2",
+    "attn cost --json",
+    "What attention takes, counted from sizes. input is empty. An operation is a multiplication or an addition.",
+    FIELDS,
+)
 
 
 @dataclass(frozen=True, eq=False)

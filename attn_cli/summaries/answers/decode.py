@@ -9,12 +9,13 @@ import numpy as np
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call
 from attn_cli.errors import InputError, LimitError
-from attn_cli.fields import COUNT, FINITE, INTEGER, NESTED, TEXT, Field, Rows, made, or_none
+from attn_cli.fields import COUNT, FINITE, INTEGER, NESTED, TEXT, Field, Output, Rows, made, or_none
 from attn_cli.kernel.definition.latent import Latent, Operands
 from attn_cli.kernel.lessons.cost import LayerSizes
 from attn_cli.kernel.lessons.decode import decode
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.prompt import Token
+from attn_cli.summaries.call_fields import LAYERS
 from attn_cli.summaries.reduce import Part, Summary
 
 _MOST_CELLS = 2**26
@@ -89,6 +90,12 @@ _WALK = (
     Field("output", NESTED, "[heads][queries][e]", "part.output"),
 )  # fmt: skip
 DECODE = Field("decode", Rows(_WALK), "one walk per batch entry")
+OUTPUT = Output(
+    "attn.decode/2",
+    "attn compute --decode --json",
+    "Causal attention, a token at a time from a key/value cache. input.text is empty for matrices.",
+    (LAYERS, DECODE),
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ import numpy as np
 
 from attn_cli.arrays import at_least_float32, to_numpy
 from attn_cli.errors import InputError, LimitError
-from attn_cli.fields import COUNT, NUMBER, POSITIVE, SHARE, STREAM, TEXT, Field, Object, Rows, made, or_none
+from attn_cli.fields import COUNT, NUMBER, POSITIVE, SHARE, STREAM, TEXT, Field, Object, Output, Rows, made, or_none
 from attn_cli.model.intervention import Experiment, HeadOutput, HeadPlace, Intervention, NoiseFloor, Outcome, Target
 from attn_cli.model.score_writers import ReadsWriters, Writer, WrittenHead
 from attn_cli.prompt import Prompt, Token
@@ -71,6 +71,14 @@ FIELDS = (
           "the largest effects of untouched copies, one of them with the head's own output put in its place"),
     Field("edges", Rows(_EDGE), "every writer through query, keys and values", "rows"),
 )  # fmt: skip
+OUTPUT = Output(
+    "attn.edges/1",
+    "attn knock --edges --json",
+    "The writers that a head's effect on the answer rests on: each taken out of the head's query, of all its "
+    "keys or of all its values, and of nothing else, with norms held; the head's output in the row that "
+    "chooses is computed again, and the rest of the model runs.",
+    FIELDS,
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from attn_cli._version import __version__
-from attn_cli.fields import COUNT, FLAG, TEXT, Field, Object, Rows, each, or_none
+from attn_cli.fields import COUNT, FLAG, TEXT, Field, Object, Output, Rows, each, or_none
 from attn_cli.kernel.cpu.c_library import VECTORS, is_built, is_unfit, widest_vectors
 from attn_cli.summaries.report import Answer
 
@@ -139,6 +139,12 @@ FIELDS = (
           lambda here: here.variables.items()),
     Field("stdout", Object(_STDOUT), "standard output as attn sees it"),
 )  # fmt: skip
+OUTPUT = Output(
+    "attn.env/2",
+    "attn env --json",
+    "What is installed here. input is empty.",
+    FIELDS,
+)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 from attn_cli.arrays import Array, is_torch
 from attn_cli.attention_call import AttentionCall, Ingredients
 from attn_cli.call import Call
-from attn_cli.fields import SHARE, TEXT, Field, Rows, each
+from attn_cli.fields import SHARE, TEXT, Field, Output, Rows, each
 from attn_cli.model.intervention import HeadPlace
 from attn_cli.summaries.call_fields import HEAD, LAYER
 from attn_cli.summaries.reduce import reduce
@@ -46,6 +46,13 @@ FIELDS = (
               lambda head: list(head.changes)),
     )), "those whose weight moves most first", "listed"),
 )  # fmt: skip
+OUTPUT = Output(
+    "attn.head_changes/3",
+    "attn compare --with --json",
+    "How much of each head's weight moves from the first model to each other one on the same tokens, those "
+    "heads first where most moves.",
+    FIELDS,
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ import numpy as np
 
 from attn_cli.call import Call, Place
 from attn_cli.errors import InputError, LoadError
-from attn_cli.fields import COUNT, FLAG, POSITIVE, TEXT, Field, Rows, each, made, or_none
+from attn_cli.fields import COUNT, FLAG, POSITIVE, TEXT, Field, Output, Rows, each, made, or_none
 from attn_cli.fields import STREAM as STREAM_OF_SEVERAL
 from attn_cli.model.source import Aligning, Source
 from attn_cli.prompt import Prompt
@@ -84,6 +84,13 @@ FIELDS = (
           "generation_config has them", lambda kinds: None if kinds.alignment is None else
           [[*pair] for pair in following(kinds.alignment)], optional=True),
 )  # fmt: skip
+OUTPUT = Output(
+    "attn.kinds/2",
+    "attn heads --kinds --json",
+    "The kind of every head by what it attends to, with uniform attention as the baseline.",
+    FIELDS,
+    several_texts=True,
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ from attn_cli.fields import (
     TEXT,
     Field,
     Object,
+    Output,
     Rows,
     each,
     or_none,
@@ -122,3 +123,9 @@ FIELDS = (
           "language-model head: the mean of all tokens, or the first",
           lambda knock: None if knock.target is not None else knock.vector),
 )  # fmt: skip
+OUTPUT = Output(
+    "attn.knock/2",
+    "attn knock --json",
+    "Each head ablated in turn, and the change of the answer.",
+    FIELDS,
+)

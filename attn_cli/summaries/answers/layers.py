@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from attn_cli.call import Call
-from attn_cli.fields import COUNT, FLAG, NUMBER, TEXT, Field, Rows, or_none
+from attn_cli.fields import COUNT, FLAG, NUMBER, TEXT, Field, Output, Rows, or_none
 from attn_cli.model.blocks import Block
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
@@ -80,6 +80,12 @@ LAYER_FIELDS = (
     ),
 )
 FIELDS = (Field("layers", Rows(LAYER_FIELDS, closed=True), "stream by stream, in the order of the blocks", "rows"),)
+OUTPUT = Output(
+    "attn.layers/2",
+    "attn layers --json",
+    "The map of a model: its attention modules, and its blocks without softmax attention.",
+    FIELDS,
+)
 
 
 @dataclass(frozen=True, eq=False)

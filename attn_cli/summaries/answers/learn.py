@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from attn_cli.fields import COUNT, NUMBER, POSITIVE, SHARE, TEXT, Field, Rows, each
+from attn_cli.fields import COUNT, NUMBER, POSITIVE, SHARE, TEXT, Field, Output, Rows, each
 from attn_cli.kernel.lessons.learn import Descent, Example
 from attn_cli.prompt import Prompt
 from attn_cli.summaries.report import Answer
@@ -35,6 +35,13 @@ FIELDS = (
     Field("stages", Rows(_STAGE, "one moment of the learning"), "before, during and after",
           lambda learning: map(learning.stage, learning.milestones)),
 )  # fmt: skip
+OUTPUT = Output(
+    "attn.learn/1",
+    "attn learn --json",
+    "Gradient descent on W_Q and W_K until a word attends to another: loss and weights before, during and after.",
+    FIELDS,
+    several_texts=True,
+)
 
 
 @dataclass(frozen=True, eq=False)

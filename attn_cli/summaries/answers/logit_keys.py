@@ -15,7 +15,7 @@ from attn_cli.arrays import at_least_float32, to_numpy
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call
 from attn_cli.errors import InputError, LoadError
-from attn_cli.fields import COUNT, NUMBER, SHARE, TEXT, Field, Rows, made
+from attn_cli.fields import COUNT, NUMBER, SHARE, TEXT, Field, Output, Rows, made
 from attn_cli.model.intervention import HeadPlace, LogitParts, Target
 from attn_cli.model.source import Predicting
 from attn_cli.prompt import Prompt, Token
@@ -77,6 +77,13 @@ FIELDS = (
     Field("keys", Rows((*_OF_KEY, _HEADS)), "every key, with the chosen heads together, largest first", "by_key"),
     Field("heads", Rows((*_OF_HEAD, _KEYS)), "every chosen head, largest first", "by_head"),
 )  # fmt: skip
+OUTPUT = Output(
+    "attn.logit_keys/1",
+    "attn top --by logit --json, attn heads --sort logit --json",
+    "What heads write from each key to the logit of the answer, minus the mean logit, in the rows that choose "
+    "it, with the final norm held; later layers can undo it.",
+    FIELDS,
+)
 
 
 @dataclass(frozen=True, eq=False)

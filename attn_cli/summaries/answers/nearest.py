@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from attn_cli.errors import InputError
-from attn_cli.fields import COSINE, COUNT, TEXT, Field, Rows, each
+from attn_cli.fields import COSINE, COUNT, TEXT, Field, Output, Rows, each
 from attn_cli.summaries.report import Answer
 
 _WORD = (
@@ -23,6 +23,12 @@ FIELDS = (
           "for every token of the input whether its vector was added or taken away"),
     Field("nearest", Rows(_WORD), "nearest first", "ranked"),
 )  # fmt: skip
+OUTPUT = Output(
+    "attn.nearest/1",
+    "attn nearest --json",
+    "The nearest words of a table of word vectors.",
+    FIELDS,
+)
 
 
 @dataclass(frozen=True, eq=False)

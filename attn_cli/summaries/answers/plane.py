@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from attn_cli.errors import InputError
-from attn_cli.fields import COUNT, FLAG, NUMBER, SHARE, TEXT, Field, Rows, each
+from attn_cli.fields import COUNT, FLAG, NUMBER, SHARE, TEXT, Field, Output, Rows, each
 from attn_cli.model.blocks import BlockVectors
 from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.report import Answer
@@ -29,6 +29,13 @@ FIELDS = (
     Field("points", Rows(_POINT, "one token"), "all tokens of all texts",
           lambda plane: zip(plane.texts, plane.tokens, plane.before, plane.after, strict=True)),
 )  # fmt: skip
+OUTPUT = Output(
+    "attn.plane/1",
+    "attn plane --json",
+    "The words of texts as points in the plane, before and after attention.",
+    FIELDS,
+    several_texts=True,
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from attn_cli.fields import COUNT, FINITE, Field, Rows, each
+from attn_cli.fields import COUNT, FINITE, Field, Output, Rows, each
 from attn_cli.kernel.lessons.scale import Saturation, Spread
 from attn_cli.summaries.report import Answer
 
@@ -30,6 +30,12 @@ FIELDS = (
     Field("keys", COUNT, "keys that each query meets"),
     Field("samples", COUNT, "queries for each size"),
     Field("seed", COUNT, "of the random numbers"),
+)
+OUTPUT = Output(
+    "attn.scale/1",
+    "attn scale --json",
+    "Why scores are divided by sqrt(d). input is empty.",
+    FIELDS,
 )
 
 

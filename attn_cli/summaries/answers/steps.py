@@ -10,10 +10,11 @@ from attn_cli.arrays import Array, to_numpy
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call
 from attn_cli.errors import InputError, LimitError
-from attn_cli.fields import COUNT, INTEGER, NESTED, TEXT, Field, Rows, each, made
+from attn_cli.fields import COUNT, INTEGER, NESTED, TEXT, Field, Output, Rows, each, made
 from attn_cli.kernel.definition.heads import join_heads
 from attn_cli.kernel.lessons.steps import steps
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
+from attn_cli.summaries.call_fields import LAYERS
 from attn_cli.summaries.reduce import Part, Summary
 
 _MOST_CELLS = 2**24  # about ten arrays of this many float64 numbers take 1.3 GB
@@ -75,6 +76,12 @@ _WALK = (
     Field("sums", Rows(_SUM), "every output row written out", lambda of: of.part.sums(of.summary)),
 )  # fmt: skip
 STEPS = Field("steps", Rows(_WALK), "one walk for every layer, or for every batch entry of matrices")
+OUTPUT = Output(
+    "attn.steps/2",
+    "attn inspect --steps --json and attn compute --steps --json",
+    "Every array from the embeddings to the output, in the order in which they are computed. A masked score is null.",
+    (LAYERS, STEPS),
+)
 
 
 @dataclass(frozen=True, eq=False)

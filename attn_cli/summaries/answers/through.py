@@ -14,7 +14,7 @@ import numpy as np
 
 from attn_cli.arrays import Array, at_least_float32, namespace, to_numpy, zeros
 from attn_cli.errors import InputError
-from attn_cli.fields import COUNT, SHARE, TEXT, Field, Rows
+from attn_cli.fields import COUNT, SHARE, TEXT, Field, Output, Rows
 from attn_cli.kernel.bands.band import Band
 from attn_cli.model.mixing import MixedLayer
 from attn_cli.model.source import Mixing
@@ -48,6 +48,12 @@ _SOURCE = (
 FIELDS = (
     Field("layers_through", {"type": "integer", "minimum": 1}, "how many layers were gone through", "layers"),
     Field("through", Rows(_SOURCE, "one source of one token, largest first"), value="sources"),
+)
+OUTPUT = Output(
+    "attn.through/2",
+    "attn top --by through --json",
+    "How much of each token came from which one, through all layers of an encoder.",
+    FIELDS,
 )
 
 

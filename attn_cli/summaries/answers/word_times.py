@@ -14,7 +14,7 @@ import numpy as np
 
 from attn_cli.call import Call
 from attn_cli.errors import InputError
-from attn_cli.fields import COUNT, NUMBER, POSITIVE, TEXT, Field, Rows
+from attn_cli.fields import COUNT, NUMBER, POSITIVE, TEXT, Field, Output, Rows
 from attn_cli.model.intervention import HeadPlace
 from attn_cli.model.source import Aligning, Source
 from attn_cli.prompt import Prompt, Token
@@ -70,6 +70,14 @@ FIELDS = (
     Field("frame_seconds", {"type": "number", "exclusiveMinimum": 0}, "the length of one"),
     Field("filter_width", COUNT, "the frames over which the median of weights is taken"),
 )  # fmt: skip
+OUTPUT = Output(
+    "attn.word_times/1",
+    "attn top --times --json",
+    "The words that a decoder reads, each with its start and end in the audio: where dynamic time warping "
+    "through the cross-attention of alignment heads enters the row before its first token, and the row of its "
+    "last.",
+    FIELDS,
+)
 
 
 @dataclass(frozen=True, eq=False)

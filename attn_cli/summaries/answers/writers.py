@@ -14,7 +14,7 @@ import numpy as np
 
 from attn_cli.attention_call import AttentionCall
 from attn_cli.errors import InputError
-from attn_cli.fields import COUNT, INTEGER, NUMBER, SHARE, STREAM, TEXT, Field, Rows, made, or_none
+from attn_cli.fields import COUNT, INTEGER, NUMBER, SHARE, STREAM, TEXT, Field, Output, Rows, made, or_none
 from attn_cli.kernel.stats.topk import heaviest
 from attn_cli.model.intervention import HeadPlace
 from attn_cli.model.score_writers import ReadsWriters, RowChoice, Writer, WrittenRow
@@ -226,6 +226,14 @@ _MORE = (
           lambda cell: cell.of_side("key")),
 )  # fmt: skip
 FIELDS = (Field("writers", Rows((*CELL, *_MORE)), "one key of one query", "cells"),)
+OUTPUT = Output(
+    "attn.writers/1",
+    "attn top --why writers --json",
+    "Keys of queries, each with what its score has beyond that of the mean key, or of another key, as a sum "
+    "over pairs: who wrote this part of the query in the residual stream, and who that of the key. Norms are "
+    "held with the statistics of this pass.",
+    FIELDS,
+)
 
 
 def rows_of(cell: WrittenCell) -> list[_Row]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from attn_cli.dump import Dump
 from attn_cli.errors import InputError
-from attn_cli.fields import COUNT, FLAG, NUMBER, TEXT, Field, Object, Rows, each, or_none
+from attn_cli.fields import COUNT, FLAG, NUMBER, TEXT, Field, Object, Output, Rows, each, or_none
 from attn_cli.model.stations import Reference
 from attn_cli.summaries.bisect.causes import FoundCause, cause_of
 from attn_cli.summaries.bisect.comparison import Compared, HeldAgainst
@@ -89,6 +89,13 @@ FIELDS = (
     Field("arrays", Rows(_ARRAY), "every placed array, in the order of the pass", "judged"),
     Field("unplaced", Rows(_UNPLACED), "arrays without a place"),
 )  # fmt: skip
+OUTPUT = Output(
+    "attn.bisect/1",
+    "attn bisect --json",
+    "Another engine's arrays held against a model: the first that differs beyond what precision explains, and "
+    "the mistake that gives its numbers.",
+    FIELDS,
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ from attn_cli.fields import (
     TEXT,
     Field,
     Object,
+    Output,
     Rows,
     each,
     or_none,
@@ -95,3 +96,9 @@ FIELDS = (
     Field("rounded", Rows(_ROUNDED), "keys and values of all layers rounded together"),
     Field("plan", Object(_PLAN, nullable=True), "what can be taken away together; null where none was made"),
 )  # fmt: skip
+OUTPUT = Output(
+    "attn.budget/1",
+    "attn budget --json",
+    "The price of a smaller KV cache, in bits a scored token.",
+    FIELDS,
+)

@@ -8,7 +8,7 @@ import numpy as np
 
 from attn_cli.call import Call, Look
 from attn_cli.errors import InputError
-from attn_cli.fields import COUNT, NUMBER, POSITIVE, TEXT, Field, Object, Rows, made, or_none
+from attn_cli.fields import COUNT, NUMBER, POSITIVE, TEXT, Field, Object, Output, Rows, made, or_none
 from attn_cli.model.intervention import Experiment, Intervention, NoiseFloor
 from attn_cli.model.source import Predicting
 from attn_cli.prompt import Prompt
@@ -88,6 +88,13 @@ FIELDS = (
     Field("heads", COUNT, "how many heads there are"),
     Field("noise_floor", Object((Field("effect", POSITIVE),)), "largest effect of untouched copies, in bits"),
 )  # fmt: skip
+OUTPUT = Output(
+    "attn.anchors/1",
+    "attn parts --anchors --json",
+    "The sentences of a text, and which later ones rest on each: log2 p of every later sentence with one "
+    "sentence masked for all rows after it, and how much later sentences attend to it.",
+    FIELDS,
+)
 
 
 @dataclass(frozen=True, eq=False)

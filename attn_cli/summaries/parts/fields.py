@@ -14,6 +14,7 @@ from attn_cli.fields import (
     TEXT,
     Field,
     Object,
+    Output,
     Rows,
     each,
     or_none,
@@ -138,3 +139,9 @@ FIELDS = (
     Field("parts", Rows(_PART), "the parts, most needed first, or, without hidden, by non_sink_share; the first part "
           "before the question goes before all others", "table_rows"),
 )  # fmt: skip
+OUTPUT = Output(
+    "attn.parts/2",
+    "attn parts --json",
+    "The parts of a text that some rows read, and that the answer needed.",
+    FIELDS,
+)

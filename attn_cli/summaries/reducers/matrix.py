@@ -9,12 +9,12 @@ import numpy as np
 from attn_cli.arrays import itemsize, namespace, to_numpy
 from attn_cli.call import Call
 from attn_cli.display import Displayed
-from attn_cli.fields import COUNT, NUMBER, TEXT, Field, Rows, each, made
+from attn_cli.fields import COUNT, NUMBER, TEXT, Field, Output, Rows, each, made
 from attn_cli.kernel.bands.band import Band
 from attn_cli.kernel.bands.blocks import farthest, folded
 from attn_cli.kernel.bands.picked_rows import RowIndex, RowPlaces
 from attn_cli.kernel.definition.softmax import renormalised
-from attn_cli.summaries.call_fields import HEAD_OF_MEAN, LAYER, OUTPUT_SHARE, RESCALED_SHARE, VALUE_SHARE
+from attn_cli.summaries.call_fields import HEAD_OF_MEAN, LAYER, LAYERS, OUTPUT_SHARE, RESCALED_SHARE, VALUE_SHARE
 from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reduce import Part, Summary
 
@@ -83,6 +83,12 @@ _CALL_MAPS = (
 )  # fmt: skip
 _ONE_AT_LEAST = (("weights",), ("scores", "masked_cells"), ("value_share",), ("output_share",), ("rescaled_share",))
 MATRICES = Field("matrices", Rows(_CALL_MAPS, "the maps of one layer", any_of=_ONE_AT_LEAST))
+OUTPUT = Output(
+    "attn.matrix/2",
+    "attn matrix --json",
+    "Weights and scores of the chosen layers and heads.",
+    (LAYERS, MATRICES),
+)
 
 
 @dataclass(frozen=True, eq=False)

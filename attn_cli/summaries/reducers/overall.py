@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from attn_cli.call import Call
-from attn_cli.fields import COUNT, SHARE, STREAM, Field, Rows
+from attn_cli.fields import COUNT, SHARE, STREAM, Field, Output, Rows
 from attn_cli.kernel.definition.softmax import renormalised
 from attn_cli.kernel.stats.topk import heaviest
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
-from attn_cli.summaries.call_fields import HEAD_OF_MEAN, KEY, KEY_TOKEN, LAYER, RESCALED_SHARE, SHARE_BY, SHARES
+from attn_cli.summaries.call_fields import HEAD_OF_MEAN, KEY, KEY_TOKEN, LAYER, LAYERS, RESCALED_SHARE, SHARE_BY, SHARES
 from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.received import ReceivedShares
@@ -25,6 +25,12 @@ _KEY = (
     Field("received_share", SHARE, "mean weight over all queries, or over those that --token picks"),
 )
 OVERALL = Field("overall", Rows((STREAM, *_KEY, *SHARES), "one key of one head, that which receives most first"))
+OUTPUT = Output(
+    "attn.overall/2",
+    "attn top --overall --json",
+    "The keys that many queries together attend to most.",
+    (LAYERS, OVERALL),
+)
 
 
 @dataclass(frozen=True, eq=False)

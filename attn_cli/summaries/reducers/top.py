@@ -8,7 +8,7 @@ import numpy as np
 
 from attn_cli.arrays import to_numpy
 from attn_cli.call import Call
-from attn_cli.fields import COUNT, NUMBER, SHARE, STREAM, Field, Rows
+from attn_cli.fields import COUNT, NUMBER, SHARE, STREAM, Field, Output, Rows
 from attn_cli.kernel.definition.softmax import renormalised
 from attn_cli.kernel.stats.wanted import RowStats, TopK, Wanted
 from attn_cli.summaries.call_fields import (
@@ -16,6 +16,7 @@ from attn_cli.summaries.call_fields import (
     KEY,
     KEY_TOKEN,
     LAYER,
+    LAYERS,
     QUERY,
     QUERY_TOKEN,
     SHARES,
@@ -41,6 +42,12 @@ _ROW = (
     *SHARES,
 )
 TOP = Field("top", Rows(_ROW, "one key of one query, heaviest first"))
+OUTPUT = Output(
+    "attn.top/2",
+    "attn top --json",
+    "The keys that each query attends to most.",
+    (LAYERS, TOP),
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from attn_cli.fields import CHANCE, COUNT, FLAG, NUMBER, TEXT, Field, Object, Rows, within
+from attn_cli.fields import CHANCE, COUNT, FLAG, NUMBER, TEXT, Field, Object, Output, Rows, within
 from attn_cli.summaries.report import Answer
 from attn_cli.summaries.scanned.corpus import CORPUS, PLACE, Estimate, ScannedCorpus, ScannedPlace
 from attn_cli.summaries.scanned.heads import ScannedHead, columns_of
@@ -85,6 +85,12 @@ FIELDS = (
     Field("differences", Rows(_DIFFERENCE), "every number of every head; those that differ first, by effect"),
     Field("kinds", Rows(_RENAMED), "heads that are of another kind in the second scan", "renamed"),
 )  # fmt: skip
+OUTPUT = Output(
+    "attn.scan_differences/2",
+    "attn scan show --against --json",
+    "Two scans, head by head. input is empty.",
+    FIELDS,
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from attn_cli.fields import TEXT, Field, Rows, made, object_schema, within
+from attn_cli.fields import TEXT, Field, Output, Rows, made, object_schema, within
 from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.report import Answer
 from attn_cli.summaries.scanned.corpus import (
@@ -74,6 +74,12 @@ _HEAD = (
     STATISTICS,
 )  # fmt: skip
 FIELDS = (*within("corpus", CORPUS), Field("heads", Rows(_HEAD), "all heads, or those that were chosen"))
+OUTPUT = Output(
+    "attn.scan_heads/2",
+    "attn scan show --json",
+    "The heads of a scan, in the order asked for. Means are over documents. input is empty.",
+    FIELDS,
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -59,7 +59,7 @@ def schemas(incomplete: str) -> list[str]:
     """The names of JSON schemas that begin with `incomplete`."""
     from attn_cli.views.schemas import schema_names
 
-    return [name for name in schema_names() if name.startswith(incomplete)]
+    return [name for name in schema_names if name.startswith(incomplete)]
 
 
 def topics(incomplete: str) -> list[str]:

@@ -8,13 +8,13 @@ import numpy as np
 
 from attn_cli.arrays import to_numpy, to_numpy_together
 from attn_cli.call import Call
-from attn_cli.fields import COUNT, SHARE, STREAM, Field
+from attn_cli.fields import COUNT, SHARE, STREAM, Field, Output
 from attn_cli.fields import Rows as FieldRows
 from attn_cli.kernel.stats.packed import packed_keys
 from attn_cli.kernel.stats.wanted import Rows, RowStats, Wanted
 from attn_cli.packed_call import PackedCall
 from attn_cli.prompt import Token
-from attn_cli.summaries.call_fields import HEAD, KV_HEAD, LAYER
+from attn_cli.summaries.call_fields import HEAD, KV_HEAD, LAYER, LAYERS
 from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.calls.value_norms import relative_value_norms
 from attn_cli.summaries.median import median
@@ -39,6 +39,12 @@ _ROW = (
     ),
 )
 HEADS = Field("heads", FieldRows(_ROW, "means over the queries that are not fully masked"))
+OUTPUT = Output(
+    "attn.heads/2",
+    "attn heads --json",
+    "Statistics of each head.",
+    (LAYERS, HEADS),
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,125 @@
+"""The JSON Schemas of machine output, made from the fields that every answer declares; tests hold outputs to them.
+
+Adding a field keeps the number in `attn.NAME/1`: a reader that ignores unknown fields goes on working. Removing one,
+renaming it or giving its values another type, unit or meaning raises it.
+"""
+
+import json
+from importlib import import_module
+from typing import Any
+
+from attn_cli.errors import InputError
+from attn_cli.fields import COUNT, TEXT, Field, Output, Schema, each, object_schema, or_none
+
+_MODULES = {  # where the OUTPUT of a name stands, in the order in which names are listed
+    "inspect": "summaries.answers.inspect",
+    "matrix": "summaries.reducers.matrix",
+    "top": "summaries.reducers.top",
+    "overall": "summaries.reducers.overall",
+    "why": "summaries.reducers.explained_cell",
+    "knock": "summaries.answers.knocked_head",
+    "bisect": "summaries.bisect.answer",
+    "budget": "summaries.budget.fields",
+    "scan_heads": "summaries.scanned.heads",
+    "scan_head": "summaries.scanned.head",
+    "scan_differences": "summaries.scanned.differences",
+    "heads": "summaries.reducers.heads.head_statistics",
+    "logit_keys": "summaries.answers.logit_keys",
+    "through": "summaries.answers.through",
+    "word_times": "summaries.answers.word_times",
+    "writers": "summaries.answers.writers",
+    "parts": "summaries.parts.fields",
+    "anchors": "summaries.parts.anchors",
+    "compute": "summaries.answers.compute",
+    "kinds": "summaries.answers.kinds",
+    "steps": "summaries.answers.steps",
+    "check": "summaries.answers.check",
+    "edges": "summaries.answers.edges",
+    "decode": "summaries.answers.decode",
+    "cost": "summaries.answers.cost",
+    "scale": "summaries.answers.scale",
+    "nearest": "summaries.answers.nearest",
+    "compare": "summaries.answers.compare",
+    "head_changes": "summaries.answers.head_changes",
+    "plane": "summaries.answers.plane",
+    "learn": "summaries.answers.learn",
+    "layers": "summaries.answers.layers",
+    "env": "summaries.answers.env",
+    "recording": "recording.document",
+}
+schema_names = tuple(_MODULES)
+"""The names of all JSON Schemas, in the order in which they are listed."""
+
+_SOURCE = (
+    Field("model", TEXT, "the model as named on the command line"),
+    Field("type", TEXT, "the model's type; table or matrices for those"),
+    Field("revision", or_none(TEXT), "commit of a model from the hub, null otherwise"),
+    Field("dtype", TEXT, "precision of the model"),
+    Field("device", TEXT, "the device it ran on"),
+)
+_NESTED: Schema = {
+    "description": "a matrix as nested lists",
+    "type": "array",
+    "items": {"anyOf": [{"type": ["number", "null"]}, {"$ref": "#/$defs/nested"}]},
+}
+
+
+def output_of(name: str) -> Output:
+    """What a command writes under that schema name."""
+    output: Output = import_module(f"attn_cli.{_MODULES[name]}").OUTPUT
+    return output
+
+
+def schema_id(name: str) -> str:
+    """`attn.NAME/VERSION`, which every output names as its schema.
+
+    >>> schema_id("top")
+    'attn.top/2'
+    """
+    return output_of(name).id
+
+
+def schema_text(name: str) -> str:
+    """The schema of that name as JSON text; `name` may be written in full, as `attn.top/2`.
+
+    Raises InputError for a name that no schema has.
+    """
+    short = name.removeprefix("attn.").partition("/")[0]
+    if short not in _MODULES or name.removeprefix("attn.") not in (short, schema_id(short).removeprefix("attn.")):
+        raise InputError(f"no schema is named {name!r}", f"one of {', '.join(schema_names)}")
+    return json.dumps(composed(short), indent=2, ensure_ascii=False) + "\n"
+
+
+def composed(name: str) -> dict[str, Any]:
+    """The whole JSON Schema of the output of a command, by the schema's name."""
+    output = output_of(name)
+    properties = {
+        "schema": {"const": output.id},
+        "attn": TEXT | {"description": "the version of attn that wrote this"},
+        "source": object_schema(_SOURCE) | {"description": "where the numbers come from"},
+        "index": COUNT | {"description": "the number of the text, from 0, with --lines"},
+        **_inputs(output),
+        "result": object_schema(output.fields),
+        "warnings": each(TEXT) | {"description": "warnings, such as words that a table lacks"},
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": output.id,
+        "title": output.title,
+        "description": f"{output.meaning} Numbers are finite: what is NaN or infinite is null.",
+        "type": "object",
+        "required": [field for field in properties if field != "index"],
+        "properties": properties,
+        "$defs": {**output.definitions, "nested": _NESTED},
+    }
+
+
+def _inputs(output: Output) -> dict[str, Schema]:
+    """The schema of the text, or of several."""
+    if output.input is not None:
+        return {"input": output.input}
+    from attn_cli.summaries.input_fields import INPUT  # here: a writer of JSON asks for names of schemas alone
+
+    if output.several_texts:
+        return {"inputs": each(INPUT, "a text; empty for random tokens") | {"minItems": 1, "description": "the texts"}}
+    return {"input": INPUT}
