@@ -17,7 +17,6 @@ from attn_cli.cli.kit.shell.commands import COMMANDS, Commands, declare, first_p
 from attn_cli.cli.kit.shell.usage_errors import message_and_hint
 from attn_cli.cli.kit.stderr.lines import print_line
 from attn_cli.errors import AttnError, ExitCode, reason
-from attn_cli.ranks import rank, ranks
 from attn_cli.text import cut, shortened_words
 from attn_cli.views.sink import ReaderGone
 
@@ -88,15 +87,12 @@ def main() -> NoReturn:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     warnings.filterwarnings("ignore", category=RuntimeWarning)  # NumPy's, over numbers that the user allowed
-    own = sys.stderr
-    if rank():  # the first of the processes that share a model speaks, and any of what it fails by
-        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
     if not debug:
         logging.lastResort = logging.NullHandler()  # of libraries that log: what they can't do is raised, too
     try:
         code = int(app(arguments, prog_name="attn", standalone_mode=False) or ExitCode.DONE)
     except Exception as error:
-        code = _exit_code(error, debug, own)
+        code = _exit_code(error, debug)
     except KeyboardInterrupt:
         code = ExitCode.INTERRUPTED
     except SystemExit as request:
@@ -104,13 +100,8 @@ def main() -> NoReturn:
     sys.exit(_flushed(code))
 
 
-def _exit_code(error: Exception, debug: bool, own: TextIO) -> int:
-    """Print what went wrong in one line, and what to try in a second; return the exit code.
-
-    Of processes that share a model the first that fails speaks, for any cause, on `own`; the others have lost it.
-    """
-    if ranks() > 1:
-        _let_the_first_speak(own)
+def _exit_code(error: Exception, debug: bool) -> int:
+    """Print what went wrong in one line, and what to try in a second; return the exit code."""
     if isinstance(error, ReaderGone | BrokenPipeError):
         return ExitCode.DONE
     if debug:
@@ -135,20 +126,8 @@ def _exit_code(error: Exception, debug: bool, own: TextIO) -> int:
     )
 
 
-def _let_the_first_speak(own: TextIO) -> None:
-    """Give its standard error back to this process if it failed first of those that share a model, else take it."""
-    try:
-        from attn_cli.sources.huggingface.load.first_failure import is_first_failure  # here: it loads torch
-
-        speaks = is_first_failure()
-    except (ImportError, OSError):  # torch itself is what failed
-        speaks = True
-    sys.stderr = own if speaks else Path(os.devnull).open("w")  # noqa: SIM115
-
-
 def _print_error(message: str, hint: str, code: int) -> int:
-    whose = f"rank {rank()}: " if ranks() > 1 else ""
-    print_line(f"attn: {whose}{cut(shortened_words(message), _LONGEST_MESSAGE)}")
+    print_line(f"attn: {cut(shortened_words(message), _LONGEST_MESSAGE)}")
     if hint:
         print_line(f"      {cut(shortened_words(hint), _LONGEST_MESSAGE)}")
     return code

@@ -9,7 +9,6 @@ from types import TracebackType
 from typing import BinaryIO
 
 from attn_cli.errors import InputError, OutputError, reason
-from attn_cli.ranks import rank
 from attn_cli.whole_file import WholeFile
 
 
@@ -33,9 +32,6 @@ class Sink:
         self.path: Path | None = None
         self.whole: WholeFile | None = None
         self.file: BinaryIO
-        if rank():  # the first of the processes that share a model writes
-            self.file = Path(os.devnull).open("wb")  # noqa: SIM115
-            return
         if path in (None, "-"):
             if sys.stdout is None:
                 raise OutputError("standard output is closed", instead)

@@ -14,7 +14,6 @@ from typing import Any
 import torch
 import transformers
 from packaging.version import Version
-from torch import nn
 from torch.nn.attention import flex_attention
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
@@ -56,7 +55,6 @@ __all__ = [
     "hidden_from_function_modes",
     "is_newer_than_tested",
     "is_quantised",
-    "keep_tensor_parallel_place",
     "models_of",
     "prepare_padding_mask",
     "processor_parts",
@@ -64,8 +62,6 @@ __all__ = [
     "set_attention_name",
     "sliding_window_bidirectional_overlay",
     "sliding_window_overlay",
-    "tensor_parallel_arguments",
-    "tensor_parallel_place",
     "tree_map",
     "uncompiled",
     "wrapper_subclass",
@@ -250,37 +246,3 @@ def processor_parts() -> tuple[MutableMapping[str, Any], MutableMapping[str, Any
     loaders: MutableMapping[str, Any] = processing_utils.MODALITY_TO_AUTOPROCESSOR_MAPPING._MAPPING_NAMES
     kinds: MutableMapping[str, Any] = processing_utils.MODALITY_TO_BASE_CLASS_MAPPING
     return loaders, kinds
-
-
-def tensor_parallel_arguments() -> dict[str, Any]:
-    """Arguments of `from_pretrained` that share a model among the processes of torchrun.
-
-    Which weights are split, and how, is as the model's own configuration plans it ("auto").
-    """
-    try:
-        from transformers.distributed import DistributedConfig
-    except ImportError:  # before 5.18
-        return {"tp_plan": "auto"}
-    return {"distributed_config": DistributedConfig(tp_plan="auto")}
-
-
-def keep_tensor_parallel_place(whole: nn.Module, part: nn.Module) -> None:
-    """Copy to a part of a tensor-parallel model the attributes that say which processes share the whole, and how many.
-
-    `tensor_parallel_place` reads them. Nothing is copied of a model that isn't shared.
-    """
-    for name in ("_tp_size", "_device_mesh"):
-        if part is not whole and hasattr(whole, name):
-            setattr(part, name, getattr(whole, name))
-
-
-def tensor_parallel_place(model: nn.Module) -> tuple[int, int]:
-    """The number of this process, from 0, among those that share each layer of a model, and how many they are.
-
-    0 of 1 for a model that isn't shared. By private attributes; without them heads are numbered from 0 in each process.
-    """
-    ranks, mesh = getattr(model, "_tp_size", None) or 1, getattr(model, "_device_mesh", None)
-    if ranks == 1 or mesh is None:
-        return 0, 1
-    names = mesh.mesh_dim_names
-    return int(mesh.get_local_rank("tp" if names and "tp" in names else None)), int(ranks)

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from inspect import signature
 from typing import Any
 
@@ -26,17 +25,11 @@ from attn_cli.sources.huggingface.anatomy.vocabulary import outside_vocabulary
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.batch_visitor import Visit
 from attn_cli.sources.huggingface.capture.eager_check import layer_unlike_eager
-from attn_cli.sources.huggingface.capture.gathered_calls import each_gathered
 from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.observed import ObservedAttention
 from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
 from attn_cli.sources.huggingface.capture.session import Capture, unlabelled
-from attn_cli.sources.huggingface.compat import (
-    TESTED_TRANSFORMERS,
-    TRANSFORMERS,
-    is_newer_than_tested,
-    tensor_parallel_place,
-)
+from attn_cli.sources.huggingface.compat import TESTED_TRANSFORMERS, TRANSFORMERS, is_newer_than_tested
 from attn_cli.sources.huggingface.failures import why_failed, why_missing
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.checks import check_layer_numbers
@@ -134,7 +127,6 @@ class ModelPasses:
 
         First blocks with something else in place of softmax attention, then attention modules that did not run.
         """
-        self._check_alone()
         with recording(self.loaded.model, self.modules) as record:
             self.each([prompt], Selection(), visit)
         others = blocks_without_attention(self.loaded.model, self.places)
@@ -157,18 +149,6 @@ class ModelPasses:
         Raises LoadError if a selected layer's attention can't be captured, or its W_O not be found, InputError for a
         layer that doesn't exist and for inputs that don't fit the model, MemoryError where memory is too small.
         """
-        own = partial(self._each_here, prompts, selection, rotations=rotations, projections=projections)
-        if tensor_parallel_place(self.loaded.model)[1] == 1:
-            own(visit)
-            return
-        if rotations or projections:
-            self._check_alone()
-        each_gathered(own, visit)
-
-    def _each_here(
-        self, prompts: Sequence[Prompt], selection: Selection, visit: Visit, *, rotations: bool, projections: bool
-    ) -> None:
-        """As `each`, with the heads of this process, where several share the model."""
         self._check_layers(selection)
         arguments = self._without_cache(self.reader.arguments(prompts))
         with self._translating_errors(arguments, unfit=isinstance(prompts[0], ArrayPrompt)):
@@ -178,12 +158,6 @@ class ModelPasses:
             ledger = Ledger(self.loaded.model, selection, labels, self.module_places, found)
             ledger.end_after_selection()
             self._run(visit, arguments, ledger, rotations=rotations)
-
-    def _check_alone(self) -> None:
-        """InputError where several processes share the model: only heads, top and matrix put its heads together."""
-        if tensor_parallel_place(self.loaded.model)[1] > 1:
-            raise InputError(f"several processes share {self.about['model']}, and this needs all of it in one",
-                             "attn heads, top and matrix work under torchrun")  # fmt: skip
 
     def _run(self, visit: Visit, arguments: Mapping[str, Any], ledger: Ledger, **how: Any) -> None:
         """Run a captured pass; LoadError where a selected layer is missing. `how`: options of `ObservedAttention`.
@@ -256,7 +230,6 @@ class ModelPasses:
 
         These are the residual stream of the tokens `rows` before and after the block, `[rows, d]`, as `BlockVectors`.
         """
-        self._check_alone()
         with recording_blocks(self.loaded.model, self.places, selection, rows, len(prompt.tokens), arrive):
             self.each([prompt], selection, visit)
 
@@ -287,7 +260,6 @@ class ModelPasses:
         Raises LoadError if a selected layer's attention can't be captured, InputError for a layer that doesn't exist,
         MemoryError where memory is too small.
         """
-        self._check_alone()
         model = self.loaded.model
         self._check_layers(selection)
         numbers = [text.ids for text in texts]

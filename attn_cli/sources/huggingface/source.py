@@ -78,7 +78,6 @@ class ModelSource(ModelPasses):
 
         Raises LoadError for a model that generates in its own way.
         """
-        self._check_alone()
         return self.reader.continued(prompt, most, lambda free: TextGenerator(self.loaded, free, one_sentence))
 
     def answered(self, prompt: Prompt, answer: str) -> Prompt:
@@ -86,7 +85,6 @@ class ModelSource(ModelPasses):
 
         Raises InputError for an answer without tokens and for a model with a decoder, LimitError for one too long.
         """
-        self._check_alone()
         if self.reader.has_decoder:
             raise InputError("--answer is for models that continue their text", "give the answer as --decoder-text")
         return answered(self.loaded, prompt, answer)
@@ -96,7 +94,6 @@ class ModelSource(ModelPasses):
 
         At most: with keys and values as wide as the residual stream.
         """
-        self._check_alone()
         width = number_of(text_configuration(configuration_of(self.loaded.model)), "hidden_size") or 0
         # of every block its output, and at most as many numbers of keys and of values
         return 3 * width * len(self.places) * tokens * dtype_of_module(self.loaded.model).itemsize
@@ -121,7 +118,6 @@ class ModelSource(ModelPasses):
 
         Raises InputError for rows that the text doesn't have, and for a mean over fewer than 16 rows.
         """
-        self._check_alone()
         arguments = self.reader.arguments([prompt])
         if look is not None:
             self._check_layers(look.selection)
@@ -135,7 +131,6 @@ class ModelSource(ModelPasses):
 
         Raises LoadError, with the check that failed, where these don't add up to the model's own logit.
         """
-        self._check_alone()
         arguments = self._without_cache(self.reader.arguments([prompt]))
         tokens = len(prompt.others.get("decoder", prompt.tokens))
         pairs = [(row, token.id or 0) for row, token in zip(target.rows, target.tokens, strict=True)]
@@ -152,7 +147,6 @@ class ModelSource(ModelPasses):
 
         Raises LoadError, with the check that failed, where a logit is no plain sum of what heads write.
         """
-        self._check_alone()
         arguments = self._without_cache(self.reader.arguments([prompt]))
         tokens = len(prompt.others.get("decoder", prompt.tokens))
         every = {row for of_head in reads.values() for row, _ in of_head}
@@ -241,7 +235,6 @@ class ModelSource(ModelPasses):
 
         LoadError for other models.
         """
-        self._check_alone()
         arguments = self._without_cache(self.reader.arguments([prompt]))
         with self._translating_errors(arguments, unfit=isinstance(prompt, ArrayPrompt)):
             found, places = self._projected_places(arguments)
@@ -252,7 +245,6 @@ class ModelSource(ModelPasses):
 
         InputError for a model of an encoder and a decoder.
         """
-        self._check_alone()
 
         def arguments(ids: Sequence[int]) -> dict[str, Any]:
             return self._without_cache(self.reader.padded_batch([np.array(ids)]))

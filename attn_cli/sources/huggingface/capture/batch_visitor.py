@@ -12,7 +12,6 @@ from attn_cli.packed_call import PackedCall, PackedVisit
 from attn_cli.sources.huggingface.capture.batch_labels import UnpaddedText
 from attn_cli.sources.huggingface.capture.batch_layout import BatchLayout, BatchLayouts
 from attn_cli.sources.huggingface.capture.block_inputs import BlockInputs
-from attn_cli.sources.huggingface.capture.head_shard import HeadShard
 from attn_cli.sources.huggingface.capture.layer_batch import LayerBatch
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
@@ -67,11 +66,9 @@ class BatchVisitor:
         row, h = self.row_of_texts, query.shape[1]
         b, n, m = (query.shape[0], query.shape[2], key.shape[2]) if row is None else row.sizes
         heads, g = self._heads_of(recorded, h), key.shape[1]
-        if not heads:  # they are another process's
-            return None
         groups = tuple(head // (h // g) for head in heads)
         fills_output = len(heads) == h and not recorded.is_last
-        place = _numbered(recorded.place, recorded.shard, (heads, h), (groups, g))
+        place = replace(recorded.place, heads=heads, groups=groups)
         places = self.ledger.labels.places_of_texts(place, range(b), b)
 
         def text_of(index: int) -> UnpaddedText:
@@ -153,14 +150,14 @@ class BatchVisitor:
         """
         b, h, n, m = weights.shape
         heads = self._heads_of(recorded, h)
-        for index in range(b) if heads else ():
+        for index in range(b):
             at = self.ledger.labels.place_of_text(recorded.place, index, b)
             text = self.ledger.labels.unpadded(at, b, n, m)
             cells = (index, list(heads), text.rows, text.keys)
             call = WeightsCall(
                 weights[cells],
                 None if scores is None else scores[cells],
-                _numbered(at, recorded.shard, (heads, h), (tuple(groups[head] for head in heads), max(groups) + 1)),
+                replace(at, heads=heads, groups=tuple(groups[head] for head in heads)),
                 text.queries,
                 text.key_tokens,
                 rule_of(weights[cells]),
@@ -170,9 +167,7 @@ class BatchVisitor:
 
     def _heads_of(self, recorded: LedgerEntry, total: int) -> tuple[int, ...]:
         """The selected ones of the `total` heads of a call here; InputError for one that the layer doesn't have."""
-        shard, first = recorded.shard, recorded.shard.first_head(total)
-        picked = self.ledger.selection.pick_heads(shard.total(total), recorded.place.layer, recorded.blocks)
-        return tuple(head - first for head in picked if first <= head < first + total)
+        return self.ledger.selection.pick_heads(total, recorded.place.layer, recorded.blocks)
 
     def _projection(self, place: Place, heads: Sequence[int], h: int, e: int) -> torch.Tensor | None:
         """The rows of W_O `[len(heads) * e, width]` of these heads; None if not requested."""
@@ -196,16 +191,3 @@ class BatchVisitor:
         # Queries are the last n of the m keys (n < m with a cache of past keys).
         rows = slice(max(first - (m - n), 0), max(last - (m - n), 0))
         return labels.labelled(place, b, rows, slice(first, last))
-
-
-def _numbered(
-    place: Place, shard: HeadShard, heads: tuple[Sequence[int], int], groups: tuple[Sequence[int], int]
-) -> Place:
-    """The place with the model's own numbers of heads and of their key heads, each given with how many are here."""
-    (some, h), (of_some, g) = heads, groups
-    first, first_group = shard.first_head(h), shard.first_group(g)
-    return replace(
-        place,
-        heads=tuple(first + head for head in some),
-        groups=tuple(first_group + group for group in of_some),
-    )

@@ -12,7 +12,6 @@ from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.anatomy.configuration import configuration_of
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace, ModulePlaces, are_nested
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
-from attn_cli.sources.huggingface.capture.head_shard import HeadShard
 from attn_cli.sources.huggingface.known_types import type_of
 
 
@@ -34,14 +33,12 @@ class LedgerEntry(NamedTuple):
     blocks       how many blocks its stack has
     is_selected  whether its layer is selected
     is_last      whether the pass may stop with it; its output is then unused
-    shard        which of the layer's heads are computed in this process
     """
 
     place: Place
     blocks: int
     is_selected: bool
     is_last: bool
-    shard: HeadShard = HeadShard()
 
 
 class Ledger:
@@ -123,7 +120,6 @@ class Ledger:
             place.blocks,
             self._selects(place),
             is_last,
-            HeadShard.of(self._model, module),
         )
 
     def record_unseen(self, module: nn.Module, kernel: str = "") -> None:

@@ -27,10 +27,8 @@ from transformers import (
 from transformers.utils import logging as transformers_logging
 
 from attn_cli.errors import InputError, LimitError, LoadError
-from attn_cli.ranks import ranks
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.anatomy.parameters import device_of_module, dtype_of_module
-from attn_cli.sources.huggingface.compat import tensor_parallel_arguments
 from attn_cli.sources.huggingface.load.adapter import merged
 from attn_cli.sources.huggingface.load.cache import commit_of
 from attn_cli.sources.huggingface.load.checks import check_chosen_heads, check_chosen_layers, check_memory, check_sizes
@@ -197,21 +195,18 @@ def _load_class(cls: Any, origin: Origin, config: PreTrainedConfig) -> tuple[Pre
     if origin.gguf:
         # Otherwise packed weights may be multiplied by a kernel downloaded from the hub.
         quantisation["quantization_config"] = GgufConfig(dequantize=True)
-    is_shared = ranks() > 1 and origin.gguf is None and origin.options.device_map is None
-    shared = tensor_parallel_arguments() if is_shared else {}
-    with without_native_output() if is_shared else nullcontext():  # gloo tells there of each connection
-        return cls.from_pretrained(
-            origin.path,
-            config=config,
-            attn_implementation="eager",
-            dtype=dtype_of(origin.options.dtype),
-            device_map=origin.options.device_map,
-            output_loading_info=True,
-            ignore_mismatched_sizes=True,  # they are then listed in the report, and `check_weights` refuses them
-            **quantisation,
-            **shared,
-            **origin.hub,
-        )
+    loaded: tuple[PreTrainedModel, dict[str, Any]] = cls.from_pretrained(
+        origin.path,
+        config=config,
+        attn_implementation="eager",
+        dtype=dtype_of(origin.options.dtype),
+        device_map=origin.options.device_map,
+        output_loading_info=True,
+        ignore_mismatched_sizes=True,  # they are then listed in the report, and `check_weights` refuses them
+        **quantisation,
+        **origin.hub,
+    )
+    return loaded
 
 
 def _tokenizer(origin: Origin) -> PreTrainedTokenizerBase | None:

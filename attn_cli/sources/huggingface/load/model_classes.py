@@ -17,7 +17,7 @@ from transformers import (
     PreTrainedModel,
 )
 
-from attn_cli.sources.huggingface.compat import keep_tensor_parallel_place, models_of
+from attn_cli.sources.huggingface.compat import models_of
 from attn_cli.sources.huggingface.known_types import type_of
 
 _WITH_ENCODER = (AutoModelForSeq2SeqLM, AutoModelForSpeechSeq2Seq, AutoModelForImageTextToText)
@@ -82,7 +82,6 @@ def stack_of(model: PreTrainedModel, config: PreTrainedConfig) -> PreTrainedMode
     saved from.
     """
     inner: PreTrainedModel = model.base_model
-    keep_tensor_parallel_place(model, inner)
     return inner if model_class(config) is AutoModel and _is_stack(type(inner), config) else model
 
 

@@ -10,8 +10,7 @@ from contextlib import contextmanager
 def without_native_output() -> Iterator[None]:
     """Context manager: what compiled code writes to standard output is dropped; Python's own stream is flushed before.
 
-    tokenizers prints there, with whatever bytes they hold, the keys of a tokenizer's files that it doesn't know, and
-    gloo, in torch 2.8, that ranks are connected: in the middle of JSON, or as escape codes on a terminal.
+    tokenizers prints there the keys of a tokenizer's files that it doesn't know, with whatever bytes they hold.
     """
     if sys.stdout is not None:
         sys.stdout.flush()

@@ -11,8 +11,11 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from attn_cli import Heads, HeadStatistics, capture, reduce
+from attn_cli.call import Call
 from tests.packings import SHAPE
-from tests.sources.huggingface.capture import one_rank
+
+IDS = torch.tensor([[1, 2, 3, 4, 5, 6, 7]])
 
 
 @pytest.fixture
@@ -23,17 +26,31 @@ def group(tmp_path: Path) -> Iterator[None]:
     distributed.destroy_process_group()
 
 
+def seen(model: torch.nn.Module) -> list[list[float]]:
+    """Layer, head, key head, entropy and largest score of each head."""
+    rows: list[list[float]] = []
+
+    def visit(call: Call) -> None:
+        heads = reduce(call, HeadStatistics()).part(Heads)
+        numbers = (call.place.heads, call.place.groups, heads.entropy_bits.tolist(), heads.max_score.tolist())
+        rows.extend([call.place.layer, *row] for row in zip(*numbers, strict=True))
+
+    with torch.no_grad(), capture(model, visit):
+        model(IDS)
+    return rows
+
+
 @pytest.mark.usefixtures("group")
 def test_heads_and_output_of_a_sharded_model() -> None:
     torch.manual_seed(0)
     model = LlamaForCausalLM(LlamaConfig(**SHAPE)).eval()
-    plain, ids = one_rank.seen(model), torch.tensor(one_rank.IDS)
+    plain = seen(model)
     with torch.no_grad():
-        logits = model(ids).logits
+        logits = model(IDS).logits
     mesh = init_device_mesh("cpu", (1,))
     for block in (*model.model.layers, model):
         fully_shard(block, mesh=mesh)
     assert isinstance(model, FSDPModule)
-    np.testing.assert_allclose(one_rank.seen(model), plain, atol=1e-5)
+    np.testing.assert_allclose(seen(model), plain, atol=1e-5)
     with torch.no_grad():
-        torch.testing.assert_close(model(ids).logits, logits, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(model(IDS).logits, logits, rtol=1e-5, atol=1e-5)
