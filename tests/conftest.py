@@ -137,14 +137,10 @@ def no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def loads_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands in this process load each model once, and try its tokenizer once: for files of many commands on models.
-
-    A tokenizer is tried in a forked process, which takes a tenth of a second of a process that holds models.
-    """
-    from tests.loaded import load_once, try_once  # here: torch takes seconds, too
+    """Commands in this process load each model once: for files of many commands on models."""
+    from tests.loaded import load_once  # here: torch takes seconds, too
 
     monkeypatch.setattr("attn_cli.sources.huggingface.load.checkpoint.load", load_once)
-    monkeypatch.setattr("attn_cli.sources.huggingface.read.reader.try_tokenizer", try_once)
 
 
 # No clock decides: the first call of an array library takes seconds on a slow machine.

@@ -1,19 +1,15 @@
-"""Models for tests that run commands in this process: loaded and tried once, where every command would do it again."""
+"""Models for tests that run commands in this process: loaded once, where every command would do it again."""
 
 from dataclasses import replace
 from pathlib import Path
-
-from transformers import PreTrainedTokenizerBase
 
 from attn_cli.selection import ALL
 from attn_cli.sources.huggingface.load.checkpoint import Check, LoadedModel, load
 from attn_cli.sources.huggingface.load.checks import check_chosen_heads, check_chosen_layers
 from attn_cli.sources.huggingface.load.model_classes import model_class
 from attn_cli.sources.huggingface.load.origin import Origin
-from attn_cli.sources.huggingface.load.trust.tokenizer_trial import try_tokenizer
 
 _loaded: dict[object, LoadedModel] = {}
-_tried: list[PreTrainedTokenizerBase] = []
 
 
 def load_once(origin: Origin, *, generates: bool = False, check: Check | None = None) -> LoadedModel:
@@ -37,10 +33,3 @@ def load_once(origin: Origin, *, generates: bool = False, check: Check | None = 
     if check is not None:
         check(kept.model.config, kept.tokenizer)
     return replace(kept, about=kept.about | {"model": origin.name}, origin=origin)
-
-
-def try_once(tokenizer: PreTrainedTokenizerBase, text: str, name: str) -> None:
-    """As `try_tokenizer`, of the first text that a tokenizer reads."""
-    if not any(each is tokenizer for each in _tried):
-        try_tokenizer(tokenizer, text, name)
-        _tried.append(tokenizer)

@@ -155,7 +155,7 @@ def open_source(
         return load(
             origin,
             generates=generate is not None,
-            check=lambda config, tokenizer: check_known_texts(known, config, tokenizer, origin.name),
+            check=lambda config, tokenizer: check_known_texts(known, config, tokenizer),
         )
 
     unpacked = origin.options.unpacked

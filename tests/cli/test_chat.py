@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 from tokenizers import Tokenizer
@@ -148,6 +149,23 @@ def test_what_is_wrong_with_a_chat(model: Path, minilm_model: Path, tmp_path: Pa
         refused(attn("top", "hi", "-m", model, "--messages", tmp_path / "m.json"), 2, words)
     (tmp_path / "m.json").write_text('[{"role": "tool", "content": "x"}]')
     refused(attn("top", "hi", "-m", model, "--messages", tmp_path / "m.json"), 2, "no tools here")
+
+
+@pytest.mark.parametrize(
+    ("template", "words"),
+    [
+        ("{% for", "unexpected 'end of template'"),
+        ("{{ 1 / 0 }}", "division by zero"),
+        ("{% for i in range(10**9) %}x{% endfor %}", "Range too big"),
+        ("{{ messages.__class__.__mro__ }}", "is unsafe"),
+        ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "recursion"),
+    ],
+)
+def test_a_template_that_fails_is_told_in_a_line(template: str, words: str, model: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    copytree(model, folder)
+    (folder / "chat_template.jinja").write_text(template)
+    refused(attn("top", "hi", "-m", folder, "--chat"), 2, words)
 
 
 def test_what_the_template_takes_is_one_number(model: Path, tmp_path: Path) -> None:

@@ -5,16 +5,14 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from attn_cli.errors import InputError, LoadError
-from attn_cli.sources.huggingface.load.trust.limited_process import LimitExceededError, WorkFailedError, run_limited
+from attn_cli.errors import InputError, first_line
 
 
 def chat_text(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, str]], text: str, name: str) -> str:
     """The text that the chat template makes of `messages` and a user's `text`, up to where the model would answer.
 
     Nothing is added for an empty text; messages that end with an assistant's go no further. Raises InputError for a
-    model without a template, no message at all, and messages that the template refuses, LoadError where it takes too
-    much time or memory.
+    model without a template, no message at all, and messages that the template refuses.
 
     name  the model's, for messages
     """
@@ -34,21 +32,16 @@ def rendered(
 ) -> str:
     """The text that the chat template of a tokenizer or processor makes of a conversation.
 
-    A template is a program that came with the model: it runs in a sandbox, and may take only so much time and memory.
-
     name     the model's, for messages
     answers  whether the conversation ends with the model's answer
     hint     what to try where the template refuses the messages
 
-    Raises InputError where the template refuses the messages, LoadError where it takes too much.
+    Raises InputError where the template refuses the messages.
     """
-    most_letters = 200_000 + 10 * sum(len(str(message)) for message in conversation)
     try:
-        return run_limited(
-            lambda: str(reader.apply_chat_template(conversation, tokenize=False, add_generation_prompt=not answers)),
-            most_letters,
-        )
-    except WorkFailedError as error:
-        raise InputError(f"{name}: the chat template refuses these messages: {error}", hint) from error
-    except LimitExceededError as error:
-        raise LoadError(f"{name}: its chat template takes {error}", "leave out --chat, or mend the template") from error
+        return str(reader.apply_chat_template(conversation, tokenize=False, add_generation_prompt=not answers))
+    except MemoryError:
+        raise
+    except Exception as error:  # of any type: a template is a program that came with the model
+        line = f"{name}: the chat template refuses these messages: {first_line(error)}"
+        raise InputError(line, hint) from error

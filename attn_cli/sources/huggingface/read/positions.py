@@ -7,7 +7,7 @@ from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 from attn_cli.errors import LimitError
 from attn_cli.sources.huggingface.anatomy.configuration import number_of, text_configuration
 from attn_cli.sources.huggingface.known_types import type_of
-from attn_cli.sources.huggingface.load.trust.tokenizer_trial import try_tokenizer
+from attn_cli.sources.huggingface.read.tokenize import encode
 
 _SHORTER = "shorten the text, or use a model with a longer context"
 _MOST_LETTERS = 400  # letters per position: no tokenizer makes a longer text fit, so that none is asked to
@@ -30,11 +30,9 @@ def counted_from(config: PreTrainedConfig) -> int | None:
 
 
 def check_known_texts(
-    texts: Sequence[str], config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase | None, name: str
+    texts: Sequence[str], config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase | None
 ) -> None:
     """Raise LimitError for a text that a model of that configuration has no positions for, before it is loaded.
-
-    name  the model's, for messages
 
     Raises LoadError for a tokenizer that can't read it.
     """
@@ -43,8 +41,7 @@ def check_known_texts(
         check_letters(text, limit)
         # a token has a byte at least
         if limit is not None and tokenizer is not None and len(text.encode(errors="replace")) > limit:
-            try_tokenizer(tokenizer, text, name)
-            check_tokens(len(tokenizer(text)["input_ids"]), limit)
+            check_tokens(len(encode(tokenizer, [text])[0].ids), limit)
 
 
 def check_letters(text: str, limit: int | None) -> None:

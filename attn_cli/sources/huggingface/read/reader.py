@@ -15,7 +15,6 @@ from attn_cli.sources.huggingface.anatomy.configuration import configuration_of,
 from attn_cli.sources.huggingface.anatomy.other_mixers import no_attention
 from attn_cli.sources.huggingface.anatomy.parameters import device_of_module
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
-from attn_cli.sources.huggingface.load.trust.tokenizer_trial import try_tokenizer
 from attn_cli.sources.huggingface.read.audio_frames import frame_tokens, silence_notes
 from attn_cli.sources.huggingface.read.batching import padded, unpadded_only
 from attn_cli.sources.huggingface.read.chat_template import chat_text
@@ -79,7 +78,6 @@ class PromptReader:
     ) -> None:
         self.loaded, self.decoder_text, self.inputs_file, self.chat = loaded, decoder_text, inputs_file, chat
         self.generator, self.ids = generator, ids
-        self._tried_tokenizer = False
         self.on_token: Callable[[int], None] | None = None
         self.about: dict[str, Any] = loaded.about
         self.arrays = None if inputs_file is None else read_inputs(inputs_file)
@@ -189,9 +187,6 @@ class PromptReader:
             return [self._of_ids(tokenizer, self.ids, text) for text in texts]
         if self.chat is not None:
             texts = [chat_text(tokenizer, self.chat, text, self.about["model"]) for text in texts]
-        if not self._tried_tokenizer and texts[0].strip():
-            try_tokenizer(tokenizer, texts[0], self.about["model"])
-            self._tried_tokenizer = True
         if self.chat is None:
             return tokenize(tokenizer, texts, [pair] * len(texts))
         return tokenize(tokenizer, texts, [None] * len(texts), add_special_tokens=False)

@@ -126,7 +126,7 @@ def _encoding(
     pair: str | None = None,
     add_special_tokens: bool = True,
 ) -> BatchEncoding:
-    """The tokenizer's answer for a text or a list of them; LoadError where it panics in Rust, which is no Exception."""
+    """The tokenizer's answer for a text or a list of them; LoadError where it can't read one."""
     try:
         return tokenizer(
             text,
@@ -136,8 +136,10 @@ def _encoding(
             return_special_tokens_mask=True,
             return_attention_mask=False,
         )
-    except BaseException as error:
-        if type(error).__name__ != "PanicException":
+    except MemoryError:
+        raise
+    except BaseException as error:  # a panic in Rust is no Exception
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         raise LoadError(f"the tokenizer can't read a text: {error}", "is its tokenizer.json whole?") from error
 

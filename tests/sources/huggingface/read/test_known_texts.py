@@ -16,12 +16,12 @@ def test_as_many_tokens_as_positions_and_one_more(tokens: int, is_read: bool) ->
     assert len(reads(text)["input_ids"]) == tokens
     config = LlamaConfig(max_position_embeddings=16)
     if is_read:
-        check_known_texts(["a", text], config, reads, "m")
+        check_known_texts(["a", text], config, reads)
     else:
         with pytest.raises(LimitError, match="17 tokens, the model has 16 positions"):
-            check_known_texts(["a", text], config, reads, "m")
+            check_known_texts(["a", text], config, reads)
 
 
 def test_letters_alone_are_too_many() -> None:
     with pytest.raises(LimitError, match="letters"):
-        check_known_texts(["a" * 10**6], LlamaConfig(max_position_embeddings=16), None, "m")
+        check_known_texts(["a" * 10**6], LlamaConfig(max_position_embeddings=16), None)

@@ -3,8 +3,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
 
-from attn_cli.errors import InputError
+from attn_cli.errors import InputError, LoadError
 from attn_cli.prompt import Prompt
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.read.tokenize import tokenize
@@ -98,3 +100,11 @@ def test_every_label_is_the_text_at_its_place(minilm: LoadedModel, smollm: Loade
                 assert token.text == text[token.start : token.end] != ""
         assert [token.index for token in found.tokens] == list(range(len(found.tokens)))
         assert [token.id for token in found.tokens] == loaded.tokenizer(text)["input_ids"]
+
+
+def test_a_text_that_a_tokenizers_pattern_gives_up_on() -> None:
+    words = Tokenizer(models.WordLevel({"a": 0, "[UNK]": 1}, unk_token="[UNK]"))
+    words.pre_tokenizer = pre_tokenizers.Split(Regex("(a+)+b"), "isolated")
+    reads = PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]")
+    with pytest.raises(LoadError, match="the tokenizer can't read"):
+        tokenize(reads, ["a" * 60], [None])

@@ -1,1 +1,1 @@
-"""Guards against models from elsewhere: their files, their configuration, the time and memory of their tokenizer."""
+"""Guards against models from elsewhere: their files and their configuration."""
