@@ -138,10 +138,8 @@ def open_source(
     if file is not None or image is not None or audio is not None:
         loading["reads_text"] = False
     origin = find(model, OriginOptions(**loading))
-    from attn_cli.sources.huggingface.load.hub import check_hub
 
     media = read_media(image, audio)
-    origin = check_hub(origin)
     # torch and transformers (2 s) are imported here only, so not for tables, matrices and mistyped paths.
     with uncollected():
         from attn_cli.sources.huggingface.generate.prompts import TextGenerator

@@ -33,7 +33,6 @@ from attn_cli.sources.huggingface.load.adapter import merged
 from attn_cli.sources.huggingface.load.cache import commit_of
 from attn_cli.sources.huggingface.load.checks import check_chosen_heads, check_chosen_layers, check_memory, check_sizes
 from attn_cli.sources.huggingface.load.device import device_of, dtype_of
-from attn_cli.sources.huggingface.load.hub import network_of
 from attn_cli.sources.huggingface.load.load_errors import load_error
 from attn_cli.sources.huggingface.load.model_classes import generating_class, model_class, saved_class, stack_of
 from attn_cli.sources.huggingface.load.native_output import without_native_output
@@ -109,13 +108,12 @@ def load(origin: Origin, *, generates: bool = False, check: Check | None = None)
     folder = Path(origin.path)
     try:
         if not origin.local:
-            with network_of(origin):
-                config_file = Path(_downloaded_config(origin))
+            config_file = Path(_downloaded_config(origin))
             check_configuration(config_file, origin.name, trusts_code=origin.options.trust_remote_code)
             folder = config_file.parent
         if device.type == "cpu" and origin.options.device_map is None:
             check_memory(origin, folder)
-        with _fast_gguf(origin), network_of(origin):
+        with _fast_gguf(origin):
             config = AutoConfig.from_pretrained(origin.path, **origin.hub)
             check_sizes(config, folder, origin)
             check_chosen_layers(origin.options.chosen.layers or (), config, origin.name)

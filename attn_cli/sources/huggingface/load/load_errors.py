@@ -3,14 +3,15 @@
 import re
 from pathlib import Path
 from pickle import UnpicklingError
+from urllib.parse import urlsplit
 
 import torch
+from huggingface_hub import constants
 from huggingface_hub import errors as hub_errors
 from safetensors import SafetensorError, safe_open
 
-from attn_cli.errors import LimitError, LoadError
+from attn_cli.errors import LimitError, LoadError, first_line
 from attn_cli.sources.huggingface.load.cache import suggest_cached
-from attn_cli.sources.huggingface.load.hub import not_in_cache
 from attn_cli.sources.huggingface.load.origin import Origin
 
 # Words of transformers' errors for missing packages that give no command to install them, and the packages.
@@ -30,16 +31,16 @@ _COMMAND = re.compile(r"pip\s+install (?:(?:-U|--upgrade) )?['\"]?(\w[\w.\[\],-]
 def load_error(error: Exception, origin: Origin) -> LoadError | LimitError:
     """The error to raise in place of `error`, of any type, which ended the loading of `origin`."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-    first_line = " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
+    line = " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
     if isinstance(error, KeyError):  # whose message is the key alone
-        first_line = f"KeyError: {first_line}"
-    if "weights only" in first_line.lower() or isinstance(error, UnpicklingError):  # torch's words advise to run it
+        line = f"KeyError: {line}"
+    if "weights only" in line.lower() or isinstance(error, UnpicklingError):  # torch's words advise to run it
         return LoadError(
             f"{origin.name}: a weight file in the format of pickles holds more than weights, and was not read",
             "save the weights as .safetensors, which can hold nothing else",
         )
     if isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate memory" in str(error):
-        return LimitError(f"{origin.name} doesn't fit into memory: {first_line}", f"is {origin.settings} right?")
+        return LimitError(f"{origin.name} doesn't fit into memory: {line}", f"is {origin.settings} right?")
     if isinstance(error, hub_errors.GatedRepoError):
         return LoadError(f"{origin.name} is gated", "ask for access on its page, then: hf auth login")
     if isinstance(error, hub_errors.RevisionNotFoundError):
@@ -48,29 +49,18 @@ def load_error(error: Exception, origin: Origin) -> LoadError | LimitError:
         return LoadError(
             f"the hub has no model {origin.name}", f"private ones need hf auth login; {suggest_cached(origin.name)}"
         )
-    if origin.local and isinstance(error, hub_errors.LocalEntryNotFoundError | hub_errors.OfflineModeIsEnabled):
+    missing = _missing_entry(error)
+    if missing is not None or (constants.HF_HUB_OFFLINE and not origin.local and "does not appear to have" in line):
+        return _not_in_cache(missing or error, origin, line)
+    if "timed out" in line.lower() and not origin.local:
         return LoadError(
-            f"{origin.name} names another repository, and a folder never asks the network: {first_line}",
-            "put all its files into the folder, or give the hub's id of the model",
-        )
-    if isinstance(error, hub_errors.LocalEntryNotFoundError | hub_errors.OfflineModeIsEnabled) or (
-        not origin.local and origin.offline
-    ):
-        if origin.hub_problem:
-            return not_in_cache(origin, origin.hub_problem, "not all in the cache")
-        return LoadError(
-            f"{origin.name}: offline, and not all in the cache",
-            f"with a network: hf download {origin.name}; a path starts with ./",
-        )
-    if "timed out" in first_line.lower() and not origin.local:
-        return LoadError(
-            f"{origin.name}: the hub stopped answering in the middle of a download: {first_line}",
-            "try again: what is there already is kept; --offline reads the cache alone",
+            f"{origin.name}: the hub stopped answering in the middle of a download: {line}",
+            "try again: what is there already is kept; HF_HUB_DOWNLOAD_TIMEOUT=60 waits a minute",
         )
     if isinstance(error, ImportError) or any(
         words in str(error).lower() for words in ("missing optional dependencies", "gpu is required to quantize")
     ):
-        return LoadError(f"{origin.name} needs what is not installed here: {first_line}", _install(error))
+        return LoadError(f"{origin.name} needs what is not installed here: {line}", _install(error))
     if "trust_remote_code" in str(error):  # a tokenizer of its own, for example; config.json was looked at before
         return LoadError(
             f"{origin.name} brings code of its own and was not run", "if you trust it, add --trust-remote-code"
@@ -78,9 +68,38 @@ def load_error(error: Exception, origin: Origin) -> LoadError | LimitError:
     if broken := broken_weights(origin):
         return LoadError(f"{origin.name}: {broken}", "is the download complete?")
     # What transformers says of a header that gguf can't parse, and what it trips over where one names a token too many.
-    if origin.gguf and ("config file" in first_line or isinstance(error, IndexError)):
+    if origin.gguf and ("config file" in line or isinstance(error, IndexError)):
         return LoadError(f"{origin.name}: its header is broken or cut short", "is the download complete?")
-    return LoadError(f"{origin.name} can't be loaded: {first_line}", "--debug shows the whole story")
+    return LoadError(f"{origin.name} can't be loaded: {line}", "--debug shows the whole story")
+
+
+def _missing_entry(error: BaseException) -> BaseException | None:
+    """The error of the hub's library for a file that isn't in the cache, among an error and its causes."""
+    seen: BaseException | None = error
+    while seen is not None and not isinstance(
+        seen, hub_errors.LocalEntryNotFoundError | hub_errors.OfflineModeIsEnabled
+    ):
+        seen = seen.__cause__
+    return seen
+
+
+def _not_in_cache(error: BaseException, origin: Origin, line: str) -> LoadError:
+    if origin.local:
+        return LoadError(
+            f"{origin.name} names another repository: {line}",
+            "put all its files into the folder, or give the hub's id of the model",
+        )
+    if constants.HF_HUB_OFFLINE:
+        return LoadError(
+            f"{origin.name}: offline, and not all in the cache",
+            f"with a network: hf download {origin.name}; a path starts with ./",
+        )
+    hub = urlsplit(constants.ENDPOINT).netloc
+    cause = f": {first_line(error.__cause__)}" if isinstance(error.__cause__, Exception) else ""
+    return LoadError(
+        f"{origin.name} is not all in the cache, and the hub at {hub} gives nothing{cause}",
+        f"{suggest_cached(origin.name)}; HF_HUB_OFFLINE=1 asks the cache alone; a path starts with ./",
+    )
 
 
 def _install(error: Exception) -> str:

@@ -71,12 +71,11 @@ class OriginOptions:
 class Origin:
     """The location of a model: a folder, a .gguf file in a folder, or an id on the hub.
 
-    name         the name that the user gave
-    path         the folder, or the id
-    gguf         the name of the .gguf file in the folder; None for other models
-    local        whether it is on this machine and not on the hub
-    hub_problem  what is wrong with the hub, as the end of a sentence; "" where it answers or wasn't asked
-    adapters     the folders of adapters that change the model there, in their order
+    name      the name that the user gave
+    path      the folder, or the id
+    gguf      the name of the .gguf file in the folder; None for other models
+    local     whether it is on this machine and not on the hub
+    adapters  the folders of adapters that change the model there, in their order
     """
 
     name: str
@@ -84,14 +83,12 @@ class Origin:
     options: OriginOptions
     gguf: str | None = None
     local: bool = True
-    hub_problem: str = ""
     adapters: tuple[str, ...] = ()
 
     @property
     def offline(self) -> bool:
-        """True if the model is read without the hub: it is local, the user wants that, or the hub didn't answer."""
-        asked_for = self.options.offline or os.environ.get("HF_HUB_OFFLINE", "") not in ("", "0")
-        return self.local or asked_for or bool(self.hub_problem)
+        """True if the model is read without the hub: it is local, or the user wants that."""
+        return self.local or self.options.offline or os.environ.get("HF_HUB_OFFLINE", "") not in ("", "0")
 
     @property
     def settings(self) -> str:

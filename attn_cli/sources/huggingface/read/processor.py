@@ -19,7 +19,6 @@ from attn_cli.sources.huggingface.anatomy.forward_arguments import takes_any
 from attn_cli.sources.huggingface.anatomy.not_run import INPUT_NAMES
 from attn_cli.sources.huggingface.known_types import type_of
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
-from attn_cli.sources.huggingface.load.hub import network_of
 from attn_cli.sources.huggingface.load.load_errors import load_error
 from attn_cli.sources.huggingface.load.native_output import without_native_output
 from attn_cli.sources.huggingface.load.origin import MEDIA_COMMANDS, PROCESSOR_FILES, Origin
@@ -202,7 +201,7 @@ class Processor:
             )
         kind = AutoImageProcessor if "image" in self.media.files else AutoFeatureExtractor
         try:
-            with without_videos(), without_native_output(), network_of(origin):
+            with without_videos(), without_native_output():
                 return (AutoProcessor if self.reads_text else kind).from_pretrained(origin.path, **origin.hub)
         except Exception as error:  # errors of any type, as in `load`
             raise load_error(error, origin) from error
