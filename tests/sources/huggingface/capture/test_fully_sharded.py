@@ -13,7 +13,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from attn_cli import Heads, HeadStatistics, capture, reduce
 from attn_cli.call import Call
-from tests.packings import SHAPE
+from tests.sources.huggingface.models import GROUPED
 
 IDS = torch.tensor([[1, 2, 3, 4, 5, 6, 7]])
 
@@ -43,7 +43,7 @@ def seen(model: torch.nn.Module) -> list[list[float]]:
 @pytest.mark.usefixtures("group")
 def test_heads_and_output_of_a_sharded_model() -> None:
     torch.manual_seed(0)
-    model = LlamaForCausalLM(LlamaConfig(**SHAPE)).eval()
+    model = LlamaForCausalLM(LlamaConfig(**GROUPED)).eval()
     plain = seen(model)
     with torch.no_grad():
         logits = model(IDS).logits
