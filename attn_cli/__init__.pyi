@@ -19,7 +19,6 @@ from attn_cli.notebook.commands import inspect as inspect
 from attn_cli.notebook.commands import matrix as matrix
 from attn_cli.notebook.commands import record as record
 from attn_cli.notebook.commands import top as top
-from attn_cli.notebook.experiments import budget as budget
 from attn_cli.notebook.experiments import head_kinds as head_kinds
 from attn_cli.notebook.experiments import knock as knock
 from attn_cli.notebook.experiments import read_parts as read_parts
@@ -37,7 +36,6 @@ from attn_cli.sources.huggingface.capture.session import capture as capture
 from attn_cli.summaries.answers.kinds import KindMap as KindMap
 from attn_cli.summaries.answers.knock import Knock as Knock
 from attn_cli.summaries.answers.through import Through as Through
-from attn_cli.summaries.budget.answer import Budget as Budget
 from attn_cli.summaries.calls.hidden_keys import HiddenKeys as HiddenKeys
 from attn_cli.summaries.calls.read_shares import ReadShares as ReadShares
 from attn_cli.summaries.parts.answer import PartsRead as PartsRead

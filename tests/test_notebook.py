@@ -79,7 +79,6 @@ def test_answers_of_experiments_show_their_screens() -> None:
         (attn_cli.head_kinds(TEXT, own), "too few tokens to name heads"),
         (attn_cli.head_kinds(model=DEFAULT_MODEL), "random texts, repeated"),
         (attn_cli.through(TEXT, (tiny_model("bert", "tiny"), tokenizer()), [2]), "is made of"),
-        (attn_cli.budget(LONG, own, plan=False), "key heads"),
     ):
         bundle = thing._repr_mimebundle_()
         assert words in bundle["text/plain"] and type(thing).__name__ not in bundle["text/plain"]
@@ -242,24 +241,7 @@ def test_experiments_take_the_text_and_then_the_model() -> None:
         assert alone.seed == 0 and len(alone.arrays()["heads"]) > 1  # no text is needed
 
 
-def test_a_budget_is_that_of_the_command(tmp_path: Path) -> None:
-    model, words = tiny_model("llama", "tiny"), tokenizer()
-    model.save_pretrained(tmp_path)
-    words.save_pretrained(tmp_path)
-    other = " ".join(reversed(LONG.split()))
-    found = attn_cli.budget(LONG, (model, words), kv="fp8_e4m3/f16", window=8, check=[other], memory=60, layers=1)
-    (tmp_path / "other.txt").write_text(other)
-    options = ("--kv", "fp8_e4m3/f16", "--window", "8", "--check", tmp_path / "other.txt", "--memory", "60", "-l", "1")
-    result = attn("budget", LONG, "-m", tmp_path, *options, "--json").json["result"]
-    assert [row["taken"] for row in found.records()] == [unit["taken"] for unit in result["units"]]
-    np.testing.assert_allclose(found.arrays()["bits"], [unit["bits"] for unit in result["units"]], atol=1e-6)
-    assert found.plan is not None and found.plan.plan.cache == pytest.approx(result["plan"]["cache"])
-    np.testing.assert_allclose(found.plan.checked[0].bits, result["plan"]["checked"][0]["bits"], atol=1e-6)
-    three = attn_cli.budget(LONG, (model, words), also=[other, LONG[:-4]], window=8, plan=False)
-    assert len(three.texts) == 3 and three.plan is None and three.units[0].spread is not None
-
-
-@pytest.mark.parametrize("function", ["budget", "head_kinds", "knock", "read_parts", "through"])
+@pytest.mark.parametrize("function", ["head_kinds", "knock", "read_parts", "through"])
 def test_experiments_say_that_the_text_comes_first(function: str) -> None:
     own = (tiny_model("gpt2", "tiny"), tokenizer())
     for model, what in ((source_of(*own), "an open source"), (own, "tuple")):
@@ -291,10 +273,6 @@ def test_experiments_need_a_model_and_a_way_to_cut() -> None:
         attn_cli.knock(TEXT, TOY)
     with pytest.raises(InputError, match=r"(?s)called 'verses'.*lines, paragraphs, sentences, words"):
         attn_cli.read_parts(TEXT, TOY, "verses")
-    with pytest.raises(InputError, match="a cache is of a model"):
-        attn_cli.budget(LONG, TOY)
-    with pytest.raises(InputError, match="window is 0"):
-        attn_cli.budget(LONG, (tiny_model("gpt2", "tiny"), tokenizer()), window=0)
 
 
 def test_an_overview_of_a_model_that_writes_tells_the_story_of_its_answer(tmp_path: Path) -> None:

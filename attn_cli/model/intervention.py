@@ -10,7 +10,6 @@ from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from attn_cli.model.kv_cache import CacheChange
 from attn_cli.prompt import Token
 from attn_cli.selection import ALL, Selection
 
@@ -46,28 +45,17 @@ class AttentionLayer(NamedTuple):
 
     layer   the block's number, from 0; `stream` its stack (self, encoder, cross ...), which has `blocks` blocks
     groups  for every query head the number of its key/value head
-    seen    how many keys the last row may attend to: in a sliding window fewer than there are; None where unknown
-    latent  how many numbers a token's latent vector has, from which all heads make keys and values; 0 without
-    sizes   how many numbers a key head keeps of a token's key, and of its value; 0 where unknown
     """
 
     layer: int
     stream: str
     blocks: int
     groups: tuple[int, ...]
-    seen: int | None = None
-    latent: int = 0
-    sizes: tuple[int, int] = (0, 0)
 
     @property
     def heads(self) -> tuple[HeadPlace, ...]:
         """The layer's heads, in the order of their numbers, from 0."""
         return tuple(HeadPlace(self.layer, head, self.stream) for head in range(len(self.groups)))
-
-    @property
-    def key_heads(self) -> int:
-        """The number of key/value heads."""
-        return max(self.groups, default=-1) + 1
 
 
 @dataclass(frozen=True)
@@ -82,7 +70,6 @@ class Intervention:
     rows         the rows in which this holds; None for the experiment's rows. They are rows of the stack that answers;
                  in streams that read something else (an encoder, a vision tower) it holds in all rows
     hidden_from  the layers and heads in which `hidden` is hidden; by default all
-    cache        changes of the KV cache that these rows read: fewer keys, or rounded numbers
     """
 
     ablated: tuple[HeadPlace, ...] = ()
@@ -90,7 +77,6 @@ class Intervention:
     hidden: tuple[int, ...] = ()
     rows: tuple[int, ...] | None = None
     hidden_from: Selection = ALL
-    cache: tuple[CacheChange, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -124,18 +110,6 @@ class Outcome:
         """
         value = self.bits if self.cosine_distance is None else self.cosine_distance
         return 0.0 if value is None else value
-
-
-@dataclass(frozen=True)
-class Slopes:
-    """log2 p of the answer in one run in which some heads' outputs with and without a sliding window are mixed.
-
-    bits      log2 p(answer) in it, less that in the baseline run
-    by_share  its derivative by each head's share (0 without the window, 1 with it), in bits
-    """
-
-    bits: float
-    by_share: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -244,16 +218,6 @@ class Experiment(Protocol):
 
         One derivative gives all. Negative where the answer needs the head. The ablation is in all rows that run. Empty
         where the last rows can't run alone, or an operation has no derivative.
-        """
-
-    def slopes(self, windows: Sequence[CacheChange], shares: Sequence[float]) -> Slopes | None:
-        """log2 p of the answer, and its derivatives, with windowed heads' outputs mixed from without and with window.
-
-        windows  sliding windows of key heads, no two of the same head
-        shares   the share of each window, from 0 for the output without it to 1 for that with it
-
-        None where the last rows can't run alone, where an operation has no derivative, and for texts so long that too
-        much would be held.
         """
 
     def passes(self, interventions: Sequence[Intervention]) -> float:

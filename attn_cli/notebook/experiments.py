@@ -1,4 +1,4 @@
-"""Kinds of heads, ablated heads, parts of a text, ways through a model, smaller caches: experiments as functions."""
+"""Kinds of heads, ablated heads, parts of a text, ways through a model: experiments as functions."""
 
 from collections.abc import Sequence
 from typing import Literal, Unpack
@@ -14,9 +14,6 @@ from attn_cli.summaries.answers import through as of_through
 from attn_cli.summaries.answers.kinds import KindMap
 from attn_cli.summaries.answers.knock import Knock
 from attn_cli.summaries.answers.through import Through
-from attn_cli.summaries.budget import pricing as of_budget
-from attn_cli.summaries.budget.answer import Budget
-from attn_cli.summaries.budget.asked import Asked, target_of
 from attn_cli.summaries.parts import answer as of_parts
 from attn_cli.summaries.parts.answer import PartsRead
 from attn_cli.summaries.parts.text_parts import CUTS, TextPart, parts_of
@@ -129,44 +126,6 @@ def through(
     """
     source = opened(text, model, loading)
     return of_through.through(source, _read(source, text), rows, overall=overall, words=words, count=count)
-
-
-def budget(
-    text: str | Prompt, model: Model = DEFAULT_MODEL, *, also: Sequence[str | Prompt] = (),
-    check: Sequence[str | Prompt] = (), window: int | None = None, first: int = 4, top_keys: int | None = None,
-    kv: str | None = None, scored: int | None = None, target: float | None = None, memory: float | None = None,
-    heads: str | None = None, plan: bool = True, layers: Numbers = None, **loading: Unpack[Opening],
-) -> Budget:  # fmt: skip
-    """The price of a smaller KV cache, the rise of -log2 p in bits a token, and a plan of changes that was run whole.
-
-    As `attn budget`.
-
-    text      a text, or a prompt that the model's source has read
-    also      more texts to price on; three in all show the spread
-    check     texts of another kind, on which the plan is run
-    window    the last keys that a windowed key head keeps; None for an eighth of the text, 16 to 256
-    first     the first keys that it keeps besides
-    top_keys  price the keys of the highest scores alone, so many for each query head; None: not priced
-    kv        formats that round keys and values: "q8_0", "q8_0/q4_0", "f16" for one of the two; None: not priced
-    scored    how many of the last tokens of each text are scored, before as many that are held back to run a plan on;
-              None for an eighth, 16 to 512
-    target    bits a token that a plan may lose; memory the cache that it may keep instead, in percent; heads the share
-              of key heads that get a window, "1/3" or "33%"; one of them at most, by default a target of 0.01 bits
-    plan      False for prices alone: no plan is made, nor run
-    layers    the layers whose cache may be changed; None for all
-
-    Raises InputError for a text that is too short, and for a model without a cache of tokens.
-
-        priced = budget(open("sample.txt").read(), "gpt2", target=0.02)
-        print(priced.plan.plan.cache, priced.plan.plan.bits)
-    """
-    source = opened(text, model, loading, predicts=True)
-    if not isinstance(source, Predicting):
-        raise InputError("a cache is of a model, and this source runs none", "choose a model")
-    wanted = target_of(target, memory, heads) if plan else None
-    asked = Asked.of(window=window, first=first, scored=scored, top_keys=top_keys, kv=kv, target=wanted)
-    texts, checks = ([_read(source, each) for each in group] for group in ((text, *also), check))
-    return of_budget.budget(source, texts, asked, selection=selected(layers, None), checks=checks)
 
 
 def _read(source: Source, text: str | Prompt) -> Prompt:

@@ -5,12 +5,10 @@ import os
 import platform
 import sys
 from functools import partial
-from pathlib import Path
 
 from tests.benchmarks import (
     against,
     anchors,
-    budget,
     capture,
     compute,
     explore,
@@ -43,7 +41,6 @@ def main() -> None:
     )
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="shorter sequences, for a first look")
-    parser.add_argument("--keep", type=Path, help="a folder of runs of budget, which goes on from them")
     options = parser.parse_args()
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     print(HEADER)
@@ -64,11 +61,6 @@ def main() -> None:
             "traced": traced.lines,
             "anchors": lambda: anchors.lines(quick=options.quick),
             "writers": lambda: writers.lines(options.repeats, quick=options.quick),
-            "budget": lambda: budget.lines(quick=options.quick, keep=options.keep),
-            **{
-                f"budget.{section}": partial(budget.lines, quick=options.quick, keep=options.keep, sections=[section])
-                for section in budget.SECTIONS
-            },
             "explore": lambda: explore.lines(options.repeats, quick=options.quick),
         }
         if part in tables:

@@ -253,6 +253,6 @@ def test_a_run_is_kept_by_its_size(model: str, cache: dict[str, str], monkeypatc
     assert "from the run of" in attn("heads", long, "-m", model, terminal=True, env=cache).text
 
 
-@pytest.mark.parametrize("command", ["knock", "parts", "budget"])
+@pytest.mark.parametrize("command", ["knock", "parts"])
 def test_a_command_that_runs_the_model_anyway_takes_no_fresh(command: str, model: str) -> None:
     refused(attn(command, TEXT, "-m", model, "--fresh"), 2, "--fresh")

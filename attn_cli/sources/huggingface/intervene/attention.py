@@ -20,8 +20,7 @@ from attn_cli.sources.huggingface.capture.text_rule import rule_of_text
 from attn_cli.sources.huggingface.intervene.baseline_run import BaselineRun, CachedAttention
 from attn_cli.sources.huggingface.intervene.batch import InterventionBatch
 from attn_cli.sources.huggingface.intervene.block_calls import BlockCalls, CallNumber
-from attn_cli.sources.huggingface.intervene.changed_cache import ChangedCache
-from attn_cli.sources.huggingface.intervene.differentiated import DifferentiatedRows
+from attn_cli.sources.huggingface.intervene.differentiated import GatedRows
 from attn_cli.sources.huggingface.intervene.rows_from_cache import (
     dense_cells,
     output_in_bands,
@@ -70,22 +69,18 @@ class InterveningAttention(ObservedAttention):
         number = self.calls.next_attention()
         if self.batch is None:
             output = self._shown(recorded, qkv, rule)
-            latent = int(getattr(module, "kv_lora_rank", None) or 0)
-            return self._baseline_output(number, recorded, qkv, rule, output, latent)
+            return self._baseline_output(number, recorded, qkv, rule, output)
         # by its number, since the ledger counts no calls in blocks that were skipped
         layer, stream = self.baseline.where(number)
         query, key, _ = qkv
         past = self.baseline.past.get(number) if self.batch.first else None
         (_, h, n, _), m = query.shape, key.shape[2] if past is None else past.keys.shape[1]
         at = self.baseline.layers[layer, stream]
-        if isinstance(self.batch, DifferentiatedRows) and past is not None:
+        if isinstance(self.batch, GatedRows) and past is not None:
             with torch.enable_grad():
                 return self.batch.output(at, past, qkv, self.baseline.allowed(number, self.batch.first))
-        hidden, changed = self.batch.masks(at, n, m), self.batch.changed(at, n, m)
-        if past is None:
-            output = _output(qkv, rule, hidden, changed)
-        else:
-            output = self._output_of_rows(number, past, qkv, hidden, changed)
+        hidden = self.batch.masks(at, n, m)
+        output = _output(qkv, rule, hidden) if past is None else self._output_of_rows(number, past, qkv, hidden)
         output = self.batch.with_replaced(layer, stream, output)
         ablated = self.batch.ablated(layer, stream, h, n)
         if ablated is None:
@@ -102,12 +97,11 @@ class InterveningAttention(ObservedAttention):
         past: CachedAttention,
         qkv: Products,
         hidden: Sequence[Mask | None] | None,
-        changed: Sequence[ChangedCache | None] | None,
     ) -> torch.Tensor:
         """The output of a text's last rows, with keys and values of the baseline before them."""
         assert self.batch is not None
-        if changed is not None or qkv[0].shape[2] * past.keys.shape[1] > _WHOLE:
-            return output_in_bands(past, qkv, hidden, changed)
+        if qkv[0].shape[2] * past.keys.shape[1] > _WHOLE:
+            return output_in_bands(past, qkv, hidden)
         return output_side_by_side(past, qkv, self.baseline.allowed(number, self.batch.first), hidden)
 
     def _baseline_output(
@@ -117,17 +111,12 @@ class InterveningAttention(ObservedAttention):
         qkv: Products,
         rule: LayerRule,
         output: torch.Tensor | None,
-        latent: int,
     ) -> torch.Tensor:
-        """The output of a call of the baseline, computed here if `output` is None; keeps what later runs need of it.
-
-        latent  the numbers of its latent vectors; 0 where it has none
-        """
+        """The output of a call of the baseline, computed if `output` is None; keeps what later runs need."""
         query, key, value = qkv
-        h, g, m = query.shape[1], *key.shape[1:3]
-        groups, sizes = [head // (h // g) for head in range(h)], (key.shape[-1], value.shape[-1])
-        seen = _seen(rule, query, m)
-        self.baseline.add(number, recorded.place, recorded.blocks, groups, seen=seen, latent=latent, sizes=sizes)
+        h, g = query.shape[1], key.shape[1]
+        groups = [head // (h // g) for head in range(h)]
+        self.baseline.add(number, recorded.place, recorded.blocks, groups)
         if rule.sink_per_query is None:
             self.baseline.add_past(number, key, value, rule, h)
         else:
@@ -163,8 +152,6 @@ class InterveningAttention(ObservedAttention):
         if any(x.replaced for x in batch.interventions):
             raise unreachable(layer, place.name)
         ablated, cells = batch.ablated(layer, stream, h, n), batch.masks(baseline.layers[layer, stream], n, m)
-        if batch.changed(baseline.layers[layer, stream], n, m) is not None:
-            raise unreachable(layer, place.name)
         hidden = None if cells is None else dense_cells(cells, n, m, weights.device)
         if ablated is None and hidden is None:
             return
@@ -180,14 +167,6 @@ class InterveningAttention(ObservedAttention):
             matrices.masked_fill_(ablated.to(weights.device)[..., None], 0.0)
 
 
-def _seen(rule: LayerRule, query: torch.Tensor, m: int) -> int:
-    """The number of m keys that the last row may attend to, in the head that may attend to most."""
-    (_, h, n, _), device = query.shape, query.device
-    mask = rule_of_text(rule, 0, slice(n - 1, n), slice(0, m), range(h)).mask
-    cells = mask.allowed(torch.zeros((1, 1), dtype=torch.long, device=device), torch.arange(m, device=device)[None])
-    return int(cells.reshape(-1, m).sum(-1).max())
-
-
 def unreachable(layer: int, path: str) -> LoadError:
     """The error for attention at `path` whose weights are seen, but whose heads can't be ablated nor tokens masked."""
     return LoadError(
@@ -200,25 +179,16 @@ def _output(
     qkv: Products,
     rule: LayerRule,
     hidden: Sequence[Mask | None] | None = None,
-    changed: Sequence[ChangedCache | None] | None = None,
 ) -> torch.Tensor:
-    """The output `[S, h, n, e]` of whole calls, with cells hidden in each of the S texts, or their caches changed.
-
-    Raises LoadError for a changed cache of a layer with a sink for every query.
-    """
+    """The output `[S, h, n, e]` of whole calls, with cells hidden in each of the S texts."""
     query, key, value = qkv
     (s, h, n, _), m = query.shape, key.shape[2]
-    if rule.sink_per_query is not None:
-        if changed is not None:
-            raise LoadError("a layer with a sink for every query is computed whole, and its cache can't be changed",
-                            "attn knock ablates its heads")  # fmt: skip
-        if hidden is not None:
-            rule, hidden = _with_hidden(rule, dense_cells(hidden, n, m, query.device)), None
-    if hidden is None and changed is None:
+    if rule.sink_per_query is not None and hidden is not None:
+        rule, hidden = _with_hidden(rule, dense_cells(hidden, n, m, query.device)), None
+    if hidden is None:
         return output_of_layer(rule, *qkv)
     rules = [rule_of_text(rule, text, slice(0, n), slice(0, m), range(h)) for text in range(s)]
-    masks, caches = hidden or [None] * s, changed or [None] * s
-    texts = zip(query, key, value, rules, masks, caches, strict=True)
+    texts = zip(query, key, value, rules, hidden, strict=True)
     return torch.stack([walked_output(*of_text) for of_text in texts])
 
 

@@ -10,7 +10,7 @@ from attn_cli.model.intervention import Intervention, Outcome, Target
 from attn_cli.prompt import Token
 from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS, out_of_memory
 from attn_cli.sources.huggingface.intervene.asked_rows import AskedRows
-from attn_cli.sources.huggingface.intervene.differentiated import DifferentiatedRows
+from attn_cli.sources.huggingface.intervene.differentiated import GatedRows
 from attn_cli.sources.huggingface.intervene.readout import (
     LogProbs,
     outcomes_of_logits,
@@ -81,23 +81,22 @@ class BaselineAnswers:
             return outcomes_of_vectors(self._vectors, vectors_of(output, self._model), interventions, vector)
         return outcomes_of_logits(self._log_p, self._read(output, with_loss=with_loss))
 
-    def derivatives(self, batch: DifferentiatedRows) -> tuple[float, list[list[float]]] | None:
-        """Log p (natural) of the whole answer in a run of these rows over the baseline's cache, and its derivatives.
+    def derivatives(self, batch: GatedRows) -> list[list[float]] | None:
+        """The derivatives of log p (natural) of the whole answer by each layer's gates, over the baseline's cache.
 
-        By the tensors in `batch.variables`: a list for each, with a number for each of its entries. None without an LM
-        head, and where an operation of the model has no derivative.
+        None without an LM head, and where an operation of the model has no derivative.
         """
         if self._log_p is None:
             return None
         try:
             output = self._runner.with_interventions(batch, "cache", 0, self.first_row(with_loss=False))
             target = self._read(output, with_loss=False).target.sum()
-            slopes = torch.autograd.grad(target, batch.variables)
+            slopes = torch.autograd.grad(target, list(batch.gates.values()))
         except (*INPUT_ERRORS, LoadError) as error:
             if out_of_memory(error):
                 raise MemoryError from error
             return None
-        return float(target.detach()), [of_variable.flatten().tolist() for of_variable in slopes]
+        return [of_layer.flatten().tolist() for of_layer in slopes]
 
     def _read(self, output: Any, *, with_loss: bool) -> LogProbs:
         return read_logits(output["logits"], self._readout, len(self._asked.tokens), with_loss=with_loss)

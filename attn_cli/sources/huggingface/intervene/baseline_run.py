@@ -62,22 +62,15 @@ class BaselineRun:
         place: Place,
         blocks: int,
         groups: Sequence[int],
-        *,
-        seen: int | None = None,
-        latent: int = 0,
-        sizes: tuple[int, int] = (0, 0),
     ) -> None:
         """Note an attention call: where it is in the model, and the key head of each of its query heads (`groups`).
 
         number, place  which call of the pass it is; its layer and stack
         blocks  how many blocks its stack has
-        seen    how many keys the last row may attend to; None where unknown
-        latent  how many numbers the latent vector of a token has, of which keys and values are made; 0 without
-        sizes   how many numbers a key head keeps of a token's key, and of its value; 0 where unknown
         """
         where = (place.layer, place.stream)
         self.places[number] = place
-        self.layers[where] = AttentionLayer(place.layer, place.stream, blocks, tuple(groups), seen, latent, sizes)
+        self.layers[where] = AttentionLayer(place.layer, place.stream, blocks, tuple(groups))
         self._first_blocks.setdefault(where, number.block)
 
     def add_output(self, number: CallNumber, output: torch.Tensor | None) -> None:

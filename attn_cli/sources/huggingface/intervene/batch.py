@@ -1,17 +1,13 @@
-"""Interventions side by side: which cells, outputs and parts of the cache of a layer each of them takes away."""
+"""Interventions side by side: which cells and outputs of a layer each of them takes away."""
 
 from collections.abc import Sequence
 
 import torch
 
 from attn_cli.errors import LoadError
-from attn_cli.kernel.definition.mask import Mask
-from attn_cli.kernel.definition.masks import all_of
 from attn_cli.model.intervention import AttentionLayer, Intervention
-from attn_cli.model.kv_cache import CacheChange
 from attn_cli.sources.huggingface.anatomy.streams import TEXT_STREAMS
-from attn_cli.sources.huggingface.intervene.changed_cache import ChangedCache
-from attn_cli.sources.huggingface.intervene.hidden_cells import HiddenCells, KeyWindow
+from attn_cli.sources.huggingface.intervene.hidden_cells import HiddenCells
 
 _ANSWERING = frozenset({"self", "text", "decoder", "cross"})  # streams whose queries are rows of the stack that answers
 
@@ -61,34 +57,13 @@ class InterventionBatch:
             output[at, x.place.head, x.row - self.first] = torch.tensor(x.output, dtype=output.dtype)
         return output
 
-    def masks(self, at: AttentionLayer, n: int, m: int) -> list[Mask | None] | None:
-        """For each intervention the mask that hides keys from rows of a layer, or None; None where none has any.
-
-        It hides single tokens, and keys outside a window.
+    def masks(self, at: AttentionLayer, n: int, m: int) -> list[HiddenCells | None] | None:
+        """For each intervention the mask that hides tokens from rows of a layer, or None; None where none has any.
 
         at  the layer, of which n rows run against all m keys
 
         Raises LoadError where tokens are hidden in a layer that doesn't have a key for each token of the text.
         """
-        hidden, windows = self._hidden(at, n, m), [self._windows_of(x, at, n, m) for x in self.interventions]
-        if hidden is None:
-            return list(windows) if any(x is not None for x in windows) else None
-        both = ([x for x in pair if x is not None] for pair in zip(hidden, windows, strict=True))
-        return [all_of(*masks) if masks else None for masks in both]
-
-    def changed(self, at: AttentionLayer, n: int, m: int) -> list[ChangedCache | None] | None:
-        """For each intervention what it changes of a layer's KV cache, None for nothing; None where none changes any.
-
-        That is rounded keys and values, and only the keys of the highest scores seen; a window of keys is among
-        `masks`.
-
-        at  the layer, of which n rows run against m keys
-        """
-        changed = [self._changed_of(intervention, at, n, m) for intervention in self.interventions]
-        return changed if any(x is not None for x in changed) else None
-
-    def _hidden(self, at: AttentionLayer, n: int, m: int) -> list[HiddenCells | None] | None:
-        """The cells of hidden tokens."""
         if not self.can_hide_in(at.stream) or not any(x.hidden for x in self.interventions):
             return None
         if m != self.texts:
@@ -115,33 +90,6 @@ class InterventionBatch:
         first = None if at.stream == "cross" else self.first
         return HiddenCells(keys, rows, None if bool(heads.all()) else heads, first)
 
-    def _windows_of(self, intervention: Intervention, at: AttentionLayer, n: int, m: int) -> KeyWindow | None:
-        """The windows that one intervention puts on a layer's heads; None if there are none."""
-        changes = [x for x in _of_layer(intervention.cache, at) if x.window is not None]
-        if not changes:
-            return None
-        windows, first = torch.full((len(at.groups),), m), torch.zeros(len(at.groups), dtype=torch.long)
-        for change in changes:
-            heads = _query_heads(change, at)
-            windows[heads] = change.window or 0
-            first[heads] = change.first if m == self.texts else 0  # a cache that forgot its first keys has none of them
-        return KeyWindow(windows, first, self._in_rows(intervention, at.stream, n), m - n)
-
-    def _changed_of(self, intervention: Intervention, at: AttentionLayer, n: int, m: int) -> ChangedCache | None:
-        """The change that one intervention makes to a layer's cache, besides keys behind windows; None without one."""
-        changes = [x for x in _of_layer(intervention.cache, at) if x.top is not None or x.keys or x.values]
-        if not changes:
-            return None
-        key_heads = range(max(at.groups) + 1)
-        keys, values, top = [""] * len(key_heads), [""] * len(key_heads), [0] * len(at.groups)
-        for change in changes:
-            for head in key_heads if change.key_heads is None else change.key_heads:
-                keys[head], values[head] = change.keys or keys[head], change.values or values[head]
-            for query_head in _query_heads(change, at):
-                top[query_head] = change.top or top[query_head]
-        rows = self._in_rows(intervention, at.stream, n)
-        return ChangedCache(tuple(keys), tuple(values), tuple(top), rows, m - n)
-
     def can_hide_in(self, stream: str) -> bool:
         """True if the keys of a stack are tokens of the text, which an intervention may hide from its rows.
 
@@ -159,12 +107,3 @@ class InterventionBatch:
         chosen = torch.zeros(n, dtype=torch.bool)
         chosen[[row - self.first for row in rows]] = True
         return chosen
-
-
-def _of_layer(changes: Sequence[CacheChange], at: AttentionLayer) -> list[CacheChange]:
-    return [change for change in changes if (change.layer, change.stream) == (at.layer, at.stream)]
-
-
-def _query_heads(change: CacheChange, at: AttentionLayer) -> list[int]:
-    """The query heads that read the key heads of a change."""
-    return [head for head, group in enumerate(at.groups) if change.key_heads is None or group in change.key_heads]

@@ -17,17 +17,15 @@ from attn_cli.model.intervention import (
     NoiseFloor,
     Outcome,
     RunMode,
-    Slopes,
     Target,
 )
-from attn_cli.model.kv_cache import CacheChange
 from attn_cli.prompt import Prompt, Token
 from attn_cli.sources.huggingface.anatomy.configuration import number_of, text_configuration
 from attn_cli.sources.huggingface.intervene.asked_rows import AskedRows
 from attn_cli.sources.huggingface.intervene.attention import MANY_ROWS
 from attn_cli.sources.huggingface.intervene.baseline_answers import BaselineAnswers
 from attn_cli.sources.huggingface.intervene.checked_runs import CheckedRuns, RunPlan
-from attn_cli.sources.huggingface.intervene.differentiated import DifferentiatedRows, GatedRows, PartlyWindowed
+from attn_cli.sources.huggingface.intervene.differentiated import GatedRows
 from attn_cli.sources.huggingface.intervene.run_modes import RunModes
 from attn_cli.sources.huggingface.intervene.runner import Runner
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
@@ -36,7 +34,6 @@ _FEWEST_ROWS = 16  # of which a mean of heads is taken: one row then holds a six
 _MOST = 64  # interventions at once
 _MOST_ROWS = 512  # of all of them
 _BYTES = 1 << 29  # the most that the logits of one batch take
-_NUMBERS_OF_BLOCK = 16  # for each of its vector's numbers, about, that a block holds until derivatives are taken
 
 
 class _Batch(NamedTuple):
@@ -47,7 +44,7 @@ class _Batch(NamedTuple):
 
 
 class ModelExperiment:
-    """Runs of one model over one text with interventions (heads ablated, tokens hidden, a KV cache changed).
+    """Runs of one model over one text with interventions (heads ablated, tokens hidden).
 
     Each is held against the run without, the baseline.
 
@@ -172,36 +169,15 @@ class ModelExperiment:
         Negative where the answer needs the head. Empty where the last rows can't run alone, or there is no derivative.
         """
         batch = GatedRows(self._asked.in_text, first=self._runner.first)
-        derived = self._derived(batch)
+        can_run = not self._modes.obstacle and self._runner.calls.past
+        derived = self._answers.derivatives(batch) if can_run else None
         if derived is None:
             return {}
         return {
             HeadPlace(layer, head, stream): -slope / log(2)
-            for (layer, stream), of_layer in zip(batch.gates, derived[1], strict=True)
+            for (layer, stream), of_layer in zip(batch.gates, derived, strict=True)
             for head, slope in enumerate(of_layer)
         }
-
-    def slopes(self, windows: Sequence[CacheChange], shares: Sequence[float]) -> Slopes | None:
-        """The answer's log2 p, less the baseline's, where each window is mixed in by its share, and its derivatives.
-
-        windows  changes that hide all keys but the last ones, and the first, from a head; no two of the same head
-        shares   for each a number from 0, the output without the window, to 1, that with it
-
-        None where the last rows can't run alone, without derivatives, and where too much memory would be held.
-        """
-        asked = self._asked
-        batch = PartlyWindowed(windows, shares, asked.rows_if_some, asked.in_text, first=self._runner.first)
-        held = self._rows_that_run(self._runner.first) * self._runner.blocks * _NUMBERS_OF_BLOCK
-        width = number_of(text_configuration(self._runner.model.config), "hidden_size") or 0
-        derived = self._derived(batch) if 4 * held * width <= _BYTES and self.run_mode == "cache" else None
-        if derived is None or self.target is None:
-            return None
-        return Slopes(derived[0] / log(2) + self.target.bits, tuple(slope / log(2) for slope in derived[1][0]))
-
-    def _derived(self, batch: DifferentiatedRows) -> tuple[float, list[list[float]]] | None:
-        """Log p of the target in these rows, and its derivatives by each variable; None where there are none."""
-        can_run = not self._modes.obstacle and self._runner.calls.past
-        return self._answers.derivatives(batch) if can_run else None
 
     def passes(self, interventions: Sequence[Intervention]) -> float:
         """About what running these interventions costs, as a multiple of one pass over the whole text."""

@@ -47,31 +47,3 @@ class HiddenCells(Mask):
 
     def __str__(self) -> str:
         return "hidden keys"
-
-
-@dataclass(frozen=True, eq=False)
-class KeyWindow(Mask):
-    """A mask that leaves each row the last keys up to its own, and the first keys of all.
-
-    windows  how many keys, by query head `[h]`; as many as there are, or more, where a head has no window
-    first    how many of the first keys, by query head `[h]`
-    rows     in which of the n rows that run this holds, booleans `[n]`
-    start    the index in the text of the first row that runs
-    """
-
-    windows: torch.Tensor
-    first: torch.Tensor
-    rows: torch.Tensor
-    start: int = 0
-
-    def allowed(self, i: torch.Tensor, j: torch.Tensor) -> torch.Tensor:
-        """True `[h, b, c]` where query i `[b, 1]` may read key j `[1, c]`: a key of its head's window, or a first one.
-
-        Rows outside `rows` may read all keys. Keys after a query's own are allowed, too: the model's mask hides them.
-        """
-        windows, first = (x.to(i.device)[:, None, None] for x in (self.windows, self.first))
-        near = j > i + self.start - windows
-        return near | (j < first) | ~self.rows.to(i.device)[i]
-
-    def __str__(self) -> str:
-        return "windows of keys"

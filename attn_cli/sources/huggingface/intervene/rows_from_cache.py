@@ -11,7 +11,6 @@ from attn_cli.kernel.definition.masks import all_of
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.sources.huggingface.capture.layer_rule import Products
 from attn_cli.sources.huggingface.intervene.baseline_run import CachedAttention
-from attn_cli.sources.huggingface.intervene.changed_cache import ChangedCache
 
 _CACHED = 2**18  # scores that are computed at a time: 1 MiB
 _ON_GPU = 2**26
@@ -112,16 +111,14 @@ def output_in_bands(
     past: CachedAttention,
     own: Products,
     hidden: Sequence[Mask | None] | None,
-    changed: Sequence[ChangedCache | None] | None = None,
 ) -> torch.Tensor:
     """The output `[S, h, r, e]` of the last r rows of a layer in S variants of a run, one variant after the other.
 
     Some rows at a time, for rows that are many.
 
-    past     the keys and values of earlier rows, which all variants share
-    own      queries, keys and values of these rows in each variant
-    hidden   for each variant a mask beside the layer's, or None; None where no variant has any
-    changed  for each variant its rounded keys and values, or the few keys it sees, or None; None where none has any
+    past    the keys and values of earlier rows, which all variants share
+    own     queries, keys and values of these rows in each variant
+    hidden  for each variant a mask beside the layer's, or None; None where no variant has any
     """
     first = past.keys.shape[1] - own[0].shape[2]
     rule = past.rule_from(first)
@@ -130,7 +127,7 @@ def output_in_bands(
         k = torch.cat([past.keys[:, :first].to(key.dtype), key], dim=1)  # [g, m, d]
         v = torch.cat([past.values[:, :first].to(value.dtype), value], dim=1)
         mask = None if hidden is None else hidden[at]
-        outputs.append(walked_output(query, k, v, rule, mask, None if changed is None else changed[at]))
+        outputs.append(walked_output(query, k, v, rule, mask))
     return torch.stack(outputs)
 
 
@@ -140,20 +137,14 @@ def walked_output(
     v: torch.Tensor,
     rule: Rule,
     hidden: Mask | None,
-    changed: ChangedCache | None = None,
 ) -> torch.Tensor:
     """The output `[h, n, e]` of attention, some rows at a time; q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`.
 
     h query heads read g key/value heads
 
-    rule     scale, softcap, mask, bias and sink
-    hidden   a further mask; None for none
-    changed  rounded keys and values, or few keys, in the rows that it names; None for none
+    rule    scale, softcap, mask, bias and sink
+    hidden  a further mask; None for none
     """
-    if changed is not None:
-        output = changed.output(q, k, v, rule, hidden)
-        rest = ~changed.rows.to(q.device)
-        return torch.where(rest[:, None], walked_output(q, k, v, rule, hidden), output) if bool(rest.any()) else output
     if hidden is not None:
         mask = all_of(rule.mask, hidden)
         rule = Rule(rule.scale, rule.softcap, rule.bias, mask, rule.sink, rule.softmax)

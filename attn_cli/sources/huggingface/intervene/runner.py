@@ -27,7 +27,7 @@ from attn_cli.sources.huggingface.intervene.attention import InterveningAttentio
 from attn_cli.sources.huggingface.intervene.baseline_run import BaselineRun
 from attn_cli.sources.huggingface.intervene.batch import InterventionBatch
 from attn_cli.sources.huggingface.intervene.block_calls import OUTSIDE, BaselineOutputs, BlockCalls, outermost_blocks
-from attn_cli.sources.huggingface.intervene.differentiated import DifferentiatedRows
+from attn_cli.sources.huggingface.intervene.differentiated import GatedRows
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 
 
@@ -157,7 +157,7 @@ class Runner:
         attention = InterveningAttention(ledger, self.calls, numbered, batch, None if look is None else look.visit)
         with (
             Capture(self.model, attention, stack=self.stack),
-            torch.set_grad_enabled(isinstance(batch, DifferentiatedRows)),
+            torch.set_grad_enabled(isinstance(batch, GatedRows)),
         ):
             yield ledger
 
@@ -167,8 +167,6 @@ class Runner:
         for intervention in batch.interventions:
             for head in (*intervention.ablated, *(x.place for x in intervention.replaced)):
                 numbers.append(self.calls.first_block(head.layer, head.stream))
-            for change in intervention.cache:
-                numbers.append(self.calls.first_block(change.layer, change.stream))
             if intervention.hidden:
                 numbers += [
                     self.calls.first_block(layer.layer, layer.stream)
