@@ -73,7 +73,6 @@ class Prompt:
     generated  what the model generated after the text, which is among the tokens; None where it generated nothing
     picture    the image that was read; None where there is none
     template   the indices of tokens that the template of a chat put around its messages, ascending; () in other texts
-    seconds    how long the audio is, without the silence that a processor adds; None where there is none
     """
 
     text: str
@@ -83,7 +82,6 @@ class Prompt:
     files: Mapping[str, str] = field(default_factory=dict)
     generated: Generated | None = None
     picture: ReadPicture | None = field(default=None, repr=False, compare=False)
-    seconds: float | None = None
     template: tuple[int, ...] = ()
 
     def ending_with_answer(self, start: int, end: int) -> "Prompt":

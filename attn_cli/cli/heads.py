@@ -88,20 +88,16 @@ def heads(
 
 def _kinds(options: KeptRunOptions, *, words: bool, seed: int | None) -> ExitCode:
     """Name the heads on each text; without one on random tokens."""
-    from attn_cli.summaries.answers.kinds import with_alignment, with_kinds  # here, as below: few runs do so
+    from attn_cli.summaries.answers.kinds import with_kinds  # here, as below: few runs do so
 
     without_text = (options.text, options.file, options.lines) == (None, None, False)
     if not without_text or options.without_text or is_recording(options.model):
         judged = TextKinds(seed or 0)
-        hears = options.audio is not None and not is_recording(options.model)
 
         def plan(view: View, source: Source) -> CommandPlan:
-            def finish(report: Report) -> Report:
-                return with_alignment(with_kinds(report), source) if hears else with_kinds(report)
-
             merges = options.merges(words)
             return CommandPlan(
-                lambda rows, call: [judged.reducer(call)], words=merges, finish=finish, copies=not merges
+                lambda rows, call: [judged.reducer(call)], words=merges, finish=with_kinds, copies=not merges
             )
 
         return run(options, "kinds", plan, ViewSettings(predicts=True))

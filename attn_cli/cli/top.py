@@ -11,7 +11,6 @@ from attn_cli.cli.kit.options.hiding import HidingOptions
 from attn_cli.cli.kit.options.refusals import refuse_beside, refuse_without_model
 from attn_cli.cli.kit.options.text_command import KeptRunOptions, TextCommandOptions
 from attn_cli.cli.kit.run.by_logit import run_by_logit
-from attn_cli.cli.kit.run.by_word_times import run_word_times
 from attn_cli.cli.kit.run.plan import CommandPlan, measure_of
 from attn_cli.cli.kit.run.text_run import each_report, run
 from attn_cli.cli.kit.shell.signature import takes_options
@@ -139,9 +138,6 @@ def top(
         typer.Option("--by", metavar="MEASURE", help="Rank by weight, value (weight x value norm), output (norm after "
                      "W_O), logit (to that of the answer), or through (all layers of an encoder)."),
     ] = "weight",
-    times: Annotated[
-        bool, typer.Option("--times", help="List words with their seconds in --audio, by alignment heads.")
-    ] = False,
     mean: o.Mean = False,
     words: o.Words = False,
     hiding: HidingOptions,
@@ -155,8 +151,7 @@ def top(
     writers says which heads, feed-forward blocks and embeddings wrote the query and the key.
     --by value and --by output rank keys by their share of what a head reads or outputs, which is small for a small
     value; --by logit by what heads write from each key to the logit of the answer. --by through tells, for an encoder,
-    which tokens each token is made of after all layers. --times gives start and end of each word that Whisper and its
-    kin hear, by the cross-attention of the heads that generation_config, or --head, names.
+    which tokens each token is made of after all layers.
 
     \b
     Examples:
@@ -167,17 +162,10 @@ def top(
       attn top "The capital of France is" -m gpt2 -H 9.8 -t -1 -k 1 --why writers
       attn top "The capital of France is" -m gpt2 -l 9 -t -1 --by output
       attn top "he sat on the river bank" -m ./my-encoder -t bank --by through
-      attn top -m openai/whisper-tiny --audio speech.wav --generate 30 --times
       echo "river bank" | attn top - --json | jq '.result.top[0]'
     """
     merges = options.merges(words)
     others = {"--overall": overall, f"--by {by}": by != "weight"} | hiding.given
-    if times:
-        return run_word_times(
-            options,
-            others | {"--token": token is not None, "--mean": mean, "--words": words,
-                      "--why": explanation.why is not None, "--key": explanation.key is not None},
-        )  # fmt: skip
     if explanation.requested(others | {"--mean": mean, "--words": words}):
         if explanation.why == "writers":
             return explanation.writers(options, k, token)

@@ -8,7 +8,6 @@ if TYPE_CHECKING:  # recordings open without what is known of a model
     from collections.abc import Callable, Mapping, Sequence
 
     from attn_cli.call import Call, Look
-    from attn_cli.model.alignment import AlignmentHeads
     from attn_cli.model.blocks import Block, BlockVectors
     from attn_cli.model.intervention import Experiment, HeadPlace, LogitParts, Target
     from attn_cli.model.mixing import MixedLayer
@@ -170,23 +169,3 @@ class Referring(Source, Protocol):
 
     def labels(self, ids: Sequence[int]) -> list[str]:
         """The text of each token id, decoded by itself; its name in the vocabulary where that is no text."""
-
-
-@runtime_checkable
-class Aligning(Source, Protocol):
-    """A source that reads audio, whose model may name cross-attention heads that follow the audio word by word.
-
-    Tables and recordings are none: ask with `isinstance`.
-    """
-
-    @property
-    def alignment(self) -> AlignmentHeads:
-        """The heads that generation_config names as following the audio word by word; `heads` is () without any."""
-
-    def with_frames(self, prompt: Prompt, order: Sequence[int]) -> Prompt:
-        """The prompt with its spectrogram cut into len(order) equal frames, which are put in this order.
-
-        Its tokens keep their places and names. InputError where the spectrogram can't be cut so, or there is none.
-
-        order  the indices of the frames, from 0
-        """

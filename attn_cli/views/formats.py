@@ -50,7 +50,6 @@ class Format:
 _ROWS = "flat rows: layer, head, query, key, their tokens, score, weight"
 _SCREEN = "`attn matrix`: a figure for a paper; other commands: the screen as an image"
 _IMAGE = "the same, by the extra `figure`: `pip install 'attn-cli[figure]'`"
-_SUBTITLES = "`attn top --times` only: the words in lines with start and end, as players show them"
 
 FORMATS = (
     Format("terminal", (".txt",), "terminal:TerminalView",
@@ -63,8 +62,6 @@ FORMATS = (
            "the rows of csv in columns with types, by the extra `scan`: `pip install 'attn-cli[scan]'`", binary=True),
     Format("plain", (".text",), "plain:PlainView",
            "a sentence a line, no drawings, colours and columns, for screen readers: `--plain`", named=False),
-    Format("srt", (".srt",), "subtitles:SubtitlesView", _SUBTITLES),
-    Format("vtt", (".vtt",), "subtitles:SubtitlesView", _SUBTITLES),
     Format("npz", (".npz",), "npz:ArchiveView",
            "`weights` and `scores` `[layers, heads, n, m]`, `tokens`, `token_ids`, `layers`, `heads`", binary=True),
     Format("attn", (".attn",), "recording:RecordingFileView",

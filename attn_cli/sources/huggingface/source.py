@@ -1,7 +1,6 @@
 """A transformers model as a source of attention calls."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -11,7 +10,6 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Look
 from attn_cli.errors import InputError, LoadError
-from attn_cli.model.alignment import AlignmentHeads
 from attn_cli.model.intervention import HeadPlace, LogitParts, Target
 from attn_cli.model.mixing import MixedLayer
 from attn_cli.model.score_writers import RowChoice, WrittenHead, WrittenRow
@@ -41,8 +39,6 @@ from attn_cli.sources.huggingface.residual.written_tokens import written_tokens
 from attn_cli.sources.huggingface.stations.reference import ModelReference
 
 Of = TypeVar("Of")
-
-_FILTER_WIDTH = 7  # frames; Whisper's
 
 
 def source_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, predicts: bool = False) -> "ModelSource":
@@ -203,32 +199,6 @@ class ModelSource(ModelPasses):
             )
             labels = BatchLabels([prompt.tokens], [prompt.others], encoder_decoder=self.reader.has_decoder)
             return answer(read, place, Ledger(model, selection, labels, self.module_places), arguments)
-
-    @property
-    def alignment(self) -> AlignmentHeads:
-        """The cross-attention heads, as (layer, head), whose weights say when words are spoken; none if none is named.
-
-        They are those of the model's generation_config. The median filter is 7 frames wide if the model says nothing.
-        """
-        settings = getattr(self.loaded.generating, "generation_config", None)
-        named = getattr(settings, "alignment_heads", None) or ()
-        width = number_of(configuration_of(self.loaded.model), "median_filter_width")
-        return AlignmentHeads(tuple((int(layer), int(head)) for layer, head in named), width or _FILTER_WIDTH)
-
-    def with_frames(self, prompt: Prompt, order: Sequence[int]) -> Prompt:
-        """The prompt with its spectrogram cut along time into len(order) equal frames, which are put in this order.
-
-        A frame is a group of adjacent columns; `order` has their indices. The prompt's tokens keep their places and
-        names.
-
-        InputError for a prompt without a spectrogram, or where len(order) doesn't divide its number of columns.
-        """
-        spectrum = prompt.arrays.get("input_features") if isinstance(prompt, ArrayPrompt) else None
-        if not isinstance(prompt, ArrayPrompt) or spectrum is None or spectrum.shape[-1] % len(order):
-            raise InputError(f"{self.about['model']} ({self.about['type']}) reads no spectrogram of whole frames",
-                             "word times need cross-attention to audio, as Whisper's")  # fmt: skip
-        frames = spectrum.reshape(*spectrum.shape[:-1], len(order), -1)[..., list(order), :]
-        return replace(prompt, arrays={**prompt.arrays, "input_features": frames.reshape(spectrum.shape)})
 
     def mixed_layers(self, prompt: Prompt) -> list[MixedLayer]:
         """For each layer of an encoder its attention, the residual stream that it adds to, and the norm behind the sum.

@@ -7,21 +7,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from attn_cli.call import Call, Place
-from attn_cli.errors import InputError, LoadError
-from attn_cli.fields import COUNT, FLAG, POSITIVE, TEXT, Field, Output, Rows, each, made, or_none
+from attn_cli.fields import COUNT, FLAG, POSITIVE, TEXT, Field, Output, Rows, made, or_none
 from attn_cli.fields import STREAM as STREAM_OF_SEVERAL
-from attn_cli.model.source import Aligning, Source
+from attn_cli.model.source import Source
 from attn_cli.prompt import Prompt
 from attn_cli.recording import Recording
 from attn_cli.selection import ALL, Selection
-from attn_cli.summaries.answers.alignment_search import (
-    FEW_ROWS,
-    HEAD_FIELDS,
-    SearchedHead,
-    following,
-    searched_heads,
-)
-from attn_cli.summaries.answers.word_times import decoded_rows
 from attn_cli.summaries.reduce import Summary, reduce, with_part
 from attn_cli.summaries.reducers.kinds.head_kinds import KINDS
 from attn_cli.summaries.reducers.kinds.reducer import HEAD_ROW, HeadKinds, HeadKindsReducer, KindTexts, TextKinds
@@ -78,11 +69,6 @@ FIELDS = (
     HEADS,
     SINKS,
     COPYING,
-    Field("alignment", Rows(HEAD_FIELDS), "the heads of cross-attention to audio, those first that follow it; missing "
-          "without audio and words", optional=True),
-    Field("alignment_heads", each(each(COUNT, count=2)), "layer and head of those that follow it, at most 10, as "
-          "generation_config has them", lambda kinds: None if kinds.alignment is None else
-          [[*pair] for pair in following(kinds.alignment)], optional=True),
 )  # fmt: skip
 OUTPUT = Output(
     "attn.kinds/2",
@@ -100,8 +86,6 @@ class KindMap(Answer):
     summaries  for each attention call the numbers of its heads, as a part `HeadKinds`
     seed       of the first prompt's random tokens; None where a text was read
     lengths    how many tokens each prompt has
-    alignment  the heads of cross-attention to audio, those first that follow it; None without audio and words, and for
-               fewer than 4 rows of words
     copying    whether the heads that find content copy it to the output; None where that isn't known
     """
 
@@ -112,7 +96,6 @@ class KindMap(Answer):
     summaries: tuple[Summary, ...]
     seed: int | None
     lengths: tuple[int, ...]
-    alignment: tuple[SearchedHead, ...] | None = None
     copying: Copying | None = None
 
     @property
@@ -249,21 +232,3 @@ def with_kinds(report: Report) -> Report:
     lengths = tuple(len(prompt.tokens) for prompt in report.prompts)
     answer = KindMap(report.summaries, None, lengths, copying=report.copying)
     return replace(report, answer=answer, summaries=())
-
-
-def with_alignment(report: Report, source: Source) -> Report:
-    """The report of kinds with how each head of cross-attention to audio moves through it, those first that follow it.
-
-    For a decoder with audio and words of 4 rows or more; for any other text nothing is added. Raises LoadError for a
-    run stored on disk, which can't hear the audio in another order.
-    """
-    if not isinstance(source, Aligning):
-        raise LoadError("a run that is kept can't be held against other audio", "run the model again with --fresh")
-    (prompt,) = report.prompts
-    try:
-        rows, frames, _ = decoded_rows(source, prompt)
-        heads = tuple(searched_heads(source, prompt, rows, frames)) if len(rows) >= FEW_ROWS else None
-    except InputError:  # of a model that reads audio alone, or no word
-        return report
-    assert isinstance(report.answer, KindMap)
-    return replace(report, answer=replace(report.answer, alignment=heads))

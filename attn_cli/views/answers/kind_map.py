@@ -6,7 +6,6 @@ from functools import partial
 from rich.console import RenderableType
 from rich.text import Text
 
-from attn_cli.summaries.answers.alignment_search import SearchedHead, following
 from attn_cli.summaries.answers.kinds import KindMap
 from attn_cli.summaries.reduce import Summary, with_part
 from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, KINDS, Kind
@@ -27,13 +26,11 @@ from attn_cli.views.drawing.styles import BOLD, DIM
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import MODEL, matrix_of_head, on_same_input
 
-_MOST_ALIGNED = 10
-
 
 def draw(kinds: KindMap, report: Report, screen: Screen) -> Iterator[RenderableType]:
     """What was read, if it is random tokens; the heads by kind, in words and as a map below its legend; the sinks.
 
-    For self-attention, cross-attention ... each by itself; of speech also the heads that follow the audio.
+    For self-attention, cross-attention ... each by itself.
     """
     read = list(_read(kinds))
     if read:
@@ -41,28 +38,6 @@ def draw(kinds: KindMap, report: Report, screen: Screen) -> Iterator[RenderableT
     yield ""
     yield from draw_kinds(kinds.parts, screen, partial(_families, copying=kinds.copying))
     yield from sink_lines(kinds.sinks, [summary for summary, _ in kinds.parts], screen)
-    if kinds.alignment:
-        yield from _alignment_lines(kinds.alignment, screen)
-
-
-def _alignment_lines(heads: Sequence[SearchedHead], screen: Screen) -> Iterator[Text]:
-    """The heads of cross-attention that follow the audio, and how generation_config names them; else why none does."""
-    named = following(heads)
-    yield Text()
-    if named:
-        follow = "follows" if len(named) == 1 else "follow"
-        yield packed_text([f"{counted(len(named), 'head')} of cross-attention {follow} the audio, sharp and in order"],
-                          screen, BOLD)  # fmt: skip
-    else:
-        yield packed_text(["no head of cross-attention follows the audio"], screen, BOLD)
-    shown = [head for head in heads if head.follows][:_MOST_ALIGNED] or heads[:1]
-    for head in shown:
-        numbers = [f"{head.place.layer}.{head.place.head}", f"correlation {head.motion.correlation:.2f}",
-                   f"spread {head.spread:.2f} of the audio",
-                   f"correlation {head.reversed.correlation:.2f} in the audio from last to first"]  # fmt: skip
-        yield packed_text(numbers, screen)
-    if named:
-        yield Text(f'"alignment_heads": {[[*pair] for pair in named]}')
 
 
 def _families(summaries: Sequence[Summary], screen: Screen, copying: Copying | None) -> Iterator[Text]:

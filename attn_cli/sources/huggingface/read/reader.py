@@ -225,7 +225,6 @@ class PromptReader:
             places=processor.placements(marked_text),
             picture=None if image is None else picture_of(image),
             warnings=marked_text.notes + silence_notes(frames, audio),
-            seconds=None if audio is None else audio.seconds,
         )
         if image is None:
             return prompt
