@@ -41,12 +41,6 @@ NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 DOTS = "...\n"
 LOAD = "attn_cli.sources.huggingface.load.checkpoint.load"
 READERS = ("cut", "head", "jq", "tail")
-TRACE = """\
-A harbour has 12 boats and each boat carries 4 nets. How many nets are there after 6 nets are sold?
-First, I count the nets. There are 12 boats with 4 nets each, so there are 48 nets. The weather at sea is often rough.
-Then 6 nets are sold. So 48 minus 6 is 42. Let me check: 42 plus 6 is 48. That is right. Fishermen mend their nets on
-Sundays. The answer is 42.
-"""
 NOTES = """Notes from the harbour office.
 The lamp on the north pier is green.
 The ferry to Bergen leaves at seven.
@@ -82,7 +76,6 @@ def furnished(folder: Path, page: str) -> Path:
         _ported(folder)
     image_file(folder / "spot.png", bright=(1, 2))
     (folder / "notes.txt").write_text(NOTES)
-    (folder / "trace.txt").write_text(TRACE)
     _unscaled(folder)
     return folder
 

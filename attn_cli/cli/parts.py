@@ -9,11 +9,8 @@ import typer
 from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.hiding import HiddenNotes, HidingOptions
-from attn_cli.cli.kit.options.refusals import refuse_beside
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
-from attn_cli.cli.kit.run.anchored import run_anchors
 from attn_cli.cli.kit.run.asked_answer import AskedAnswer
-from attn_cli.cli.kit.run.documents import read_documents
 from attn_cli.cli.kit.run.text_cut import text_cut
 from attn_cli.cli.kit.run.text_run import each_report
 from attn_cli.cli.kit.shell.signature import takes_options
@@ -45,10 +42,6 @@ def parts(
         typer.Option("--cut", metavar="HOW|FILE",
                      help="Split into lines, paragraphs, sentences, words, roles of a chat, or by a file."),
     ] = None,
-    doc: Annotated[
-        list[str] | None,
-        typer.Option("--doc", metavar="FILE", help="Read FILE before the text, in parts named FILE:LINE; repeatable."),
-    ] = None,
     token: o.TokenPick = None,
     answer: Annotated[
         str | None,
@@ -57,10 +50,6 @@ def parts(
     cite: Annotated[
         bool,
         typer.Option("--cite", help="Mark every sentence of the answer with the parts it needed."),
-    ] = False,
-    anchors: Annotated[
-        bool,
-        typer.Option("--anchors", help="Show the sentences of a long answer that its later sentences rest on."),
     ] = False,
     everywhere: Annotated[
         bool,
@@ -84,29 +73,20 @@ def parts(
     Examples:
       attn parts --file prompt.txt -m ./my-model
       attn parts --file prompt.txt -m ./my-model --cut paragraphs --cite
-      attn parts --doc report.txt --doc log.txt "Which pump?" --chat -m gpt2
       attn parts --file prompt.txt -m ./my-model --hide sink --rescale
-      attn parts --file trace.txt -m ./my-model --anchors
       attn parts --messages chat.json -m ./my-model --json
     """
-    divided, asked, documents = text_cut(cut), AskedAnswer(answer, cite=cite), read_documents(doc or ())
+    divided, asked = text_cut(cut), AskedAnswer(answer, cite=cite)
     asked.check(options, picks_rows=token is not None)
-    if anchors:
-        clashes = {"--token": token is not None, "--cite": cite, "--everywhere": everywhere, "--by": by is not None,
-                   **hiding.given}  # fmt: skip
-        refuse_beside("--anchors", clashes, "leave out one of them")
-        return run_anchors(options, divided, documents, asked)
 
     def report(source: Source, view: View, text: str, number: int | None) -> Report:
-        text = documents.before(text)
         messages = options.messages_with(text)
         prompt = source.read([text], options.pair)[0]
         notes: tuple[str, ...] = ()
         if token is None and options.generate is None:
             prompt, notes = asked.continued(source, prompt, messages, quiet=options.quiet)
             messages = messages if prompt.generated is None else asked.before(messages)
-        how, text_parts = divided.parts(prompt, messages, documents=bool(doc))
-        text_parts = documents.named(text_parts, prompt)
+        how, text_parts = divided.parts(prompt, messages)
         rows: list[int] | None = None
         if token is not None:
             rows, notes = picked_tokens(token, prompt.others.get("decoder", prompt.tokens), prompt.text)
@@ -143,7 +123,7 @@ def parts(
         hidden.weight = HiddenWeight(1 - read.read.left - read.read.learned_share, 1)
         if by == "logit":
             read = replace(read, key_logits=_key_logits(source, prompt, options.selection))
-        read = replace(read, cut=how, rescaled=hiding.rescale, cites=cite, names_shown=bool(doc))
+        read = replace(read, cut=how, rescaled=hiding.rescale, cites=cite)
         obstacle = (f"no part can be hidden: {read.obstacle}",) if read.obstacle else ()
         warnings = (*prompt.warnings, *notes, *hiding.notes(hidden), *obstacle)
         return Report("parts", source.about, (prompt,), read.summaries, warnings, read, number)

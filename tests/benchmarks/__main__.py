@@ -8,7 +8,6 @@ from functools import partial
 
 from tests.benchmarks import (
     against,
-    anchors,
     capture,
     compute,
     explore,
@@ -59,7 +58,6 @@ def main() -> None:
             "modules": other_libraries.lines,
             "used": parts_used.lines,
             "traced": traced.lines,
-            "anchors": lambda: anchors.lines(quick=options.quick),
             "writers": lambda: writers.lines(options.repeats, quick=options.quick),
             "explore": lambda: explore.lines(options.repeats, quick=options.quick),
         }

@@ -112,27 +112,6 @@ def test_the_last_message_of_a_chat_is_its_answer(tmp_path: Path) -> None:
     assert result["citations"][0]["needed"][0]["part"] == fact
 
 
-@pytest.mark.parametrize("chat", [[], ["--chat"]], ids=["text", "chat"])
-def test_documents_are_parts_named_by_file_and_line(tmp_path: Path, chat: list[str]) -> None:
-    harbour, office = tmp_path / "harbour.txt", tmp_path / "office.md"
-    harbour.write_text("The lamp on the north pier is green.\n\nThe ferry to Bergen leaves at seven.\n")
-    office.write_text("# Office\nCoffee is free on Sundays.\n\nThe clerk keeps a parrot called Solomon.\n")
-    question = (
-        "What is the name of the parrot?"
-        if chat
-        else "Question: what is the name of the parrot?\nAnswer: The parrot is called"
-    )
-    run = attn(
-        "parts", "--doc", harbour, "--doc", office, question, "-m", SMOL, "--json", "--answer", "Solomon.", *chat
-    )
-    hold(run, "parts")
-    result = run.json["result"]
-    given = {part["part"]: part["name"] for part in result["parts"] if part["kind"] == "given"}
-    assert sorted(given.values())[:4] == ["harbour.txt:1", "harbour.txt:3", "office.md:1", "office.md:4"]
-    assert given[result["citations"][0]["needed"][0]["part"]] == "office.md:4"
-    refused(attn("parts", "--doc", tmp_path / "none.txt", question, "-m", SMOL), 2, "none.txt")
-
-
 def test_answers_are_for_models_that_write() -> None:
     refused(attn("parts", FACTS, "--answer", "a cat"), 2, "--answer needs a model that writes text")
     refused(attn("parts", FACTS, "--cite"), 2, "--cite needs a model that writes text")

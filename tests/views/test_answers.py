@@ -36,7 +36,6 @@ NEVER_DRAWN = {
     "part_shares",
     "head_sinks",
     "recorded",
-    "sentence_reads",
 }  # what others are made of
 
 

@@ -47,7 +47,6 @@ class PartsRead(Answer):
     summaries  of the attention calls that read the text
     cites      whether each sentence of the answer is traced by itself
     key_logits   what heads write from each key of the text to the logit of the answer `[m]`; None unless asked for
-    names_shown  whether a screen names parts whose text says which they are, such as parts of documents
     """
 
     name: ClassVar[str] = "parts"
@@ -62,7 +61,6 @@ class PartsRead(Answer):
     rescaled: bool = False
     summaries: tuple[Summary, ...] = ()
     cites: bool = False
-    names_shown: bool = False
     key_logits: np.ndarray | None = None
 
     @property

@@ -142,7 +142,6 @@ class _Table:
         self.whole = (answer.read.left or 1.0) if answer.rescaled else 1.0
         self.places = max(len(_place(read)) for read in answer.read.parts)
         self.noun = answer.cut.removesuffix("s") if self.wide and answer.cut in _NUMBERED else ""
-        self.noun = "" if answer.names_shown else self.noun
         self.number = len(self.noun) + 2 if self.noun else 0
         self.logits = answer.key_logits is not None
         numbers = 7 + (12 if self.wide else 0) + (0 if self.effects is None else 9) + 9 * self.logits
@@ -223,7 +222,7 @@ class _Table:
         text = visible(" ".join(read.part.text(self.answer.prompt.text)[:_LONGEST].split()))
         if read.part.kind == "generated":
             return f"+{text}"
-        is_named = read.part.kind == "other" or self.answer.cut not in CUTS or self.answer.names_shown
+        is_named = read.part.kind == "other" or self.answer.cut not in CUTS
         return f"{read.part.name}: {text}" if is_named and text else text or read.part.name
 
 

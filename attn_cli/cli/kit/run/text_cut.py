@@ -23,23 +23,18 @@ class TextCut:
     how: str | None
     spans: tuple[PartSpan, ...] = ()
 
-    def parts(
-        self, prompt: Prompt, messages: Sequence[tuple[str, str]] | None, *, documents: bool = False
-    ) -> tuple[str, tuple[TextPart, ...]]:
+    def parts(self, prompt: Prompt, messages: Sequence[tuple[str, str]] | None) -> tuple[str, tuple[TextPart, ...]]:
         """The name of the division, such as "lines", and the prompt's parts.
 
-        messages   the role and content of each message of a chat, None where the text is none
-        documents  whether the text begins with documents
+        messages  the role and content of each message of a chat, None where the text is none
 
-        Unless the user chose, documents are cut into paragraphs, a chat of several messages by roles, other texts into
-        lines, those of one line into sentences, those of one sentence into words. InputError for roles without a chat.
+        Unless the user chose, a chat of several messages is cut by roles, another text into lines, one of a line into
+        sentences, one of a sentence into words. InputError for roles without a chat.
         """
         if self.spans:
             _check_ends(self.spans, prompt)
             return self.how or "", named_parts(prompt, self.spans, "rest")
         within = None if messages is None else message_spans(prompt.text, messages)
-        if self.how is None and documents:
-            return "paragraphs", parts_of(prompt, "paragraphs", within)
         if self.how == "roles" or (self.how is None and len(within or ()) > 1):
             if within is None:
                 raise InputError(
