@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from attn_cli.cli.kit.options.refusals import refuse_beside, refuse_without_model
+from attn_cli.cli.kit.options.refusals import refuse_without_model
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.text_run import each_report
 from attn_cli.cli.kit.shell.signature import takes_options
@@ -12,11 +12,8 @@ from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.errors import ExitCode, InputError
-from attn_cli.model.score_writers import ReadsWriters
 from attn_cli.model.source import Predicting, Source
-from attn_cli.selection import Selection
 from attn_cli.selection_syntax import selection_of
-from attn_cli.summaries.answers.edges import edges_of
 from attn_cli.summaries.answers.knock import (
     HeadContext,
     chosen_heads,
@@ -56,10 +53,6 @@ def knock(
     mean: Annotated[
         bool, typer.Option("--mean", help="Mean ablation (over the other rows) instead of zero ablation.")
     ] = False,
-    edges: Annotated[
-        str | None,
-        typer.Option("--edges", metavar="HEAD", help="Take each writer out of what this head reads: 23.4."),
-    ] = None,
     vector: Annotated[
         Literal["mean", "first"] | None,
         typer.Option("--vector", metavar="WHICH", help="Compare an encoder's mean vector or its first: mean, first."),
@@ -76,7 +69,6 @@ def knock(
       attn knock "The capital of France is" -m gpt2
       attn knock "The capital of France is" -m gpt2 --everywhere -k 5
       attn knock --file prompt.txt -m ./my-model --together 18.6,17.3
-      attn knock "The capital of France is" -m gpt2 --edges 9.8
       attn knock "river bank" -m ./my-encoder --vector first
     """  # fmt: skip
     if token is not None and everywhere:
@@ -85,12 +77,6 @@ def knock(
         raise InputError("--together and --layer or --head at once", "--together names its heads itself")
     refuse_without_model(options.model, "attn knock runs a model")
     selection = options.selection if together is None else selection_of(None, together)
-    if edges is not None:
-        clashes = {"--token": token is not None, "--everywhere": everywhere, "--together": together is not None,
-                   "--mean": mean, "--vector": vector is not None,
-                   "--layer or --head": not options.chooses_no_head}  # fmt: skip
-        refuse_beside("--edges", clashes, "--edges names its head itself")
-        return _edges(options, selection_of(None, edges), k)
 
     def report(source: Source, view: View, text: str, number: int | None) -> Report:
         assert isinstance(source, Predicting)
@@ -121,24 +107,5 @@ def knock(
             )  # fmt: skip
         warnings = (*prompt.warnings, *notes)
         return Report("knock", source.about, (prompt,), warnings=warnings, answer=answer, index=number)
-
-    return each_report(options, report)
-
-
-def _edges(options: TextCommandOptions, selection: Selection, k: int) -> ExitCode:
-    """The writers that one head's effect rests on."""
-
-    def report(source: Source, view: View, text: str, number: int | None) -> Report:
-        assert isinstance(source, Predicting) and isinstance(source, ReadsWriters)
-        prompt = source.read([text], options.pair)[0]
-        with StatusLine(quiet=options.quiet) as line:
-            line.tick(f"reading {len(prompt.tokens):,} tokens, baseline run")
-            experiment = source.experiment(prompt)
-            heads = [head for _, heads in chosen_heads(experiment.layers, selection) for head in heads]
-        if len(heads) > 1:
-            raise InputError(f"--edges takes one head, not {len(heads)}", "name it by layer and head: 23.4")
-        with Progress(3, 1, number or 0, quiet=options.quiet, verbose=options.verbose) as progress:
-            answer = edges_of(source, experiment, prompt, heads[0], k, step=progress.step)
-        return Report("edges", source.about, (prompt,), warnings=prompt.warnings, answer=answer, index=number)
 
     return each_report(options, report)

@@ -32,14 +32,6 @@ class HeadPlace(NamedTuple):
     stream: str = "self"
 
 
-class HeadOutput(NamedTuple):
-    """The output of a head in one row, before W_O: a number for each of its e columns."""
-
-    place: HeadPlace
-    row: int
-    output: tuple[float, ...]
-
-
 class AttentionLayer(NamedTuple):
     """The attention of one block of a model in a run.
 
@@ -64,7 +56,6 @@ class Intervention:
 
     ablated      heads whose output, before W_O, is set to 0 (or to their mean over the other rows, if the experiment
                  does)
-    replaced     outputs of heads that take the place of their own
     hidden       tokens that are masked as keys: of the text, in an encoder-decoder of what the encoder reads. A row
                  still sees itself
     rows         the rows in which this holds; None for the experiment's rows. They are rows of the stack that answers;
@@ -73,7 +64,6 @@ class Intervention:
     """
 
     ablated: tuple[HeadPlace, ...] = ()
-    replaced: tuple[HeadOutput, ...] = ()
     hidden: tuple[int, ...] = ()
     rows: tuple[int, ...] | None = None
     hidden_from: Selection = ALL

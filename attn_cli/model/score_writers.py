@@ -97,26 +97,6 @@ class WrittenRow:
         return self.queries @ self.keys[at].T
 
 
-@dataclass(frozen=True, eq=False)
-class WrittenHead:
-    """One head's query in one row, and all its m keys and values, as sums over W components of the model.
-
-    A component (`writers`) is what adds a vector to the residual stream: the embedding, each head, each MLP, biases.
-    Norms are held at the factors that they had in the pass.
-
-    call      the attention that the head is of
-    queries   `[W, d]`, times the scale of the scores
-    keys      `[m, W, d]`
-    values    `[m, W, e]`
-    """
-
-    call: AttentionCall
-    writers: tuple[Writer, ...]
-    queries: np.ndarray
-    keys: np.ndarray
-    values: np.ndarray
-
-
 @runtime_checkable
 class ReadsWriters(Protocol):
     """A source (a model that reads texts) that can write queries, keys and values as sums over the model's components.
@@ -131,11 +111,4 @@ class ReadsWriters(Protocol):
 
         One for each row, in the order of the layers. It takes a pass over the prompt for each layer. Raises LoadError
         for attention that shows no queries and keys.
-        """
-
-    def written_head(self, prompt: Prompt, place: "HeadPlace", row: int) -> WrittenHead:
-        """One head's query in row `row`, from 0, its keys and its values, as sums over the model's components.
-
-        These are what adds to the residual stream: the embedding, each head, each MLP, biases. LoadError for attention
-        that can't be written so.
         """

@@ -124,24 +124,6 @@ def test_tables_and_attention_without_queries_have_no_writers(models: dict[str, 
     refused(attn("top", TEXT, "-m", models["bloom"], "--why", "writers", "-H", "1.0"), 3, "shows no q and k")
 
 
-def test_the_edges_of_a_head(models: dict[str, Path], tmp_path: Path) -> None:
-    """Every writer through query, keys and values, the most needed first; the walk goes on."""
-    ask = ("knock", TEXT, "-m", models["llama"], "--edges", "1.2")
-    run = attn(*ask, "--json")
-    hold(run, "edges")
-    result = run.json["result"]
-    assert {edge["through"] for edge in result["edges"]} == {"query", "keys", "values"}
-    bits = [edge["bits"] for edge in result["edges"]]
-    assert bits == sorted(bits) and len({edge["writer"] for edge in result["edges"]}) * 3 == len(bits)
-    assert attn(*ask, "-o", tmp_path / "edges.npz").code == 0
-    np.testing.assert_allclose(np.load(tmp_path / "edges.npz")["bits"], bits, atol=1e-6)
-    for width in ("40", "80", "200"):
-        screen = attn(*ask, terminal=True, env={"COLUMNS": width, "NO_COLOR": "1"})
-        assert "through     bits" in screen.text and "next:" in screen.text and screen.columns <= int(width)
-    refused(attn(*ask, "--everywhere"), 2, "--edges and --everywhere at once")
-    refused(attn("knock", TEXT, "-m", models["llama"], "--edges", "1.2,1.3"), 2, "--edges takes one head, not 2")
-
-
 @pytest.mark.parametrize("width", [40, 80, 200])
 def test_screens(models: dict[str, Path], width: int) -> None:
     ask = ("top", TEXT, "-m", models["llama"], "-H", "1.2", "-t", "-1", "-k", "2", "--why", "writers")

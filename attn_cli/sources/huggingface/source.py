@@ -1,18 +1,17 @@
 """A transformers model as a source of attention calls."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Look
 from attn_cli.errors import InputError, LoadError
 from attn_cli.model.intervention import HeadPlace, LogitParts, Target
 from attn_cli.model.mixing import MixedLayer
-from attn_cli.model.score_writers import RowChoice, WrittenHead, WrittenRow
+from attn_cli.model.score_writers import WrittenRow
 from attn_cli.model.written_tokens import WrittenTokens
 from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
@@ -33,12 +32,10 @@ from attn_cli.sources.huggingface.read.input_files import ArrayPrompt
 from attn_cli.sources.huggingface.residual.logit_parts import logit_parts
 from attn_cli.sources.huggingface.residual.mixed_layers import mixed_layers
 from attn_cli.sources.huggingface.residual.output_projection import Projections
-from attn_cli.sources.huggingface.residual.score_writers import ReadModel, written_head, written_rows
+from attn_cli.sources.huggingface.residual.score_writers import Choose, ReadModel, written_rows
 from attn_cli.sources.huggingface.residual.stream_to_logits import run_to_logits
 from attn_cli.sources.huggingface.residual.written_tokens import written_tokens
 from attn_cli.sources.huggingface.stations.reference import ModelReference
-
-Of = TypeVar("Of")
 
 
 def source_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, predicts: bool = False) -> "ModelSource":
@@ -151,9 +148,7 @@ class ModelSource(ModelPasses):
             found, places = self._projected_places(arguments)
             return run_to_logits(self.loaded, arguments, found, places, every, tokens, answer)
 
-    def written_rows(
-        self, prompt: Prompt, selection: Selection, choose: Callable[[AttentionCall], Sequence[RowChoice]]
-    ) -> list[WrittenRow]:
+    def written_rows(self, prompt: Prompt, selection: Selection, choose: Choose) -> list[WrittenRow]:
         """The rows that `choose` picks of each selected attention call, each query and key as a sum over W writers.
 
         Writers are what adds to the residual stream: the embedding, each head, each MLP, biases. It takes a pass for
@@ -161,29 +156,13 @@ class ModelSource(ModelPasses):
         again.
         """
         self._check_layers(selection)
-        return [
-            row
-            for place in self.places
-            if selection.has_layer(place.layer, place.blocks)
-            for row in self._written(prompt, place, selection, partial(written_rows, choose=choose))
-        ]
+        places = [place for place in self.places if selection.has_layer(place.layer, place.blocks)]
+        return [row for place in places for row in self._written_rows(prompt, place, selection, choose)]
 
-    def written_head(self, prompt: Prompt, place: HeadPlace, row: int) -> WrittenHead:
-        """One head's query `[W, d]` in `row`, its keys `[m, W, d]` and values `[m, W, e]`, as sums over W writers.
-
-        Writers are what adds to the residual stream before: the embedding, heads, MLPs, biases. Raises LoadError where
-        they are no such sums, and for a model that runs blocks again.
-        """
-        selection = Selection(pairs=((place.layer, place.head),))
-        self._check_layers(selection)
-        modules = [x for x in self.places if (x.layer, x.stream) == (place.layer, place.stream)]
-        return self._written(prompt, modules[0], selection, partial(written_head, row=row))
-
-    def _written(self, prompt: Prompt, place: ModulePlace, selection: Selection, answer: Callable[..., Of]) -> Of:
-        """The result of `answer`, called with one layer's place, its ledger and the model opened for reading writers.
-
-        LoadError for a model that runs its blocks several times.
-        """
+    def _written_rows(
+        self, prompt: Prompt, place: ModulePlace, selection: Selection, choose: Choose
+    ) -> list[WrittenRow]:
+        """The rows that `choose` picks of one layer; LoadError for a model that runs its blocks several times."""
         model, arguments = self.loaded.model, self._without_cache(self.reader.arguments([prompt]))
         blocks = max((x.blocks for x in self.places), default=0)
         config = text_configuration(configuration_of(model))
@@ -198,7 +177,7 @@ class ModelSource(ModelPasses):
                 self.loaded.of_transformers.get_input_embeddings(),
             )
             labels = BatchLabels([prompt.tokens], [prompt.others], encoder_decoder=self.reader.has_decoder)
-            return answer(read, place, Ledger(model, selection, labels, self.module_places), arguments)
+            return written_rows(read, place, Ledger(model, selection, labels, self.module_places), arguments, choose)
 
     def mixed_layers(self, prompt: Prompt) -> list[MixedLayer]:
         """For each layer of an encoder its attention, the residual stream that it adds to, and the norm behind the sum.

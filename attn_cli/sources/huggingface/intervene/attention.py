@@ -81,7 +81,6 @@ class InterveningAttention(ObservedAttention):
                 return self.batch.output(at, past, qkv, self.baseline.allowed(number, self.batch.first))
         hidden = self.batch.masks(at, n, m)
         output = _output(qkv, rule, hidden) if past is None else self._output_of_rows(number, past, qkv, hidden)
-        output = self.batch.with_replaced(layer, stream, output)
         ablated = self.batch.ablated(layer, stream, h, n)
         if ablated is None:
             return output
@@ -149,8 +148,6 @@ class InterveningAttention(ObservedAttention):
             self._show_weights(recorded, module, weights, scores)
             return
         layer, stream = baseline.where(number)
-        if any(x.replaced for x in batch.interventions):
-            raise unreachable(layer, place.name)
         ablated, cells = batch.ablated(layer, stream, h, n), batch.masks(baseline.layers[layer, stream], n, m)
         hidden = None if cells is None else dense_cells(cells, n, m, weights.device)
         if ablated is None and hidden is None:

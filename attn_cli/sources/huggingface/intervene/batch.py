@@ -43,20 +43,6 @@ class InterventionBatch:
                 ablated[at, heads] = self._in_rows(intervention, stream, n)
         return ablated if bool(ablated.any()) else None
 
-    def with_replaced(self, layer: int, stream: str, output: torch.Tensor) -> torch.Tensor:
-        """The output `[S, h, n, e]` of a layer, with the vectors that interventions put in place of heads' own.
-
-        stream  the layer's stack, "self", "encoder", "cross" ...
-        """
-        given = [(at, x) for at, intervention in enumerate(self.interventions) for x in intervention.replaced
-                 if (x.place.layer, x.place.stream) == (layer, stream)]  # fmt: skip
-        if not given:
-            return output
-        output = output.clone()
-        for at, x in given:
-            output[at, x.place.head, x.row - self.first] = torch.tensor(x.output, dtype=output.dtype)
-        return output
-
     def masks(self, at: AttentionLayer, n: int, m: int) -> list[HiddenCells | None] | None:
         """For each intervention the mask that hides tokens from rows of a layer, or None; None where none has any.
 

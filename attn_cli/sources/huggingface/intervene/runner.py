@@ -165,7 +165,7 @@ class Runner:
         """How many calls of blocks come before the first one that an intervention of the batch changes."""
         numbers = [self.blocks]
         for intervention in batch.interventions:
-            for head in (*intervention.ablated, *(x.place for x in intervention.replaced)):
+            for head in intervention.ablated:
                 numbers.append(self.calls.first_block(head.layer, head.stream))
             if intervention.hidden:
                 numbers += [

@@ -146,35 +146,6 @@ class HeldPass:
         of_leaves = [torch.cat(columns, dim=1) for columns in zip(*parts, strict=True)]
         return Parts(of_leaves, torch.tensor(constants, dtype=torch.float64))
 
-    def parts_by_row(self, matrix: torch.Tensor, split: Sequence[Split | None]) -> list[torch.Tensor] | None:
-        """What each leaf (a module's output) adds to every row of `matrix` `[n, d]`, if a row depends on one token.
-
-        split  for each leaf the k parts that it is divided in, such as heads; None for one part
-
-        For each leaf `[k, n, d]`; None where a leaf has no vector per row. Constants (biases) add the rest.
-        """
-        n = len(matrix)
-        gradients_of, size = self._gradients_of(matrix.sum(0))
-        step = max(1, _BYTES // max(1, size))
-        parts: list[list[torch.Tensor]] = [[] for _ in self.leaves]
-        for start in range(0, matrix.shape[1], step):
-            numbers = matrix.sum(0)[start : start + step]
-            for at, of_leaf in enumerate(gradients_of(numbers)[0]):
-                written = self.leaves[at].written.detach()
-                if of_leaf is None:
-                    parts[at].append(torch.zeros(1, n, len(numbers), dtype=torch.float64))
-                    continue
-                stack = of_leaf.reshape(len(of_leaf), -1, written.shape[-1])
-                if stack.shape[1] != n:
-                    return None
-                own, parts_of = written.reshape(1, n, -1), split[at]
-                if parts_of is not None:
-                    own = torch.empty((parts_of.count, n, own.shape[-1]), dtype=own.dtype, device=own.device)
-                    parts_of.write(torch.arange(n, device=own.device), own)  # [k, n, width]
-                products = own.transpose(0, 1) @ stack.permute(1, 2, 0)  # [n, k, width] @ [n, width, numbers]
-                parts[at].append(products.transpose(0, 1).double().cpu())
-        return [torch.cat(columns, dim=2) for columns in parts]
-
     def _gradients_of(self, vector: torch.Tensor) -> tuple[Callable[[torch.Tensor], Gradients], int]:
         """A function that gives the gradients of numbers of `vector`, and the size of those of one number in bytes.
 

@@ -14,7 +14,7 @@ from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call
 from attn_cli.errors import LoadError
 from attn_cli.model.intervention import HeadPlace
-from attn_cli.model.score_writers import BIASES, RowChoice, Writer, WrittenHead, WrittenRow
+from attn_cli.model.score_writers import BIASES, RowChoice, Writer, WrittenRow
 from attn_cli.sources.huggingface.anatomy.hooks import hooked
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace, ModulePlaces
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule, Products
@@ -67,36 +67,15 @@ def written_rows(
         rows = [written.row(choice) for choice in choices]
         if all(row is not None for row in rows):
             return [row for row in rows if row is not None]
-    nothing = np.zeros((0, 0))
-    return [
-        WrittenRow(HeadPlace(target.layer, heads[choice.head], target.stream), (), nothing,
-                   np.zeros((len(choice.keys), 0, 0)), _obstacle(target))
-        for choice in choices
-    ]  # fmt: skip
-
-
-def written_head(
-    read: ReadModel, target: ModulePlace, ledger: Ledger, arguments: Mapping[str, Any], row: int
-) -> WrittenHead:
-    """The query of `row`, and all keys and values, of the one head at `target` that `ledger` selects.
-
-    Each is a sum over its writers: the embedding, heads, MLPs and biases that added to the residual stream before.
-    Raises LoadError where they are no such sums.
-
-    arguments  of the model's forward
-    """
-    for written in _passes(read, target, ledger, arguments):
-        head = written.head(row)
-        if head is not None:
-            return head
-    raise LoadError(_obstacle(target), "attn knock says what the head as a whole does")
-
-
-def _obstacle(target: ModulePlace) -> str:
-    return (
+    obstacle = (
         f"queries and keys of layer {target.layer} are no sum of what was written before; gates, norms of several "
         "vectors or paths between tokens make them so"
     )
+    places = [HeadPlace(target.layer, heads[choice.head], target.stream) for choice in choices]
+    return [
+        WrittenRow(place, (), np.zeros((0, 0)), np.zeros((len(choice.keys), 0, 0)), obstacle)
+        for place, choice in zip(places, choices, strict=True)
+    ]
 
 
 def _passes(
@@ -138,14 +117,14 @@ class _GraphAttention(ObservedAttention):
 
 
 class _WrittenPass:
-    """The queries, keys and values of one call as sums over what the leaves of its pass wrote."""
+    """The queries and keys of one call as sums over what the leaves of its pass wrote."""
 
     def __init__(
         self, read: ReadModel, target: ModulePlace, graph: HeldPass, call: AttentionCall, qkv: Products
     ) -> None:
         self.target, self.graph, self.call = target, graph, call
         self.splits = [_Split(read, leaf) for leaf in graph.leaves]
-        self.query, self.key, self.value = qkv
+        self.query, self.key, _ = qkv
         named = dict.fromkeys(writer for split in self.splits for writer in split.writers if writer != BIASES)
         self.writers = (*named, BIASES)
         self.index = {writer: at for at, writer in enumerate(self.writers)}
@@ -172,21 +151,6 @@ class _WrittenPass:
         writers = tuple(self.writers[at] for at in kept)
         return WrittenRow(place, writers, of_query[kept], np.stack(of_keys)[:, kept])
 
-    def head(self, row: int) -> WrittenHead | None:
-        """The query of one row of the call's one head, all keys and values; None where they are no such sums."""
-        if not (self.has_graph and self.value.requires_grad):
-            return None
-        (head,) = self.call.place.heads
-        group = self._group(head)
-        query = self._query(head, row)
-        queries = self._summed(query, query)
-        keys, values = self._by_row(self.key[0, group]), self._by_row(self.value[0, group])
-        if queries is None or keys is None or values is None:
-            return None
-        kept = self._wrote(queries, *keys, *values)
-        writers = tuple(self.writers[at] for at in kept)
-        return WrittenHead(self.call, writers, queries[kept], keys[:, kept], values[:, kept])
-
     def _wrote(self, *parts: np.ndarray) -> list[int]:
         """The places of biases, and of the writers that wrote something of these parts `[W, d]`."""
         wrote = np.any([(part != 0).any(axis=1) for part in parts], axis=0)
@@ -211,22 +175,6 @@ class _WrittenPass:
         total[self.index[BIASES]] += parts.constants.numpy()
         expected, size = (x.detach().double().cpu().numpy() for x in (vector, like))
         return total if _agree(total.sum(axis=0), expected, size, vector.dtype) else None
-
-    def _by_row(self, matrix: torch.Tensor) -> np.ndarray | None:
-        """The contribution of each writer to every row of a matrix `[m, W, d]`; None where they miss the mean row."""
-        mean = self._summed(matrix.mean(0), matrix.mean(0))
-        found = self.graph.parts_by_row(matrix, [split.parts for split in self.splits])
-        if mean is None or found is None:
-            return None
-        total = np.zeros((len(self.writers), *matrix.shape))
-        for of_leaf, split in zip(found, self.splits, strict=True):
-            for writer, part in zip(split.writers, of_leaf.numpy(), strict=False):
-                total[self.index[writer]] += part
-        exact = matrix.detach().double().cpu().numpy()
-        total[self.index[BIASES]] += exact - total.sum(axis=0)  # what is left, which the mean row has to confirm
-        if not _agree(total.mean(axis=1), mean, exact.mean(axis=0), matrix.dtype):
-            return None
-        return total.transpose(1, 0, 2)
 
 
 def _agree(one: np.ndarray, other: np.ndarray, like: np.ndarray, dtype: torch.dtype) -> bool:

@@ -20,7 +20,6 @@ ASKED = [
     ("heads", "--sort", "logit"),
     ("inspect",),
     ("knock",),
-    ("knock", "--edges", "2.1"),
     ("parts", "--cut", "words"),
 ]
 
