@@ -21,19 +21,6 @@ class DumpArray:
 
 
 @dataclass(frozen=True)
-class StatedRule:
-    """What a file from another engine says of the attention of its layers.
-
-    heads, kv_heads  how many query heads and key heads each layer has
-    scale            the factor on q kᵀ
-    """
-
-    heads: int
-    kv_heads: int
-    scale: float
-
-
-@dataclass(frozen=True)
 class Dump:
     """The arrays of a pass that another engine saved in a file or folder.
 
@@ -42,7 +29,6 @@ class Dump:
     tokens     the ids that the engine read; None where none are there
     positions  the positions in the text of the arrays' rows; None where none are given
     others     the names of arrays that hold no numbers of a pass: integers, booleans
-    stated     heads and scale of its layers; None where it states none
     """
 
     label: str
@@ -50,4 +36,3 @@ class Dump:
     tokens: tuple[int, ...] | None = None
     positions: tuple[int, ...] | None = None
     others: tuple[str, ...] = ()
-    stated: StatedRule | None = None

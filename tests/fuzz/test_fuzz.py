@@ -8,7 +8,7 @@ import pytest
 from tests.program import environment
 
 _CASES = 8
-_KINDS = ("recording", "scan-show", "messages", "scan", "dump")
+_KINDS = ("recording", "scan-show", "messages", "scan", "arrays")
 _SCRIPT = f"""
 import sys
 from tests.fuzz import __main__ as fuzz, cases, forked

@@ -10,8 +10,6 @@ import numpy as np
 
 from attn_cli.dump import Dump, DumpArray
 from attn_cli.errors import InputError
-from attn_cli.sources.dumps.interp_engine import interp_engine_tokens
-from attn_cli.sources.dumps.vllm_hook import vllm_hook_run
 from attn_cli.sources.files.checks import require_memory
 from attn_cli.sources.files.kinds import FileKind, kind_of
 from attn_cli.sources.files.npy import NpyHeader, npy_header, npz_archive, npz_header, read_any_npy, unpacked
@@ -38,19 +36,14 @@ class _Entry(NamedTuple):
     read: Callable[[], np.ndarray]
 
 
-def open_dump(spec: str, tokens: int | None = None) -> Dump:
+def open_dump(spec: str) -> Dump:
     """What another engine saved of a pass, as arrays by name, from a file or folder; numbers are read later.
 
     Headers are read at once, and the numbers of tokens and positions.
 
-    spec    the path of the file or folder
-    tokens  how many the text has; None where unknown. It tells which of several texts of a run is meant
-
     Raises InputError for what can't be read, promises more than is there, or holds no array of numbers.
     """
     path = expanded(spec)
-    if path.is_dir() and (run := vllm_hook_run(path, excerpt(spec), tokens)) is not None:
-        return run
     entries: list[_Entry] = []
     for file in _files(path, spec):
         entries += _entries(open_raw(str(file), None))
@@ -71,8 +64,7 @@ def open_dump(spec: str, tokens: int | None = None) -> Dump:
         raise InputError(f"{excerpt(spec)} holds no array of numbers with a point{kinds}", _HINT)
     used = {*TOKENS, *POSITIONS}
     others = tuple(entry.name for entry in entries if entry.name not in used and not _is_among(entry, arrays))
-    ids = _integers(special, TOKENS) or interp_engine_tokens(path)
-    return Dump(excerpt(spec), arrays, ids, _integers(special, POSITIONS), others)
+    return Dump(excerpt(spec), arrays, _integers(special, TOKENS), _integers(special, POSITIONS), others)
 
 
 def _is_among(entry: _Entry, arrays: tuple[DumpArray, ...]) -> bool:

@@ -65,17 +65,13 @@ def recording_of(
     dtype = ""
     with TemporaryFile() as file:
         for number in sorted(queries):
-            call = given_call(number, queries[number], keys[number], values.get(number), rule, labels)
+            call = _given_call(number, queries[number], keys[number], values.get(number), rule, labels)
             labels, dtype = call.keys, dtype or str(call.q.dtype).rpartition(".")[2]
             layer = recorded(call)
             norms = layer.value_norms if number in values else None
             layers.append(replace(layer, q=_in_file(layer.q, file), k=_in_file(layer.k, file), value_norms=norms))
-    return Recording(about_arrays(model, dtype), Prompt("", layers[0].keys), tuple(layers))
-
-
-def about_arrays(model: str, dtype: str) -> dict[str, str | None]:
-    """What a recording of arrays says of its source, in place of a model: its name `model`, and the arrays' dtype."""
-    return {"model": model, "type": "arrays", "revision": None, "dtype": dtype, "device": "cpu"}
+    about = {"model": model, "type": "arrays", "revision": None, "dtype": dtype, "device": "cpu"}
+    return Recording(about, Prompt("", layers[0].keys), tuple(layers))
 
 
 def _by_layer(x: Layers) -> Mapping[int, Array]:
@@ -91,7 +87,7 @@ def _token(at: int, label: Label) -> Token:
     return Token(at, label) if isinstance(label, str) else Token(at, str(int(label)), int(label))
 
 
-def given_call(
+def _given_call(
     number: int,
     q: Array,
     k: Array,
@@ -99,15 +95,7 @@ def given_call(
     rule: Rule | Callable[[int], Rule | None] | None,
     labels: tuple[Token, ...] | None,
 ) -> _GivenCall:
-    """The attention of layer `number` from q `[h, n, d]`, k `[g, m, d]` and v `[g, m, e]`; queries are the last keys.
-
-    There are g key heads, and values, if any, are e wide.
-
-    rule    scale, mask and the like, or a function of the layer's number; None for causal at scale 1 / sqrt(d)
-    labels  the tokens of the m keys; None for their numbers
-
-    Raises InputError for shapes that are not of one attention, and for another number of labels.
-    """
+    """The attention of layer `number`, whose queries are the last of its keys; InputError for shapes of none."""
     if not is_torch(q):
         q, k, v = np.asarray(q), np.asarray(k), None if v is None else np.asarray(v)
     for name, expected, x in _checked(q, k, v):

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.fuzz.kinds.arrays import arrays
 from tests.fuzz.kinds.case import Make
 from tests.fuzz.kinds.documents import messages
-from tests.fuzz.kinds.dumps import dump
 from tests.fuzz.kinds.recordings import recording
 from tests.fuzz.kinds.scans import scan, scan_show
 
@@ -18,5 +18,5 @@ def _model(shared: Path) -> Make:
 
 KINDS: dict[str, Callable[[Path], Make]] = {
     "scan": scan, "scan-show": scan_show, "recording": recording, "messages": messages,
-    "dump": dump, "model": _model,
+    "arrays": arrays, "model": _model,
 }  # fmt: skip

@@ -24,7 +24,7 @@ from attn_cli.views.shell_words import quoted
 GROUPS = {  # of --help, in its order; a command that none names is of the last
     "Look": ("inspect", "explore", "matrix", "top", "heads", "layers"),
     "Explain": ("parts", "compare", "plane"),
-    "Change": ("knock", "compute", "bisect", "record"),
+    "Change": ("knock", "compute", "bisect"),
     "Corpus": ("scan", "scan show"),
     "Learn": ("learn", "nearest", "cost", "scale", "guide", "schema", "env"),
 }
