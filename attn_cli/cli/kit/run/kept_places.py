@@ -6,7 +6,6 @@ from pathlib import Path
 from attn_cli.cli.kit.run.sizes import bytes_of
 from attn_cli.kept.folder import DEFAULT_BYTES, KeptFolder, cache_folder
 from attn_cli.kept.unpacked import UnpackedModels
-from attn_cli.ranks import ranks
 
 
 def kept_folder() -> KeptFolder | None:
@@ -22,8 +21,6 @@ def unpacked_models() -> UnpackedModels | None:
 
 
 def _cache() -> tuple[Path | None, int]:
-    """The cache's folder, and the bytes that runs may take in it, and models; none for processes that share a model."""
-    if ranks() > 1:
-        return None, 0
+    """The cache's folder, and the bytes that runs may take in it, and models."""
     size = os.environ.get("ATTN_CACHE_SIZE")
     return cache_folder(os.environ.get("ATTN_CACHE")), bytes_of(size, "ATTN_CACHE_SIZE") if size else DEFAULT_BYTES
