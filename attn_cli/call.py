@@ -30,8 +30,8 @@ class Place:
     groups   for every such head the number of the key/value head that it reads
     text     the index of the text in the batch
     way      how it was captured: "computed" by attn itself from a table or matrices; in a model through the "registry"
-             of attention functions, as a "softmax", "sdpa" or "flex" call or one of another package's "fused" kernel,
-             through torch's "dispatch", or as weights that the module "returned"
+             of attention functions, as a "softmax" or "sdpa" call, through torch's "dispatch", or as weights that the
+             module "returned"
     """
 
     layer: int

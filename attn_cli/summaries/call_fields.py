@@ -68,7 +68,7 @@ LAYERS = Field(
             Field("name", TEXT, "the module's path in the model", "place.name"),
             Field("stream", TEXT, "self, encoder, decoder, cross, ...", "place.stream"),
             Field("call", COUNT, "0, or 1, 2, ... where the same module runs again in one forward pass", "place.call"),
-            Field("way", TEXT, "how: computed, registry, softmax, sdpa, flex, fused, dispatch or returned",
+            Field("way", TEXT, "how: computed, registry, softmax, sdpa, dispatch or returned",
                   "place.way"),
             Field("heads", each(COUNT), "the chosen heads, by the model's own numbers",
                   lambda call: [*call.place.heads]),

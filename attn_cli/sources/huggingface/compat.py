@@ -8,37 +8,30 @@ what is replaced while a .gguf file is read stands in `load/gguf_once.py`.
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
-from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
 import torch
 import transformers
 from packaging.version import Version
-from torch.nn.attention import flex_attention
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 from transformers import PreTrainedConfig
 from transformers.masking_utils import (
-    and_masks,
     bidirectional_mask_function,
     causal_mask_function,
     eager_mask,
     prepare_padding_mask,
     sdpa_mask,
-    sliding_window_bidirectional_overlay,
-    sliding_window_overlay,
 )
 
 __all__ = [
     "ATEN_SOFTMAX",
     "EAGER_PREFIX",
-    "FLEX_OPERATOR",
     "REGISTRY_NAMES",
     "TESTED_TRANSFORMERS",
     "TRANSFORMERS",
     "WITHOUT_TORCH_FUNCTION",
     "TorchDispatchMode",
-    "and_masks",
     "attention_name",
     "audio_lengths",
     "bidirectional_mask_function",
@@ -48,10 +41,6 @@ __all__ = [
     "eager_function",
     "eager_mask",
     "entries_of",
-    "flex_identity",
-    "flex_indexing",
-    "flex_outputs",
-    "flex_without_mask",
     "hidden_from_function_modes",
     "is_newer_than_tested",
     "is_quantised",
@@ -60,8 +49,6 @@ __all__ = [
     "processor_parts",
     "sdpa_mask",
     "set_attention_name",
-    "sliding_window_bidirectional_overlay",
-    "sliding_window_overlay",
     "tree_map",
     "uncompiled",
     "wrapper_subclass",
@@ -88,40 +75,6 @@ WITHOUT_TORCH_FUNCTION: Any = torch._C._disabled_torch_function_impl
 # The softmaxes inside of torch's own functions, as a dispatch mode sees them, and the mode itself. Another softmax
 # below multi-head attention: 14 types show weights without scores.
 ATEN_SOFTMAX = frozenset({torch.ops.aten._softmax.default, torch.ops.aten._safe_softmax.default})
-
-
-# The operator in which every call of FlexAttention ends, as a function mode sees it, and the two functions that stand
-# for no change of scores and for no mask. Gone: such modules are named as attending where it can't be seen.
-FLEX_OPERATOR: Any = getattr(torch.ops.higher_order, "flex_attention", None)
-
-
-def flex_outputs(output: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """What torch's FlexAttention operator returns to a caller who wants `output` alone: it, and empty tensors.
-
-    These stand for the log-sum-exps, and since torch 2.9 the maxima, of rows.
-    """
-    others = 2 if hasattr(flex_attention, "AuxOutput") else 1
-    return (output, *(output.new_empty(0) for _ in range(others)))
-
-
-def flex_indexing() -> AbstractContextManager[Any]:
-    """Context manager: functions given to FlexAttention may index tensors while torch.vmap maps them over cells."""
-    with suppress(ImportError):  # imported here: it brings torch's compiler, which FlexAttention has begun by now
-        from torch._dynamo import _trace_wrapped_higher_order_op as lookups
-
-        made: AbstractContextManager[Any] = getattr(lookups, "TransformGetItemToIndex", nullcontext)()
-        return made
-    return nullcontext()
-
-
-def flex_identity(score_mod: Any) -> bool:
-    """True for FlexAttention's function that leaves scores as they are."""
-    return score_mod is getattr(flex_attention, "_identity", None)
-
-
-def flex_without_mask(mask_mod: Any) -> bool:
-    """True for FlexAttention's function that allows every query each key."""
-    return mask_mod is getattr(flex_attention, "noop_mask", None)
 
 
 def wrapper_subclass(cls: Any, shape: tuple[int, ...], dtype: torch.dtype, device: Any) -> Any:

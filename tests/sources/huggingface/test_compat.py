@@ -9,7 +9,6 @@ import pytest
 import torch
 import transformers
 from packaging.version import Version
-from torch.nn.attention.flex_attention import flex_attention
 from torch.overrides import TorchFunctionMode
 from transformers.models.llama import modeling_llama
 
@@ -18,12 +17,8 @@ from attn_cli.sources.huggingface import compat
 from attn_cli.sources.huggingface.capture import attention_function
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.compat import (
-    FLEX_OPERATOR,
     TESTED_TRANSFORMERS,
     eager_function,
-    flex_identity,
-    flex_outputs,
-    flex_without_mask,
     is_newer_than_tested,
 )
 from attn_cli.sources.huggingface.source import source_of
@@ -73,26 +68,6 @@ def test_code_within_is_hidden_from_function_modes() -> None:
             x.softmax(-1)
             torch.nn.functional.scaled_dot_product_attention(x, x, x)
         assert mode.calls == seen > 0
-
-
-def test_every_call_of_flex_attention_ends_in_its_operator_with_its_functions() -> None:
-    seen: list[tuple[Any, ...]] = []
-
-    class Mode(TorchFunctionMode):
-        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            outputs = func(*args, **(kwargs or {}))
-            if func is FLEX_OPERATOR:
-                seen.append((args[3], args[4][-1]))
-                assert len(flex_outputs(outputs[0])) == len(outputs)
-            return outputs
-
-    q = torch.ones(1, 1, 2, 4)
-    with torch.compiler.set_stance("force_eager"), Mode(), torch.no_grad():
-        flex_attention(q, q, q)
-    ((score_mod, mask_mod),) = seen
-    assert flex_identity(score_mod)
-    assert flex_without_mask(mask_mod)
-    assert not flex_identity(mask_mod)
 
 
 def test_a_wrapper_subclass_has_a_shape_and_no_storage_and_is_asked_at_the_dispatch_level() -> None:

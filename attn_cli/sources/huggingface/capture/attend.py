@@ -24,7 +24,7 @@ class Attend(Protocol):
         """Get the queries, keys and values of a call, and its scale, mask and bias; returns its output `[b, h, n, e]`.
 
         module  the attention module
-        way     how the call was captured: "registry", "sdpa", "flex" or "fused"; it is noted with the call
+        way     how the call was captured: "registry" or "sdpa"; it is noted with the call
                 (`Place.way`)
 
         None leaves the output to the caller.
@@ -34,6 +34,6 @@ class Attend(Protocol):
         """Get weights that the model's own code computed, in its layout, and their scores; None if not captured.
 
         module  the attention module
-        way     how they were captured: "softmax", "dispatch", "flex" or "returned"; it is noted with the call
+        way     how they were captured: "softmax", "dispatch" or "returned"; it is noted with the call
                 (`Place.way`)
         """

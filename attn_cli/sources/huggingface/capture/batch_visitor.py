@@ -178,9 +178,6 @@ class BatchVisitor:
         """The query rows and keys of one of b texts of n queries and m keys between their padding, labelled."""
         b, n, m = sizes
         labels, mask = self.ledger.labels, layer_rule.mask
-        if layer_rule.sizes is not None:
-            size = layer_rule.sizes[index]
-            return labels.labelled(place, b, slice(0, size.queries), slice(0, size.keys))
         padding = mask.padding() if isinstance(mask, LazyMask) else None
         # Cells that the model itself masks, such as patches of an image, stay in the call as masked cells.
         is_of_texts = b == labels.size and place.stream != "cross" and labels.padding

@@ -1,19 +1,11 @@
 """One attention call of a layer: its queries, keys and values, and the rule that makes weights of their scores."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 
 Products = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 """Queries `[b, h, n, d]`, keys `[b, g, m, d]` and values `[b, g, m, e]` of one attention call."""
-
-
-class TextSize(NamedTuple):
-    """How many queries and keys of a padded text are its own; they come first, and padding after them."""
-
-    queries: int
-    keys: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +18,6 @@ class LayerRule:
     sink     one learned score per head `[h]` in float32, which takes a part of each row's sum; None for none
     mask     `[b or 1, h or 1, n or 1, m]`: booleans, numbers to add, or a `LazyMask`; None for none
     sink_per_query  a learned score for every query `[b, h, n, 1]`, in place of one per head
-    sizes    the real queries and keys of each of the b texts, if the call itself says them; None if the inputs do
     """
 
     scale: float
@@ -35,4 +26,3 @@ class LayerRule:
     sink: torch.Tensor | None = None
     mask: torch.Tensor | None = None
     sink_per_query: torch.Tensor | None = None
-    sizes: tuple[TextSize, ...] | None = None

@@ -103,7 +103,7 @@ class Ledger:
     def record(self, module: nn.Module, way: str) -> LedgerEntry:
         """Count one attention call of `module`; returns where it is in the model, and whether its layer is selected.
 
-        way  how the call was captured: "registry", "sdpa", "flex", "fused", "softmax", "dispatch" or "returned"
+        way  how the call was captured: "registry", "sdpa", "softmax", "dispatch" or "returned"
 
         Raises SelectionDone where nothing selected is left to run.
         """
@@ -125,7 +125,7 @@ class Ledger:
     def record_unseen(self, module: nn.Module, kernel: str = "") -> None:
         """Note in `unseen` a module that attended without a call being captured; only if its layer is selected.
 
-        kernel  the function in which it attended, and the argument for which that isn't shown; "" where unknown
+        kernel  the function in which it attended; "" where unknown
         """
         self._append_if_selected(module, self.unseen)
         if kernel:

@@ -51,7 +51,7 @@ class ObservedAttention:
     def of_products(self, module: nn.Module, way: str, qkv: Products, rule: LayerRule) -> torch.Tensor | None:
         """The output `[b, h, n, e]` of a call, if showing it to the visitor computed it or `tap` changes it.
 
-        way   how the call was captured: "registry", "sdpa", "flex" or "fused"
+        way   how the call was captured: "registry" or "sdpa"
         rule  the scale, mask, bias ... of the layer
 
         None otherwise: the caller computes it. Raises SelectionDone where the pass ends with this call.
@@ -87,7 +87,7 @@ class ObservedAttention:
     def of_softmax(self, module: nn.Module, way: str, weights: torch.Tensor, scores: torch.Tensor | None) -> None:
         """Pass the weights of a selected layer to the visitor as `[b, h, n, m]`, and their scores if any were captured.
 
-        way      how they were captured: "softmax", "dispatch", "flex" or "returned", as `Place.way` says
+        way      how they were captured: "softmax", "dispatch" or "returned", as `Place.way` says
         weights  in the module's own layout
         scores   before the softmax, in the same layout; None where unknown
 

@@ -55,7 +55,7 @@ class InterveningAttention(ObservedAttention):
     def of_products(self, module: nn.Module, way: str, qkv: Products, rule: LayerRule) -> torch.Tensor:
         """The output `[S, h, n, e]` of a layer, of which each of S interventions ablates heads or hides keys.
 
-        way   how the call was captured: "registry", "sdpa", "flex" or "fused"
+        way   how the call was captured: "registry" or "sdpa"
         qkv   queries, keys and values of the rows that run
         rule  the layer's scale, mask, bias ...
 
@@ -130,7 +130,7 @@ class InterveningAttention(ObservedAttention):
 
         In the baseline they are only noted and shown to the visitor.
 
-        way     how they were captured: "softmax", "dispatch", "flex" or "returned"
+        way     how they were captured: "softmax", "dispatch" or "returned"
         scores  what the softmax was given; None where unknown
 
         Raises LoadError for a layout, or a way of computing them, in which changed weights have no effect.

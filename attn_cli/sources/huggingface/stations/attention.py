@@ -105,7 +105,7 @@ class StationAttention:
         `seen` is called with q, k, v and the heads' output, and may replace them; they are rounded where `rounding` is
         given.
 
-        way  how the call was captured: "registry", "sdpa", "flex" or "fused"
+        way  how the call was captured: "registry" or "sdpa"
 
         None, which leaves the output to the model, for a stack that isn't looked at. A layer with a learned sink per
         query is computed unchanged.
@@ -175,7 +175,7 @@ class StationAttention:
         They are made wrong where q and k are found in the last product, and rounded where they are the softmax of
         `scores`.
 
-        way  how they were captured: "softmax", "dispatch", "flex" or "returned"
+        way  how they were captured: "softmax", "dispatch" or "returned"
         """
         layer = self.ledger.record(module, way).place.layer
         self.unseen = True

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional
-from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
+from torch.nn.attention.flex_attention import flex_attention
 
 from attn_cli import AttentionCall, FullMatrix, capture, reduce
 from attn_cli.call import Call
@@ -271,76 +271,10 @@ class Flash(Heads):
 
 
 class Flex(Heads):
-    """FlexAttention with a block mask and a function of scores, each or none; compiled or as it is."""
-
-    def __init__(
-        self, mask: Callable[..., torch.Tensor] | None = None, score: Callable[..., torch.Tensor] | None = None,
-        *, compiled: bool = False,
-    ) -> None:  # fmt: skip
-        super().__init__()
-        self.mask, self.score = mask, score
-        self.attend = torch.compile(flex_attention) if compiled else flex_attention
-
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        q, k, v = self.split(x)
-        blocks = self.mask and create_block_mask(self.mask, x.shape[0], HEADS, x.shape[1], x.shape[1], device="cpu")
-        out = self.attend(q, k, v, block_mask=blocks, score_mod=self.score)
+        out = flex_attention(*self.split(x))
         assert isinstance(out, torch.Tensor)
         return self.joined(out)
-
-    def plain(self) -> torch.Tensor:
-        q, k, _ = self.split(self.given)
-        scores = torch.einsum("bhid,bhjd->bhij", q, k) * q.shape[-1] ** -0.5
-        for cell in np.ndindex(scores.shape):
-            at = [torch.tensor(number) for number in cell]
-            if self.score is not None:
-                scores[cell] = self.score(scores[cell], *at)
-            if self.mask is not None and not bool(self.mask(*at)):
-                scores[cell] = -torch.inf
-        return scores.softmax(-1).detach()
-
-
-DOCUMENTS = torch.tensor([0, 0, 0, 1, 1, 1, 1])
-POINTS = torch.tensor([[0.0, 0.0], [0.0, 1.0], [3.0, 1.0], [1.0, 0.0], [1.0, 1.0], [2.0, 1.0], [0.0, 2.0]])
-
-
-@pytest.mark.parametrize("compiled", [False, True])
-@pytest.mark.parametrize(
-    ("mask", "score", "shows_products"),
-    [
-        (None, None, True),
-        (lambda b, h, i, j: (i >= j) & (DOCUMENTS[i] == DOCUMENTS[j]), None, True),
-        (lambda b, h, i, j: (POINTS[i] - POINTS[j]).norm() < 1.5, None, True),
-        (lambda b, h, i, j: (i >= j) & (i - j < 2 + h), None, False),
-        (lambda b, h, i, j: i >= j, lambda s, b, h, i, j: torch.tanh(s) - (i - j) * 0.5 ** (h + 1), False),
-    ],
-)
-def test_flex_attention_by_its_masks_and_scores(
-    mask: Callable[..., torch.Tensor] | None, score: Callable[..., torch.Tensor] | None, shows_products: bool,
-    compiled: bool,
-) -> None:  # fmt: skip
-    torch.manual_seed(0)
-    module = Flex(mask, score, compiled=compiled)
-    with torch.compiler.set_stance("force_eager"):  # the pass that it is held against, too: no compiler is needed
-        calls, weights, _ = _passed(module, torch.randn(2, 7, WIDTH))
-    assert [isinstance(call, AttentionCall) for call in calls] == [shows_products] * 2
-    for text, seen in enumerate(weights):
-        np.testing.assert_allclose(seen, module.plain()[text], atol=1e-5)
-
-
-def test_blocks_of_flex_attention_that_no_function_describes_are_not_guessed() -> None:
-    class Blocks(Heads):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            counts, first = torch.ones(1, 1, 2, dtype=torch.int32), torch.zeros(1, 1, 2, 2, dtype=torch.int32)
-            blocks = BlockMask.from_kv_blocks(counts, first, BLOCK_SIZE=4, seq_lengths=(7, 7))
-            out = flex_attention(*self.split(x), block_mask=blocks)
-            assert isinstance(out, torch.Tensor)
-            return self.joined(out)
-
-    model = Stack(Blocks).eval()
-    line = r"Stack attended where it can't be seen: layers.0 \(flex_attention\), layers.1 \(flex_attention\)"
-    with pytest.raises(LoadError, match=line), torch.no_grad(), capture(model, lambda _: None):
-        model(torch.randint(11, (1, 7)))
 
 
 def test_a_fused_kernel_among_layers_that_are_seen_is_named() -> None:
@@ -356,6 +290,7 @@ def test_a_fused_kernel_among_layers_that_are_seen_is_named() -> None:
     ("block", "line"),
     [
         (Flash, r"Stack attended where it can't be seen: layers.0 \(flash_attn_func\), layers.1 \(flash_attn_func\)"),
+        (Flex, r"Stack attended where it can't be seen: layers.0 \(flex_attention\), layers.1 \(flex_attention\)"),
         (LinearAttention, "Stack: the attention of layers.0, layers.1 has no softmax over keys"),
         (LambdaAttention, "Stack: the attention of layers.0, layers.1 has no softmax over keys"),
         (ChannelAttention, "Stack: the attention of layers.0, layers.1 has no softmax over keys"),

@@ -2,9 +2,8 @@
 
 While a watched module runs, a torch function mode intercepts every call of a softmax, of scaled dot-product attention
 and of multi-head attention; inside multi-head attention, which hides its softmax from a function mode, a dispatch mode
-does. Fused kernels of other packages are seen by their functions (`fused_kernels`). A few modules that use none of
-these can return their weights, and are made to (`returned_weights`). In a module of another library a softmax is
-attention if its result is multiplied with something: with the values.
+does. A few modules that use none of these can return their weights, and are made to (`returned_weights`). In a module
+of another library a softmax is attention if its result is multiplied with something: with the values.
 """
 
 import inspect
@@ -22,19 +21,11 @@ from attn_cli.sources.huggingface.anatomy.forward_arguments import first_float_i
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import fused_kernel_of, names_a_softmax
 from attn_cli.sources.huggingface.anatomy.streams import looks_like_attention
 from attn_cli.sources.huggingface.capture.attend import Attend
-from attn_cli.sources.huggingface.capture.own_code.flex import FlexArguments, flex_output
-from attn_cli.sources.huggingface.capture.own_code.fused_kernels import FusedKernels
 from attn_cli.sources.huggingface.capture.own_code.multi_head import is_plain, multi_head_output
 from attn_cli.sources.huggingface.capture.own_code.possible_weights import PossibleSoftmaxes, PossibleWeights
 from attn_cli.sources.huggingface.capture.own_code.returned_weights import request_weights, returns_weights
 from attn_cli.sources.huggingface.capture.own_code.sdpa import sdpa_output
-from attn_cli.sources.huggingface.compat import (
-    ATEN_SOFTMAX,
-    FLEX_OPERATOR,
-    TorchDispatchMode,
-    flex_outputs,
-    hidden_from_function_modes,
-)
+from attn_cli.sources.huggingface.compat import ATEN_SOFTMAX, TorchDispatchMode, hidden_from_function_modes
 
 _SOFTMAX = {functional.softmax, torch.softmax, torch.Tensor.softmax, torch.special.softmax}
 _MULTI_HEAD = inspect.signature(functional.multi_head_attention_forward)
@@ -58,8 +49,7 @@ def watching(attend: Attend) -> Iterator[None]:
         if module not in inside_returning:
             handles += mode.hooks(module, is_attention=is_attention)
     try:
-        with FusedKernels(attend, mode.attending).seen():
-            yield
+        yield
     finally:
         for handle in handles:
             handle.remove()
@@ -127,12 +117,6 @@ class AttentionMode(TorchFunctionMode):
             module.register_forward_hook(self._leave, always_call=True),
         ]
 
-    def attending(self) -> nn.Module | None:
-        """The attention module that a kernel called now belongs to; None outside of modules that attend."""
-        if not self.running or self.running[-1].is_attention is False:
-            return None
-        return self._owner(self.running[-1].module)
-
     def close(self) -> None:
         """Make sure that the mode is off."""
         if self.running:
@@ -171,10 +155,6 @@ class AttentionMode(TorchFunctionMode):
             return func(*args, **kwargs) if output is None else output
         if func is functional.multi_head_attention_forward:
             return self._multi_head(module, args, kwargs)
-        if func is FLEX_OPERATOR:
-            call = FlexArguments(*args[: len(FlexArguments._fields)])
-            output = flex_output(self.attend, self._owner(module), call)
-            return func(*args, **kwargs) if output is None else flex_outputs(output)
         result = func(*args, **kwargs)
         if func in _PRODUCTS:
             self.tally = Tally(self.tally.products + 1, self.tally.other_softmaxes)
