@@ -26,20 +26,14 @@ def or_none(schema: Schema) -> Schema:
 
 
 def each(item: Schema, meaning: str = "", count: int | None = None) -> Schema:
-    """The JSON Schema of a list whose items have the schema `item`, `count` of them if it is fixed.
-
-    meaning  what an item is, for its description; "" for none
-    """
+    """The JSON Schema of a list of items that `meaning` describes, `count` of them if it is fixed."""
     items = {**item, "description": meaning} if meaning else item
     return {"type": "array", "items": items} | ({} if count is None else {"minItems": count, "maxItems": count})
 
 
 @dataclass(frozen=True)
 class Object:
-    """The type of a JSON object with these named values (`fields`), each read from one Python object.
-
-    nullable  whether that Python object may be None, which becomes null
-    """
+    """A JSON object with these values, read from one Python object; `nullable` where None becomes null."""
 
     fields: Sequence["Field"]
     nullable: bool = False
@@ -56,12 +50,10 @@ class Object:
 
 @dataclass(frozen=True)
 class Rows:
-    """The type of a JSON list of objects, each with these named values (`fields`), read from one Python object.
+    """A JSON list of objects with these values, `count` of them if it is fixed; `meaning` says what one is.
 
-    meaning  what one of them is, for the JSON Schema
-    count    how many they are, if that is fixed
-    closed   whether the JSON Schema allows them no fields but these
-    any_of   sets of optional fields, of which every object has one set at least; () for no such condition
+    closed  whether the JSON Schema allows them no fields but these
+    any_of  sets of optional fields, of which every object has one set at least
     """
 
     fields: Sequence["Field"]
@@ -86,10 +78,8 @@ class Rows:
 class Field:
     """A named value in a JSON object or in a row of a table.
 
-    type      its JSON Schema, or `Object` or `Rows` for what has fields itself
     meaning   with its unit, as the JSON Schema says it
-    value     how it is read from a Python object: the path of an attribute, or a function; the attribute called `name`
-              if not given
+    value     the path of an attribute, or a function, that reads it; the attribute called `name` if not given
     optional  whether it is left out where it is None
     heading   of its column in a table of a screen; "" for its name
     """
@@ -114,19 +104,12 @@ class Field:
 
 @dataclass(frozen=True)
 class Output:
-    """What a command writes as JSON, for the schema of that.
+    """What a command writes as JSON: `attn.NAME/NUMBER`, what it is, and the fields of the object `result`.
 
-    id             of the schema: attn.NAME/NUMBER
-    title          the command line that writes it
-    meaning        what it is
-    fields         those of the object `result`
-    several_texts  whether it is about several texts, and has `inputs` in place of `input`
-    input          the schema of the text, where it isn't the usual one
-    definitions    schemas that others refer to by name
+    input  the schema of the text, where it isn't the usual one
     """
 
     id: str
-    title: str
     meaning: str
     fields: Sequence[Field]
     several_texts: bool = False

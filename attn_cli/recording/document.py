@@ -43,14 +43,7 @@ _BAD = (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowErr
 
 @dataclass(frozen=True, eq=False)
 class RecordingContents:
-    """All that a recording is: a run of a model over one text, kept so that it can be looked at without the model.
-
-    about   the model: model, type, revision, dtype, device
-    prompt  the text, and its tokens
-    layers  each layer's attention in the order of the forward pass, in all stacks (encoder, decoder ...)
-    told    sentences about rows of the text that were computed in the run, as a JSON object; None where none were asked
-            for
-    """
+    """A run of a model over one text: each layer's attention, and what was told of rows as JSON, if it was."""
 
     about: Mapping[str, Any]
     prompt: Prompt
@@ -98,19 +91,8 @@ FIELDS = (
     Field("told", {"type": "object"}, "what was told of the text in a run that is kept: the story of rows, by their "
           "numbers, for the same version of attn to read", optional=True),
 )  # fmt: skip
-OUTPUT = Output(
-    SCHEMA,
-    "the metadata of a recording, -o FILE.attn",
-    "What a recording says beside its arrays: the metadata `recording` of the safetensors file. Arrays of "
-    "layer i, counted as they are listed, are named i.q [h, n, d], i.k [g, m, d], i.log_sums [h, n] (-inf in "
-    "rows that may attend to nothing), i.statistics [s, h], i.received [h, m], i.value_norms [g, m], "
-    "i.residual_norms [m] (of the keys' vectors before the block, where they were seen) and i.thumbnail [h, a, "
-    "b]; i.seen [h, n, m] in place of q and k where the model shows cells alone; rule.N are arrays of rules; "
-    "picture [h, w, 3] is the image that was read, made smaller where it is large.",
-    FIELDS,
-    input=PROMPT,
-    definitions={"rule": RULE, "bias": BIAS, "mask": MASK},
-)
+_BY_NAME = {"rule": RULE, "bias": BIAS, "mask": MASK}
+OUTPUT = Output(SCHEMA, "What a recording says beside its arrays.", FIELDS, input=PROMPT, definitions=_BY_NAME)
 
 
 class BadDocument(Exception):

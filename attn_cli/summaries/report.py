@@ -23,22 +23,18 @@ class Answer(ABC, Displayed):
     """A result of a command that is not one result (`Part`) per attention call,
     such as the nearest words or two contexts compared.
 
-    name           the name under which it is drawn, which selects a file of `views/answers`
-    several_texts  whether it can be about several texts, so that JSON has `inputs` in place of `input`
-    fields         the fields of the JSON object `result`, where they are declared
-    table          the name of the field whose rows are the flat rows of csv and the like; "" for none
+    name    the name under which it is drawn, which selects a file of `views/answers`
+    fields  the fields of the JSON object `result`, where they are declared
+    table   the name of the field whose rows are the flat rows of csv and the like; "" for none
     """
 
     name: ClassVar[str]
-    several_texts: ClassVar[bool] = False
     fields: ClassVar[Sequence[Field]] = ()
     table: ClassVar[str] = ""
 
     @property
     def judged_calls(self) -> tuple[Summary, ...]:
-        """The summaries of attention calls that this answer holds itself, as those of judged heads;
-        () if it holds none.
-        """
+        """The summaries of attention calls that this answer holds itself, as those of judged heads."""
         return ()
 
     @property

@@ -20,14 +20,18 @@ from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.told.story import STORY
 from attn_cli.summaries.told.word_reads import READS, VECTORS
-from attn_cli.views.schemas import schema_id
+from attn_cli.views.schemas import output_of
 
 _JSON = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
 
 
 def envelope(report: Report) -> dict[str, Any]:
     """A report, the answer on one text, as the published JSON object; `attn schema COMMAND` prints its schema."""
-    document: dict[str, Any] = {"schema": schema_id(report.command), "attn": __version__, "source": dict(report.source)}
+    document: dict[str, Any] = {
+        "schema": output_of(report.command).id,
+        "attn": __version__,
+        "source": dict(report.source),
+    }
     if report.index is not None:
         document["index"] = report.index
     document |= _inputs(report)
@@ -136,7 +140,7 @@ def archive(arrays: dict[str, np.ndarray]) -> bytes:
 
 def _inputs(report: Report) -> dict[str, Any]:
     """The texts: `inputs` of an answer about several, else `input`, which is empty where a command takes no text."""
-    if report.answer is not None and report.answer.several_texts:
+    if output_of(report.command).several_texts:
         return {"inputs": [input_document(prompt) for prompt in report.prompts]}
     return {"input": input_document(report.prompts[0] if report.prompts else Prompt("", ()), report.merged_from)}
 

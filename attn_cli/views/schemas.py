@@ -101,7 +101,6 @@ def composed(name: str) -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": output.id,
-        "title": output.title,
         "description": f"{output.meaning} Numbers are finite: what is NaN or infinite is null.",
         "type": "object",
         "required": [field for field in properties if field != "index"],

@@ -88,12 +88,7 @@ _VERDICT = (
     Field("heads", Rows(_HEAD), "every head and array", "part.heads"),
 )  # fmt: skip
 CHECK = Field("check", Rows(_VERDICT), "one verdict per batch entry")
-OUTPUT = Output(
-    "attn.check/2",
-    "attn compute --expect FILE --json",
-    "The user's output or weights against the definition in float64; the exit code is 1 if any number is off.",
-    (LAYERS, CHECK),
-)
+OUTPUT = Output("attn.check/2", "The user's output or weights against the definition in float64.", (LAYERS, CHECK))
 
 
 @dataclass(frozen=True, eq=False)

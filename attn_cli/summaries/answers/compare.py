@@ -138,11 +138,7 @@ FIELDS = (
     )), "those whose row of the word differs most first; [] where the word stands elsewhere in the other text"),
 )  # fmt: skip
 OUTPUT = Output(
-    "attn.compare/1",
-    "attn compare --json",
-    "One word in two contexts: its vectors before and after attention, and what moved them.",
-    FIELDS,
-    several_texts=True,
+    "attn.compare/1", "One word in two contexts: its vectors, and what moved them.", FIELDS, several_texts=True
 )
 
 
@@ -156,7 +152,6 @@ class Comparison(Answer):
     """
 
     name: ClassVar[str] = "compare"
-    several_texts: ClassVar[bool] = True
     fields: ClassVar[Sequence[Field]] = FIELDS
 
     journeys: tuple[Journey, Journey]

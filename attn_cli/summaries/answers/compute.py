@@ -75,12 +75,7 @@ FIELDS = (
     _array("k", "the keys likewise", optional=True),
     _array("v", "the values likewise", optional=True),
 )  # fmt: skip
-OUTPUT = Output(
-    "attn.compute/2",
-    "attn compute --json",
-    "Attention on the user's own matrices; input.text is empty.",
-    FIELDS,
-)
+OUTPUT = Output("attn.compute/2", "Attention on the user's own matrices; input.text is empty.", FIELDS)
 
 
 @dataclass(frozen=True, eq=False)

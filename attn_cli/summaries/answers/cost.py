@@ -73,12 +73,7 @@ FIELDS = (
     Field("band", each({"type": "integer", "minimum": 1}), "heads and rows of that"),
     Field("variants", Rows(_VARIANT), "alternatives for the KV cache"),
 )  # fmt: skip
-OUTPUT = Output(
-    "attn.cost/2",
-    "attn cost --json",
-    "What attention takes, counted from sizes. input is empty. An operation is a multiplication or an addition.",
-    FIELDS,
-)
+OUTPUT = Output("attn.cost/2", "What attention takes, counted from sizes.", FIELDS)
 
 
 @dataclass(frozen=True, eq=False)

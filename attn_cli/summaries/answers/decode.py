@@ -90,12 +90,7 @@ _WALK = (
     Field("output", NESTED, "[heads][queries][e]", "part.output"),
 )  # fmt: skip
 DECODE = Field("decode", Rows(_WALK), "one walk per batch entry")
-OUTPUT = Output(
-    "attn.decode/2",
-    "attn compute --decode --json",
-    "Causal attention, a token at a time from a key/value cache. input.text is empty for matrices.",
-    (LAYERS, DECODE),
-)
+OUTPUT = Output("attn.decode/2", "Causal attention, a token at a time from a key/value cache.", (LAYERS, DECODE))
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,14 +39,7 @@ Row = Mapping[str, str | int | None]
 
 @dataclass(frozen=True)
 class OutputStream:
-    """Standard output as attn sees it.
-
-    terminal    whether it is a terminal
-    width       columns that a screen may take
-    depth       colours: truecolor, 256, 16 or none
-    encoding    of its characters; None where it doesn't say
-    ascii_only  whether other characters are replaced
-    """
+    """Standard output as attn sees it."""
 
     terminal: bool
     width: int
@@ -138,25 +131,12 @@ FIELDS = (
           lambda here: here.variables.items()),
     Field("stdout", Object(_STDOUT), "standard output as attn sees it"),
 )  # fmt: skip
-OUTPUT = Output(
-    "attn.env/2",
-    "attn env --json",
-    "What is installed here. input is empty.",
-    FIELDS,
-)
+OUTPUT = Output("attn.env/2", "What is installed here. input is empty.", FIELDS)
 
 
 @dataclass(frozen=True)
 class KeptRuns:
-    """What is stored on disk so that later commands are quick: finished runs of models, and models unpacked from .gguf.
-
-    folder  where; None where nothing is stored
-    runs    how many runs
-    bytes   that the runs take
-    most    bytes that runs may take; models may take as many
-    models  how many .gguf models are stored unpacked
-    unpacked_bytes  that these take
-    """
+    """What is kept for a second look: finished runs, and models unpacked from .gguf; folder None where nothing is."""
 
     folder: str | None = None
     runs: int = 0
@@ -168,20 +148,7 @@ class KeptRuns:
 
 @dataclass(frozen=True, eq=False)
 class Installation(Answer):
-    """The installation that attn runs on: versions, devices, paths.
-
-    compiled_kernel  the processor's vectors ("AVX2" ...) that the compiled kernel uses; None where it wasn't built, or
-                     is unfit
-    unusable_kernel     whether compiled code is there that can't be used: of another version, or of another system
-    packages       versions by package; None for one that is missing
-    devices        device, name, cores, threads, bytes of each; empty where torch could not be asked
-    extras         by extra the packages that it lacks
-    cache          the folder of the Hugging Face cache; None where its library could not be asked
-    models         bytes on disk by model in it
-    broken         how many entries of the cache can't be read
-    kept           the runs of models that are kept
-    variables      values by name of those that are set; None for a value that isn't told
-    """
+    """The installation that attn runs on; None stands for what is missing, or isn't told."""
 
     name: ClassVar[str] = "env"
     fields: ClassVar[Sequence[Field]] = FIELDS

@@ -47,11 +47,7 @@ FIELDS = (
     )), "those whose weight moves most first", "listed"),
 )  # fmt: skip
 OUTPUT = Output(
-    "attn.head_changes/3",
-    "attn compare --with --json",
-    "How much of each head's weight moves from the first model to each other one on the same tokens, those "
-    "heads first where most moves.",
-    FIELDS,
+    "attn.head_changes/3", "How much of each head's weight moves from model to model on the same tokens.", FIELDS
 )
 
 

@@ -13,9 +13,6 @@ from attn_cli.summaries.told.word_reads import READS, VECTORS
 
 OUTPUT = Output(
     "attn.inspect/2",
-    "attn inspect --json",
-    "The overview of a text; the matrix is that of the head that stands out most, with its `reason`, else of the most "
-    "focused; with --scores, --by or hidden keys the mean over heads of the last chosen layer. It is pooled to 64 x 64 "
-    "at most.",
+    "The overview of a text; its matrix, that of the head that stands out most, is pooled to 64 x 64 at most.",
     (READS, VECTORS, STORY, LAYERS, HEADS, replace(KINDS, optional=True), RECEIVED, MATRICES),
 )

@@ -70,13 +70,7 @@ FIELDS = (
     SINKS,
     COPYING,
 )  # fmt: skip
-OUTPUT = Output(
-    "attn.kinds/2",
-    "attn heads --kinds --json",
-    "The kind of every head by what it attends to, with uniform attention as the baseline.",
-    FIELDS,
-    several_texts=True,
-)
+OUTPUT = Output("attn.kinds/2", "The kind of every head by what it attends to.", FIELDS, several_texts=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +85,6 @@ class KindMap(Answer):
 
     name: ClassVar[str] = "kind_map"
     fields: ClassVar[Sequence[Field]] = FIELDS
-    several_texts: ClassVar[bool] = True
 
     summaries: tuple[Summary, ...]
     seed: int | None

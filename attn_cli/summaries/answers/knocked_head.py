@@ -123,9 +123,4 @@ FIELDS = (
           "language-model head: the mean of all tokens, or the first",
           lambda knock: None if knock.target is not None else knock.vector),
 )  # fmt: skip
-OUTPUT = Output(
-    "attn.knock/2",
-    "attn knock --json",
-    "Each head ablated in turn, and the change of the answer.",
-    FIELDS,
-)
+OUTPUT = Output("attn.knock/2", "Each head ablated in turn, and the change of the answer.", FIELDS)

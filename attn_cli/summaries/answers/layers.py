@@ -80,12 +80,7 @@ LAYER_FIELDS = (
     ),
 )
 FIELDS = (Field("layers", Rows(LAYER_FIELDS, closed=True), "stream by stream, in the order of the blocks", "rows"),)
-OUTPUT = Output(
-    "attn.layers/2",
-    "attn layers --json",
-    "The map of a model: its attention modules, and its blocks without softmax attention.",
-    FIELDS,
-)
+OUTPUT = Output("attn.layers/2", "The map of a model: its attention modules, and its other blocks.", FIELDS)
 
 
 @dataclass(frozen=True, eq=False)

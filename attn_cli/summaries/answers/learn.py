@@ -36,11 +36,7 @@ FIELDS = (
           lambda learning: map(learning.stage, learning.milestones)),
 )  # fmt: skip
 OUTPUT = Output(
-    "attn.learn/1",
-    "attn learn --json",
-    "Gradient descent on W_Q and W_K until a word attends to another: loss and weights before, during and after.",
-    FIELDS,
-    several_texts=True,
+    "attn.learn/1", "Gradient descent on W_Q and W_K until a word attends to another.", FIELDS, several_texts=True
 )
 
 
@@ -56,7 +52,6 @@ class Learning(Answer):
     """
 
     name: ClassVar[str] = "learn"
-    several_texts: ClassVar[bool] = True
     fields: ClassVar[Sequence[Field]] = FIELDS
 
     word: str

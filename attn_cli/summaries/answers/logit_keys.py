@@ -78,11 +78,7 @@ FIELDS = (
     Field("heads", Rows((*_OF_HEAD, _KEYS)), "every chosen head, largest first", "by_head"),
 )  # fmt: skip
 OUTPUT = Output(
-    "attn.logit_keys/1",
-    "attn top --by logit --json, attn heads --sort logit --json",
-    "What heads write from each key to the logit of the answer, minus the mean logit, in the rows that choose "
-    "it, with the final norm held; later layers can undo it.",
-    FIELDS,
+    "attn.logit_keys/1", "What heads write from each key to the answer's logit, less the mean logit.", FIELDS
 )
 
 

@@ -23,12 +23,7 @@ FIELDS = (
           "for every token of the input whether its vector was added or taken away"),
     Field("nearest", Rows(_WORD), "nearest first", "ranked"),
 )  # fmt: skip
-OUTPUT = Output(
-    "attn.nearest/1",
-    "attn nearest --json",
-    "The nearest words of a table of word vectors.",
-    FIELDS,
-)
+OUTPUT = Output("attn.nearest/1", "The nearest words of a table of word vectors.", FIELDS)
 
 
 @dataclass(frozen=True, eq=False)

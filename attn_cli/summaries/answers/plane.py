@@ -29,13 +29,7 @@ FIELDS = (
     Field("points", Rows(_POINT, "one token"), "all tokens of all texts",
           lambda plane: zip(plane.texts, plane.tokens, plane.before, plane.after, strict=True)),
 )  # fmt: skip
-OUTPUT = Output(
-    "attn.plane/1",
-    "attn plane --json",
-    "The words of texts as points in the plane, before and after attention.",
-    FIELDS,
-    several_texts=True,
-)
+OUTPUT = Output("attn.plane/1", "The words of texts as points, before and after attention.", FIELDS, several_texts=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +45,6 @@ class Plane(Answer):
 
     name: ClassVar[str] = "plane"
     fields: ClassVar[Sequence[Field]] = FIELDS
-    several_texts: ClassVar[bool] = True
 
     texts: tuple[int, ...]
     tokens: tuple[Token, ...]

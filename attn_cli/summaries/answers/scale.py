@@ -31,12 +31,7 @@ FIELDS = (
     Field("samples", COUNT, "queries for each size"),
     Field("seed", COUNT, "of the random numbers"),
 )
-OUTPUT = Output(
-    "attn.scale/1",
-    "attn scale --json",
-    "Why scores are divided by sqrt(d). input is empty.",
-    FIELDS,
-)
+OUTPUT = Output("attn.scale/1", "Why scores are divided by sqrt(d). input is empty.", FIELDS)
 
 
 @dataclass(frozen=True, eq=False)

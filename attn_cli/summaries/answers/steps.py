@@ -76,12 +76,7 @@ _WALK = (
     Field("sums", Rows(_SUM), "every output row written out", lambda of: of.part.sums(of.summary)),
 )  # fmt: skip
 STEPS = Field("steps", Rows(_WALK), "one walk for every layer, or for every batch entry of matrices")
-OUTPUT = Output(
-    "attn.steps/2",
-    "attn inspect --steps --json and attn compute --steps --json",
-    "Every array from the embeddings to the output, in the order in which they are computed. A masked score is null.",
-    (LAYERS, STEPS),
-)
+OUTPUT = Output("attn.steps/2", "Every array from the embeddings to the output, in order.", (LAYERS, STEPS))
 
 
 @dataclass(frozen=True, eq=False)

@@ -49,12 +49,7 @@ FIELDS = (
     Field("layers_through", {"type": "integer", "minimum": 1}, "how many layers were gone through", "layers"),
     Field("through", Rows(_SOURCE, "one source of one token, largest first"), value="sources"),
 )
-OUTPUT = Output(
-    "attn.through/2",
-    "attn top --by through --json",
-    "How much of each token came from which one, through all layers of an encoder.",
-    FIELDS,
-)
+OUTPUT = Output("attn.through/2", "How much of each token came from which one, through all layers.", FIELDS)
 
 
 @dataclass(frozen=True, eq=False)

@@ -226,14 +226,7 @@ _MORE = (
           lambda cell: cell.of_side("key")),
 )  # fmt: skip
 FIELDS = (Field("writers", Rows((*CELL, *_MORE)), "one key of one query", "cells"),)
-OUTPUT = Output(
-    "attn.writers/1",
-    "attn top --why writers --json",
-    "Keys of queries, each with what its score has beyond that of the mean key, or of another key, as a sum "
-    "over pairs: who wrote this part of the query in the residual stream, and who that of the key. Norms are "
-    "held with the statistics of this pass.",
-    FIELDS,
-)
+OUTPUT = Output("attn.writers/1", "Keys of queries: who wrote what a score has beyond the mean key's.", FIELDS)
 
 
 def rows_of(cell: WrittenCell) -> list[_Row]:

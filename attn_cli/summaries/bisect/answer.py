@@ -90,11 +90,7 @@ FIELDS = (
     Field("unplaced", Rows(_UNPLACED), "arrays without a place"),
 )  # fmt: skip
 OUTPUT = Output(
-    "attn.bisect/1",
-    "attn bisect --json",
-    "Another engine's arrays held against a model: the first that differs beyond what precision explains, and "
-    "the mistake that gives its numbers.",
-    FIELDS,
+    "attn.bisect/1", "Another engine's arrays held against a model: the first that differs, and why.", FIELDS
 )
 
 

@@ -139,9 +139,4 @@ FIELDS = (
     Field("parts", Rows(_PART), "the parts, most needed first, or, without hidden, by non_sink_share; the first part "
           "before the question goes before all others", "table_rows"),
 )  # fmt: skip
-OUTPUT = Output(
-    "attn.parts/2",
-    "attn parts --json",
-    "The parts of a text that some rows read, and that the answer needed.",
-    FIELDS,
-)
+OUTPUT = Output("attn.parts/2", "The parts of a text that some rows read, and that the answer needed.", FIELDS)

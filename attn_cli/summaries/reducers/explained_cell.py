@@ -155,12 +155,4 @@ EXPLAINED = (
     Field("pairs", Rows(_TERM), "the terms of the dot product", lambda row: row.part.terms(row.cell)),
 )  # fmt: skip
 WHY = Field("why", Rows((STREAM, *EXPLAINED), "one key of one query, heaviest first"))
-OUTPUT = Output(
-    "attn.why/2",
-    "attn top --why --json",
-    "Keys of queries, each with what its score has beyond that of the mean key: a softmax forgets what all "
-    "keys of a row have in common. The contrasts of all pairs and of the bias add up to score less mean_score, "
-    "which is the logarithm of the weight less its mean over the visible keys; with a softcap they add up to "
-    "what that was before, and cap_factor is what it leaves.",
-    (LAYERS, WHY),
-)
+OUTPUT = Output("attn.why/2", "Keys of queries: what the score of each has beyond that of the mean key.", (LAYERS, WHY))

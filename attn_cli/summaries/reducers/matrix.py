@@ -83,12 +83,7 @@ _CALL_MAPS = (
 )  # fmt: skip
 _ONE_AT_LEAST = (("weights",), ("scores", "masked_cells"), ("value_share",), ("output_share",), ("rescaled_share",))
 MATRICES = Field("matrices", Rows(_CALL_MAPS, "the maps of one layer", any_of=_ONE_AT_LEAST))
-OUTPUT = Output(
-    "attn.matrix/2",
-    "attn matrix --json",
-    "Weights and scores of the chosen layers and heads.",
-    (LAYERS, MATRICES),
-)
+OUTPUT = Output("attn.matrix/2", "Weights and scores of the chosen layers and heads.", (LAYERS, MATRICES))
 
 
 @dataclass(frozen=True, eq=False)

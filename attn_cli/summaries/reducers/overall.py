@@ -25,12 +25,7 @@ _KEY = (
     Field("received_share", SHARE, "mean weight over all queries, or over those that --token picks"),
 )
 OVERALL = Field("overall", Rows((STREAM, *_KEY, *SHARES), "one key of one head, that which receives most first"))
-OUTPUT = Output(
-    "attn.overall/2",
-    "attn top --overall --json",
-    "The keys that many queries together attend to most.",
-    (LAYERS, OVERALL),
-)
+OUTPUT = Output("attn.overall/2", "The keys that many queries together attend to most.", (LAYERS, OVERALL))
 
 
 @dataclass(frozen=True, eq=False)

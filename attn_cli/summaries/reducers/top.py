@@ -42,12 +42,7 @@ _ROW = (
     *SHARES,
 )
 TOP = Field("top", Rows(_ROW, "one key of one query, heaviest first"))
-OUTPUT = Output(
-    "attn.top/2",
-    "attn top --json",
-    "The keys that each query attends to most.",
-    (LAYERS, TOP),
-)
+OUTPUT = Output("attn.top/2", "The keys that each query attends to most.", (LAYERS, TOP))
 
 
 @dataclass(frozen=True, eq=False)

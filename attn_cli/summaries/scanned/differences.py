@@ -85,12 +85,7 @@ FIELDS = (
     Field("differences", Rows(_DIFFERENCE), "every number of every head; those that differ first, by effect"),
     Field("kinds", Rows(_RENAMED), "heads that are of another kind in the second scan", "renamed"),
 )  # fmt: skip
-OUTPUT = Output(
-    "attn.scan_differences/2",
-    "attn scan show --against --json",
-    "Two scans, head by head. input is empty.",
-    FIELDS,
-)
+OUTPUT = Output("attn.scan_differences/2", "Two scans, head by head. input is empty.", FIELDS)
 
 
 @dataclass(frozen=True, eq=False)

@@ -171,12 +171,7 @@ FIELDS = (
     Field("parts", Rows(_PART), "its weight by fields of records or roles of messages"),
     Field("examples", Rows(EXAMPLE), "the strongest cells of every kind, one of a document"),
 )  # fmt: skip
-OUTPUT = Output(
-    "attn.scan_head/2",
-    "attn scan show --head --json",
-    "All that a scan knows of one head. input is empty.",
-    FIELDS,
-)
+OUTPUT = Output("attn.scan_head/2", "All that a scan knows of one head. input is empty.", FIELDS)
 
 
 @dataclass(frozen=True, eq=False)

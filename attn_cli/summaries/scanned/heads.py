@@ -74,12 +74,7 @@ _HEAD = (
     STATISTICS,
 )  # fmt: skip
 FIELDS = (*within("corpus", CORPUS), Field("heads", Rows(_HEAD), "all heads, or those that were chosen"))
-OUTPUT = Output(
-    "attn.scan_heads/2",
-    "attn scan show --json",
-    "The heads of a scan, in the order asked for. Means are over documents. input is empty.",
-    FIELDS,
-)
+OUTPUT = Output("attn.scan_heads/2", "The heads of a scan, in the order asked for. Means are over documents.", FIELDS)
 
 
 @dataclass(frozen=True, eq=False)

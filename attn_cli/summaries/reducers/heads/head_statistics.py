@@ -39,12 +39,7 @@ _ROW = (
     ),
 )
 HEADS = Field("heads", FieldRows(_ROW, "means over the queries that are not fully masked"))
-OUTPUT = Output(
-    "attn.heads/2",
-    "attn heads --json",
-    "Statistics of each head.",
-    (LAYERS, HEADS),
-)
+OUTPUT = Output("attn.heads/2", "Statistics of each head.", (LAYERS, HEADS))
 
 
 @dataclass(frozen=True, eq=False)
