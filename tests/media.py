@@ -10,7 +10,7 @@ from PIL import Image
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from attn_cli.sources.huggingface.read.without_torchvision import NoVideo, without_videos
+from attn_cli.sources.huggingface.read.processor import NoVideo, without_videos
 
 TOWER = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
          "image_size": 32, "patch_size": 8}  # fmt: skip

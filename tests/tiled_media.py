@@ -6,7 +6,7 @@ import torch
 import transformers
 from transformers import PreTrainedModel
 
-from attn_cli.sources.huggingface.read.without_torchvision import NoVideo, without_videos
+from attn_cli.sources.huggingface.read.processor import NoVideo, without_videos
 from tests.media import SPECIAL, TEXT, TOWER, WORDS, saved, tokenizer
 
 IMAGE = SPECIAL.index("<image>")

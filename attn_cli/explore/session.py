@@ -14,12 +14,47 @@ from attn_cli.explore.moves import head_named
 from attn_cli.explore.pane_table import pane_named
 from attn_cli.explore.request import Request
 from attn_cli.explore.scene import Scene
-from attn_cli.explore.trail import Trail
 from attn_cli.explore.viewpoint import Viewpoint, written_place
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.shell_words import command_line
+
+_KEPT = 200  # viewpoints
+
+
+@dataclass
+class Trail:
+    """The viewpoints (what was shown, and the cursor) to go back to.
+
+    entered  pairs: a viewpoint that Enter left, and the one that it reached
+    seen     those that any key left, the latest last; of moves that follow one another the first alone
+    """
+
+    entered: list[tuple[Viewpoint, Viewpoint]] = field(default_factory=list)
+    seen: list[Viewpoint] = field(default_factory=list)
+    _moved: bool = False
+
+    def leave(self, before: Viewpoint, *, moves: bool) -> None:
+        """Remember a viewpoint that a key has left; of several moves by a step in a row (`moves`) the first.
+
+        The last 200 are kept.
+        """
+        if not (moves and self._moved):
+            self.seen = [*self.seen[1 - _KEPT :], before]
+        self._moved = moves
+
+    def back(self) -> Viewpoint | None:
+        """The last viewpoint that was left, which is then forgotten; None if there is none."""
+        self._moved = False
+        return self.seen.pop() if self.seen else None
+
+    def clear(self) -> None:
+        """Forget all viewpoints, when another recording is opened."""
+        self.entered.clear()
+        self.seen.clear()
+        self._moved = False
+
 
 Write = Callable[[Recording, list[str]], None]
 """Runs a command line of attn on a recording."""

@@ -12,8 +12,7 @@ import transformers
 from PIL import Image
 
 from attn_cli.sources.huggingface.read.media import read_image
-from attn_cli.sources.huggingface.read.tile_pixels import tile_pixels
-from attn_cli.sources.huggingface.read.without_torchvision import without_videos
+from attn_cli.sources.huggingface.read.processor import tile_pixels, without_videos
 from tests.media import image_file
 from tests.program import attn
 

@@ -16,7 +16,7 @@ from PIL import Image
 from transformers import AutoFeatureExtractor, AutoImageProcessor, AutoProcessor
 
 from attn_cli.sources.huggingface.read.media import read_audio, read_image
-from attn_cli.sources.huggingface.read.without_torchvision import without_videos
+from attn_cli.sources.huggingface.read.processor import without_videos
 from tests.media import RATE, audio_file, image_file
 from tests.program import attn, refused, strict_json
 from tests.sources.huggingface.folders import hard_link

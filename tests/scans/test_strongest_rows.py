@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from attn_cli.scans.numbers.strongest_rows import rows_by_sorting, strongest_rows
+from attn_cli.scans.numbers.examples import rows_by_sorting, strongest_rows
 
 H, TEXTS, N, KINDS, MOST = 3, 9, 6, 17, 5
 RANDOM = np.random.default_rng(0)

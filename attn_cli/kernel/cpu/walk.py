@@ -5,16 +5,30 @@ wasn't, and for calls that it doesn't suit, `bands` serves; what is noted equals
 (tests).
 """
 
+import math
+import mmap
+
 import numpy as np
 
 from attn_cli.arrays import Array, at_least_float32, is_torch, itemsize, namespace, to_numpy
 from attn_cli.kernel.cpu.gaps import intervals_and_gaps
-from attn_cli.kernel.cpu.pages import zeros
 from attn_cli.kernel.definition.bias import Bias, GivenBias
 from attn_cli.kernel.definition.mask import intervals
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.one_walk import MOST_TOP, NOTED_MOMENTS, OneWalk, WalkStats
 from attn_cli.kernel.stats.wanted import Pool
+
+_LEAST = 2**16  # bytes; less fits between others anywhere
+
+
+def zeros(shape: tuple[int, ...], dtype: type = np.float32) -> np.ndarray:
+    """Zeros in memory pages of their own from 64 KiB on, which go back to the system with the last view of them."""
+    count = math.prod(shape)
+    size = count * np.dtype(dtype).itemsize
+    if size < _LEAST:
+        return np.zeros(shape, dtype)
+    return np.frombuffer(mmap.mmap(-1, size), dtype, count).reshape(shape)
+
 
 _TYPES = ("torch.float32", "torch.bfloat16", "torch.float16")
 

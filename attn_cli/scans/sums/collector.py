@@ -1,14 +1,15 @@
 """Takes in the attention of a batch, layer by layer, and hands over its sums when the model has run."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from dataclasses import fields, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call, Place
 from attn_cli.kernel.definition.mask import Intervals, intervals
-from attn_cli.kernel.stats.wanted import ColumnSums, RowStats
+from attn_cli.kernel.stats.wanted import MOMENTS, ColumnSums, RankedKeys, RowStats, Wanted
 from attn_cli.packed_call import PackedCall, PackedVisit
 from attn_cli.scans.numbers.batch_targets import LARGEST, BatchTargets
 from attn_cli.scans.numbers.document_numbers import NAMES, STATISTIC_NAMES, BatchValues
@@ -17,11 +18,78 @@ from attn_cli.scans.numbers.ranges import STEPS
 from attn_cli.scans.numbers.row_counts import BASELINE_NAMES, RowCounts
 from attn_cli.scans.read.token_rows import TokenRows
 from attn_cli.scans.sums.blocks import Blocks
-from attn_cli.scans.sums.padded_rows import PaddedRows
 from attn_cli.scans.sums.quantiles import Quantiles
 from attn_cli.scans.sums.sums import ModuleHeads, ModuleSums, Moments, PartSums, Ranges, TokenCounts
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
+
+_OF_ROWS = {*MOMENTS, "key_sums", "vector_sums"}
+
+
+class PaddedRows:
+    """Moves statistics between R rows of texts with padding and the T without, which come first among n packed rows.
+
+    real  which of the R rows are no padding, booleans `[R]`
+    """
+
+    def __init__(self, real: np.ndarray, n: int) -> None:
+        self.count, self.n, self.places = len(real), n, np.flatnonzero(real)
+        self._ahead = self.places - np.arange(len(self.places))  # [T], the same in all rows of a text
+
+    def seen(self, seen: Intervals) -> Intervals:
+        """The keys that each of the R padded rows sees, as numbers of these rows; padding sees none.
+
+        seen  the same for the n packed rows, counted among those
+        """
+        bounds = np.zeros((2, self.count), np.int32)
+        for bound, of_packed in zip(bounds, (seen.first, seen.last), strict=True):
+            bound[self.places] = of_packed[: len(self.places)] + self._ahead
+        return Intervals(*bounds)
+
+    def packed(self, wanted: Wanted) -> Wanted:
+        """The request `wanted` for statistics of all R padded rows, as one for the n packed rows.
+
+        It may not ask for pooled blocks.
+        """
+        vectors = np.zeros((len(wanted.vectors), self.n), np.float32)
+        for vector, of_rows in zip(vectors, wanted.vectors, strict=True):
+            vector[: len(self.places)] = of_rows[self.places]
+        return replace(wanted, key_sets=tuple(map(self._packed_keys, wanted.key_sets)), vectors=tuple(vectors))
+
+    def _packed_keys(self, keys: np.ndarray) -> np.ndarray:
+        packed, mine = np.full((self.n, keys.shape[1]), -1, np.int32), keys[self.places]
+        packed[: len(mine)] = np.where(mine < 0, -1, mine - self._ahead[:, None])
+        return packed
+
+    def stats(self, stats: RowStats, wanted: Wanted) -> RowStats:
+        """The statistics of the T packed rows as an answer to the request `wanted` for R padded rows, 0 in padding."""
+        of_rows: dict[str, Any] = {
+            field.name: self._padded(getattr(stats, field.name))
+            for field in fields(stats)
+            if field.name in _OF_ROWS and getattr(stats, field.name) is not None
+        }
+        sums = {}
+        for each, received in stats.column_sums.items():
+            sums[each] = np.zeros((len(received), self.count))
+            sums[each][:, self.places] = received[:, : len(self.places)]
+        bins = tuple(map(self._padded, stats.distance_sums))
+        tops = {top: self._padded_top(ranked) for top, ranked in stats.tops.items()}
+        return RowStats(wanted, **of_rows, distance_sums=bins, column_sums=sums, tops=tops)
+
+    def _padded(self, x: np.ndarray) -> np.ndarray:
+        """`[h, T, ...]` as `[h, R, ...]`."""
+        if len(self.places) == self.count:
+            return x
+        padded = np.zeros((len(x), self.count, *x.shape[2:]), x.dtype)
+        padded[:, self.places] = x
+        return padded
+
+    def _padded_top(self, ranked: RankedKeys) -> RankedKeys:
+        keys = np.where(ranked.keys >= 0, ranked.keys + self._ahead[:, None], -1)
+        padded = np.full((len(keys), self.count, keys.shape[2]), -1)
+        padded[:, self.places] = keys
+        scores = None if ranked.scores is None else self._padded(ranked.scores)
+        return RankedKeys(self._padded(ranked.weights), scores, padded)
 
 
 class NotFiniteError(Exception):

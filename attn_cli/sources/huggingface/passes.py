@@ -1,14 +1,15 @@
 """The passes of a transformers model over texts: each selected attention layer is shown to a visitor."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from inspect import signature
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
 from torch import nn
+from transformers import PreTrainedModel
 
 from attn_cli.errors import InputError, LoadError
 from attn_cli.model.blocks import Block, BlockVectors
@@ -22,14 +23,16 @@ from attn_cli.sources.huggingface.anatomy.not_run import missing_input, modules_
 from attn_cli.sources.huggingface.anatomy.other_mixers import blocks_without_attention
 from attn_cli.sources.huggingface.anatomy.parameters import bytes_of_token, device_of_module, fingerprint
 from attn_cli.sources.huggingface.anatomy.vocabulary import outside_vocabulary
+from attn_cli.sources.huggingface.capture.attention_function import rule_of_layer
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.batch_visitor import Visit
-from attn_cli.sources.huggingface.capture.eager_check import layer_unlike_eager
+from attn_cli.sources.huggingface.capture.layer_output import output_of_layer
 from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.observed import ObservedAttention
+from attn_cli.sources.huggingface.capture.registry import RegistryCall, in_registry
 from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
 from attn_cli.sources.huggingface.capture.session import Capture, unlabelled
-from attn_cli.sources.huggingface.compat import TESTED_TRANSFORMERS, TRANSFORMERS, is_newer_than_tested
+from attn_cli.sources.huggingface.compat import TESTED_TRANSFORMERS, TRANSFORMERS, eager_function, is_newer_than_tested
 from attn_cli.sources.huggingface.failures import why_failed, why_missing
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.checks import check_layer_numbers
@@ -43,6 +46,40 @@ from attn_cli.sources.huggingface.read.tokenize import labels
 from attn_cli.sources.huggingface.residual.block_vectors import recording_blocks
 from attn_cli.sources.huggingface.residual.output_projection import Projections
 from attn_cli.sources.huggingface.residual.projection_search import find_projections
+
+_TOLERANCE = {torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 5e-2}  # of the largest number, for rounding
+
+
+class _Compared(Exception):
+    """Ends the pass after its first layer; not an error."""
+
+
+def layer_unlike_eager(model: PreTrainedModel, arguments: Mapping[str, Any]) -> str:
+    """The class of the first attention layer if attn's output of it isn't the model's own eager one; else "".
+
+    Compared is the first layer alone that calls transformers' registry of attention functions, to rounding.
+
+    arguments  of the model's forward, for a few tokens
+    """
+    unlike = ""
+
+    def compare(call: RegistryCall) -> NoReturn:
+        nonlocal unlike
+        module, qkv, mask, scaling, options = call
+        rule = rule_of_layer(call)
+        eager = eager_function(type(module))
+        if eager is not None and rule.sink_per_query is None:
+            own = output_of_layer(rule, *qkv).transpose(1, 2)
+            named = {} if scaling is None else {"scaling": scaling}
+            theirs = eager(module, *qkv, mask, **named, **options)[0].reshape(own.shape)
+            tolerance = _TOLERANCE.get(own.dtype, 1e-3) * float(theirs.abs().max())
+            unlike = type(module).__name__ if float((own - theirs).abs().max()) > tolerance else ""
+        raise _Compared
+
+    with in_registry(model, compare), torch.no_grad(), suppress(_Compared):
+        model(**arguments)
+    return unlike
+
 
 _ENOUGH_TOKENS = 8  # to see which module is given what
 

@@ -6,19 +6,38 @@ from typing import ClassVar
 
 import numpy as np
 
-from attn_cli.dump import Dump
+from attn_cli.dump import Dump, DumpArray
 from attn_cli.errors import InputError
 from attn_cli.fields import COUNT, FLAG, NUMBER, TEXT, Field, Object, Output, Rows, each, or_none
+from attn_cli.kernel.lessons.precision import precision_of
 from attn_cli.model.stations import Reference
 from attn_cli.summaries.bisect.causes import FoundCause, cause_of
 from attn_cli.summaries.bisect.comparison import Compared, HeldAgainst
-from attn_cli.summaries.bisect.dump_precision import precision_of_arrays
 from attn_cli.summaries.bisect.names import NameMap
 from attn_cli.summaries.bisect.placing import Placing, Unplaced
 from attn_cli.summaries.bisect.tokens import DifferingTokens
 from attn_cli.summaries.bisect.where import where_wrong
 from attn_cli.summaries.report import Answer
 from attn_cli.text import excerpt, listed
+
+_SAMPLED = 2**16  # numbers of an array that tell its precision
+
+
+def precision_of_arrays(arrays: Sequence[DumpArray]) -> str:
+    """The lowest precision among the arrays: "bfloat16", else "float16", else "float32".
+
+    The first numbers of a float32 or float64 array say whether it was computed in less; float8 counts as bfloat16.
+    """
+    found: set[str] = set()
+    for array in arrays:
+        name = array.precision
+        if name in ("float32", "float64"):
+            name = precision_of(np.asarray(array.read()).reshape(-1)[:_SAMPLED]).name
+        found.add(name)
+    for name in ("bfloat16", "float16"):
+        if name in found or (name == "bfloat16" and any(each.startswith("float8") for each in found)):
+            return name
+    return "float32"
 
 
 def _layer(one: Compared) -> int | None:

@@ -2,6 +2,8 @@
 
 import base64
 import math
+import struct
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -14,7 +16,22 @@ from attn_cli.text import cut, visible
 from attn_cli.views.drawing.film import OPACITY, cells_as_pixels, color_of, grey
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.palette import Ramp, ramp_for
-from attn_cli.views.drawing.png import png
+
+_COLOR_TYPES = {3: 2, 4: 6}  # truecolour, and truecolour with alpha (PNG specification, 11.2.2)
+
+
+def png(pixels: np.ndarray) -> bytes:
+    """Bytes `[n, m, 3]` of red, green and blue, or `[n, m, 4]` with opacity, as a PNG."""
+    height, width, channels = pixels.shape
+    lines = b"".join(b"\0" + line.tobytes() for line in pixels)
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, _COLOR_TYPES[channels], 0, 0, 0)
+    body = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(lines, 9)) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + body
+
 
 MOST_PANELS = 36
 MOST_CELLS = 64  # a side that is drawn as rectangles; larger maps are images with hard edges

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from attn_cli.kernel.cpu.pages import zeros
-from attn_cli.kernel.cpu.walk import row_stats
+from attn_cli.kernel.cpu.walk import row_stats, zeros
 from attn_cli.kernel.definition.masks import Causal, Intersection, Window
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.one_walk import OneWalk

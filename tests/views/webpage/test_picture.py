@@ -16,7 +16,7 @@ from attn_cli.picture import Box, ReadPicture
 from attn_cli.prompt import Prompt, Token
 from attn_cli.recording import Recording
 from attn_cli.views.webpage.build import page_html
-from attn_cli.views.webpage.picture import PagePicture
+from attn_cli.views.webpage.contents import PagePicture
 from tests.browser import Browser
 from tests.views.webpage.recordings import CAUSAL, TEXT, layer_of, masked, recording_of, tokens_of
 

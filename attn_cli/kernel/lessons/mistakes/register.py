@@ -4,16 +4,176 @@ An entry is a `Mistake` with a name and a sentence. Mistakes in the rule are tri
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from typing import NamedTuple
 
+import numpy as np
+
+from attn_cli.kernel.definition.dense import scores
+from attn_cli.kernel.definition.masks import Open
+from attn_cli.kernel.definition.softmax import softmax
 from attn_cli.kernel.lessons.mistakes.axes import axis_mistakes
-from attn_cli.kernel.lessons.mistakes.fitted import Fitted, fitted_mistakes
 from attn_cli.kernel.lessons.mistakes.heads import head_mistakes
-from attn_cli.kernel.lessons.mistakes.keys import key_mistakes
-from attn_cli.kernel.lessons.mistakes.problem import AttendedTo, Mistake, OtherAngles, Problem
+from attn_cli.kernel.lessons.mistakes.problem import (
+    AttendedTo,
+    Made,
+    Mistake,
+    OtherAngles,
+    Problem,
+    attended,
+    attending,
+)
 from attn_cli.kernel.lessons.mistakes.rotary import rotary_mistakes
 from attn_cli.kernel.lessons.mistakes.scale_mask_softcap import rule_mistakes
-from attn_cli.kernel.lessons.mistakes.sums import sum_mistakes
 from attn_cli.kernel.lessons.mistakes.tiles import tile_mistakes
+from attn_cli.kernel.lessons.precision import PRECISIONS, Precision
+
+_PRECISIONS = (PRECISIONS["bfloat16"], PRECISIONS["float16"])
+_TILES = (1, 16, 32, 64, 128)  # keys that are added at once
+_KEPT = {"": (True, True), " of the output": (True, False), " of the softmax": (False, True)}
+
+
+def sum_mistakes(problem: Problem) -> Iterator[Mistake]:
+    """Wrong implementations that keep sums of output or softmax in bfloat16 or float16 while tiles of keys are added.
+
+    Both sums or one; with the maximum of all keys, and with one that follows tile by tile. Not every digit of such a
+    sum can be foretold, for its order is not known; most of its error can. No mistake without a softmax, or with a
+    learned sink.
+    """
+    m = problem.k.shape[-2]
+    if not problem.rule.softmax or problem.rule.sink is not None:
+        return
+    for precision, tile, online in product(_PRECISIONS, _TILES, (False, True)):
+        if tile < m:
+            for which, kept in _KEPT.items():
+                words = f"the sums{which} were kept in {precision.name}, they need float32"
+                output = partial(_added, problem, precision, tile, online=online, kept=kept)
+                yield Mistake("sums-rounded", words, partial(_made, problem, output))
+
+
+def _made(problem: Problem, output: Callable[[], np.ndarray]) -> Made:
+    return Made(problem.right.weights, output())
+
+
+def _added(problem: Problem, precision: Precision, tile: int, *, online: bool, kept: tuple[bool, bool]) -> np.ndarray:
+    """The output `[h, n, e]`, added tile by tile.
+
+    online  whether the maximum is that of the keys so far, and the sums are rescaled when it rises
+    kept    whether the output's sum, and that of the softmax, are rounded
+    """
+    scores, values = problem.right.scores, problem.values
+    rounded = [precision.rounded if is_kept else np.asarray for is_kept in kept]
+    output = np.zeros(problem.right.output.shape)
+    total = np.zeros((*scores.shape[:-1], 1))
+    top = np.full(total.shape, -np.inf) if online else scores.max(axis=-1, keepdims=True)
+    for start in range(0, scores.shape[-1], tile):
+        part = scores[..., start : start + tile]
+        rising = np.maximum(top, part.max(axis=-1, keepdims=True)) if online else top
+        shift = np.where(np.isfinite(rising), rising, 0.0)
+        begun = np.isfinite(top)
+        fading = np.where(begun, np.exp(np.where(begun, top, shift) - shift), 0.0)
+        powers = np.exp(part - shift)
+        output = rounded[0](output * fading + powers @ values[..., start : start + tile, :])
+        total = rounded[1](total * fading + powers.sum(axis=-1, keepdims=True))
+        top = rising
+    return np.asarray(output / np.where(total > 0, total, 1.0))
+
+
+def key_mistakes(problem: Problem) -> Iterator[Mistake]:
+    """Wrong implementations: k reshaped, not transposed; k or v shifted by one place; k and v in each other's place."""
+    q, k, v, rule = problem.q, problem.k, problem.v, problem.rule
+    m, d = k.shape[-2:]
+    if min(m, d) > 1:
+        yield attending("keys-reshaped", "k was reshaped where it must be transposed",
+                        lambda: AttendedTo(q, k.reshape(len(k), d, m).swapaxes(-1, -2), v, rule))  # fmt: skip
+    if m > 1:
+        for step, words in ((1, "one place too late: key j holds key j - 1"),
+                            (-1, "one place too early: key j holds key j + 1")):  # fmt: skip
+            yield attending(
+                f"keys-shifted{step:+}",
+                f"keys stand {words}",
+                partial(lambda by: AttendedTo(q, np.roll(k, by, -2), v, rule), step),
+            )
+            yield attending(f"values-shifted{step:+}", f"values stand {words.replace('key', 'value')}",
+                            partial(lambda by: AttendedTo(q, k, np.roll(v, by, -2), rule), step))  # fmt: skip
+    if k.shape == v.shape and not np.array_equal(k, v):
+        yield attended("keys-as-values", "k was used in place of v", q, k, k, rule)
+        yield attended("values-as-keys", "v was used in place of k", q, v, v, rule)
+        yield attended("keys-and-values-swapped", "k and v are in each other's place", q, v, k, rule)
+
+
+_FAINT = -40.0  # a masked score below it shows in rows alone in which all keys are masked, whatever it is
+
+
+class Fitted(NamedTuple):
+    """A wrong implementation with an unknown number in it, such as another scale.
+
+    name  in a word or two
+    at    makes the wrong implementation with a given number
+    grid  the numbers to try, ascending `[numbers]`
+    """
+
+    name: str
+    at: Callable[[float], Mistake]
+    grid: np.ndarray
+
+
+def fitted_mistakes(problem: Problem) -> Iterator[Fitted]:
+    """The wrong implementations with an unknown number in them that this attention allows, with the numbers to try.
+
+    These are another scale, 2**-5 to 2**5 times the right one, and masked scores that leak: set to a finite number or
+    lowered by one, -44 to 8. Nothing leaks without a mask, or with a learned sink; none without a softmax.
+    """
+    rule = problem.rule
+    if not rule.softmax:
+        return
+    if rule.scale > 0:
+        yield Fitted("scale", lambda scale: problem.attended("scale-other", _scale_words(scale, rule.scale),
+                                                             replace(rule, scale=scale)),
+                     rule.scale * 2.0 ** np.arange(-5, 5.25, 0.25))  # fmt: skip
+    if not isinstance(rule.mask, Open) and rule.sink is None:
+        leak = _Leak(problem)
+        yield Fitted("mask-set", leak.set_to, np.arange(-44.0, 9.0))
+        yield Fitted("mask-added", leak.lowered_by, np.arange(-44.0, 9.0))
+
+
+def _scale_words(scale: float, right: float) -> str:
+    root = 1 / scale**2
+    near = f" = 1/sqrt({root:.0f})" if abs(root - round(root)) < 1e-3 * root and root > 1.5 else ""
+    return f"the scale is {scale:.4g}{near}, {right:.4g} was asked for"
+
+
+class _Leak:
+    """The weights of a mask that is a finite number: masked keys keep a little weight."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.right = problem.right.scores
+        self.masked = np.isneginf(self.right)
+        self.open = scores(problem.q, problem.k, replace(problem.rule, mask=Open()))
+
+    def set_to(self, number: float) -> Mistake:
+        """The mistake of setting masked scores to a number in place of -inf."""
+        words = f"masked scores were set to {_round(number)} instead of -inf: masked keys keep weight"
+        return self._mixed("mask-set", words, np.where(self.masked, number, self.right))
+
+    def lowered_by(self, number: float) -> Mistake:
+        """The mistake of adding a number to masked scores in place of -inf."""
+        words = f"{_round(number)} was added to masked scores instead of -inf: masked keys keep weight"
+        return self._mixed("mask-added", words, np.where(self.masked, self.open + number, self.right))
+
+    def _mixed(self, name: str, words: str, wrong: np.ndarray) -> Mistake:
+        return self.problem.mixed(name, words, lambda: np.asarray(softmax(wrong)))
+
+
+def _round(number: float) -> str:
+    if number < _FAINT:
+        return "a finite number such as -1e4"
+    near = round(number)
+    return f"{near}" if abs(number - near) < 0.02 else f"{number:.3g}"
+
 
 __all__ = [
     "REGISTER",

@@ -1,33 +1,105 @@
 """Turns an image and audio, with their text, into arrays by the model's own processor."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
 from transformers import (
     AutoFeatureExtractor,
     AutoImageProcessor,
     AutoProcessor,
+    FeatureExtractionMixin,
+    PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
+from transformers.utils import is_torchvision_available
 
 from attn_cli.errors import InputError, LoadError, first_line
 from attn_cli.sources.huggingface.anatomy.configuration import configuration_of
 from attn_cli.sources.huggingface.anatomy.forward_arguments import takes_any
 from attn_cli.sources.huggingface.anatomy.not_run import INPUT_NAMES
-from attn_cli.sources.huggingface.known_types import type_of
+from attn_cli.sources.huggingface.compat import processor_parts
+from attn_cli.sources.huggingface.known_types import MergedSquares, type_of
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.load_errors import load_error
 from attn_cli.sources.huggingface.load.native_output import without_native_output
 from attn_cli.sources.huggingface.load.origin import MEDIA_COMMANDS, PROCESSOR_FILES, Origin
 from attn_cli.sources.huggingface.read.chat_template import rendered
+from attn_cli.sources.huggingface.read.image_grid import (
+    Patch,
+    row_by_row,
+    spatial_grid,
+    square_by_square,
+    thw_grid,
+    tiles_of,
+    vision_config,
+)
 from attn_cli.sources.huggingface.read.media import Media
 from attn_cli.sources.huggingface.read.picture_places import Placement, placements
 from attn_cli.sources.huggingface.read.positions import position_count
-from attn_cli.sources.huggingface.read.tile_pixels import tile_pixels
-from attn_cli.sources.huggingface.read.without_torchvision import without_videos
+
+_PART = "video_processor"
+
+
+class NoVideo(FeatureExtractionMixin):  # type: ignore[misc]
+    """Replaces a processor's part for videos; never called, since no videos are read."""
+
+    @classmethod
+    def from_pretrained(cls, *_: Any, **__: Any) -> "NoVideo":
+        """A new instance, whatever the arguments: there is nothing to load."""
+        return cls()
+
+
+@contextmanager
+def without_videos() -> Iterator[None]:
+    """Context manager: if torchvision is missing, processors load with `NoVideo` as their part for videos."""
+    if is_torchvision_available():
+        yield
+        return
+    loaders, kinds = processor_parts()
+    before = loaders[_PART], kinds[_PART]
+    loaders[_PART], kinds[_PART] = (__name__, NoVideo.__name__), FeatureExtractionMixin.__name__
+    try:
+        yield
+    finally:
+        loaders[_PART], kinds[_PART] = before
+
+
+def tile_pixels(config: PreTrainedConfig, arrays: Mapping[str, Any]) -> torch.Tensor | None:
+    """The tiles `[tiles, channels, height, width]` of the one image in `arrays`, mostly one tile.
+
+    None for several images, and for pixels that come neither as images nor as patches of a known grid.
+    """
+    vision = vision_config(config)
+    squares, patches = type_of(config).vision, arrays.get("pixel_values")
+    if isinstance(squares, MergedSquares):
+        grid = thw_grid(vision, arrays)
+        if grid is None or patches is None or len(patches) != grid.size:
+            return None
+        size = int(vision.patch_size)
+        frames = patches.reshape(grid.size, 3, -1, size, size)[:, :, 0]  # a still image is repeated in time
+        return _put_together(frames, square_by_square(grid, int(vision.spatial_merge_size)))
+    grid = spatial_grid(vision, arrays)
+    if grid is not None and patches is not None:
+        size = int(vision.patch_size)
+        of_channels_last = patches[0, : grid.size].reshape(grid.size, size, size, 3).permute(0, 3, 1, 2)
+        return _put_together(of_channels_last, row_by_row(grid))
+    return tiles_of(config, arrays)
+
+
+def _put_together(patches: torch.Tensor, places: Sequence[Patch]) -> torch.Tensor:
+    """Patches `[n, channels, size, size]` as one image `[1, channels, height, width]`, each in its place."""
+    rows, columns = 1 + max(place.row for place in places), 1 + max(place.column for place in places)
+    _, channels, size, _ = patches.shape
+    image = patches.new_zeros(channels, rows, size, columns, size)
+    for patch, place in zip(patches, places, strict=True):
+        image[:, place.row, :, place.column] = patch
+    return image.reshape(1, channels, rows * size, columns * size)
+
 
 # The arguments of a model's forward that hold an image or audio.
 _ARGUMENTS = {

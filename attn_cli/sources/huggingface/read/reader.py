@@ -1,21 +1,25 @@
 """Texts, media and files of inputs as prompts, and prompts as the arguments of a model's forward."""
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
+from itertools import islice, takewhile
+from math import prod
 from typing import Any, Protocol
 
 import numpy as np
 import torch
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attn_cli.errors import InputError
 from attn_cli.prompt import EncodedText, Prompt, Token
 from attn_cli.sources.huggingface.anatomy.configuration import configuration_of, is_pair
 from attn_cli.sources.huggingface.anatomy.other_mixers import no_attention
 from attn_cli.sources.huggingface.anatomy.parameters import device_of_module
+from attn_cli.sources.huggingface.compat import audio_lengths
+from attn_cli.sources.huggingface.known_types import type_of
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
-from attn_cli.sources.huggingface.read.audio_frames import frame_tokens, silence_notes
 from attn_cli.sources.huggingface.read.batching import padded, unpadded_only
 from attn_cli.sources.huggingface.read.chat_template import chat_text
 from attn_cli.sources.huggingface.read.decoder_start import decoder_tokens
@@ -28,11 +32,116 @@ from attn_cli.sources.huggingface.read.input_files import (
     file_prompt,
     read_inputs,
 )
-from attn_cli.sources.huggingface.read.media import Media, picture_of
+from attn_cli.sources.huggingface.read.media import Audio, Media, picture_of
 from attn_cli.sources.huggingface.read.positions import check_letters, check_tokens, position_count
 from attn_cli.sources.huggingface.read.processor import Processor, arrays_for_forward, file_option
-from attn_cli.sources.huggingface.read.random_tokens import repeated_tokens
-from attn_cli.sources.huggingface.read.tokenize import aligned, encode, tokenize
+from attn_cli.sources.huggingface.read.tokenize import aligned, encode, labels, tokenize
+from attn_cli.sources.repeats import longest_repeat, repeat_lengths
+
+_NAME = re.compile(r"[<\[].*[>\]]")  # of tokens that stand for no text: [unused7], <extra_id_0>, <0x0A>
+
+
+def repeated_tokens(loaded: LoadedModel, seed: int, *, has_decoder: bool) -> list[Prompt]:
+    """Three prompts, each of ordinary tokens drawn at random, R, written twice: R R. No token is in R twice.
+
+    R has 37, 50 and 61 tokens, drawn by `seed`, `seed` + 1 and `seed` + 2; shorter in proportion where vocabulary or
+    positions are few. A decoder reads the same after its start token. InputError where R would have fewer than 8
+    tokens.
+    """
+    tokenizer, model = loaded.tokenizer, loaded.model
+    assert tokenizer is not None
+    start, end = _around(tokenizer)
+    drawn = [list(islice(_ordinary(loaded, seed + more), 2 * longest_repeat())) for more in range(3)]
+    limits = [position_count(model.config), position_count(model.config, decoder=True) if has_decoder else None]
+    room = min((limit for limit in limits if limit is not None), default=1024) - len(start) - len(end) - has_decoder
+    least = min(len(ids) for ids in drawn) // 2
+    few = "too few positions" if room // 2 < least else "too few ordinary tokens in its vocabulary"
+    lengths = repeat_lengths(min(least, room // 2), f"{loaded.about['model']} has {few}")
+    first = decoder_tokens(loaded, None) if has_decoder else ()
+    prompts = []
+    for ids, length in zip(drawn, lengths, strict=True):
+        repeated = ids[:length] * 2
+        tokens = _labelled(tokenizer, [*(token.id for token in start), *repeated, *(token.id for token in end)])
+        decoder = {"decoder": _labelled(tokenizer, [*(token.id for token in first), *repeated])} if has_decoder else {}
+        prompts.append(Prompt("", tokens, others=decoder))
+    return prompts
+
+
+def _labelled(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int | None]) -> tuple[Token, ...]:
+    return labels(tokenizer, torch.tensor([ids]))
+
+
+def _around(tokenizer: PreTrainedTokenizerBase) -> tuple[list[Token], list[Token]]:
+    """The special tokens that the tokenizer puts before and after a text."""
+    tokens = tokenize(tokenizer, ["a"], [None])[0].tokens
+    start = list(takewhile(lambda token: token.special, tokens))
+    end = list(takewhile(lambda token: token.special, tokens[len(start) :][::-1]))
+    return start, end[::-1]
+
+
+def _ordinary(loaded: LoadedModel, seed: int) -> Iterator[int]:
+    """Ids in a random order: none special, unused or undecodable, and all among those that the model embeds."""
+    tokenizer = loaded.tokenizer
+    assert tokenizer is not None
+    embedded = getattr(loaded.of_transformers.get_input_embeddings(), "num_embeddings", None) or len(tokenizer)
+    left_out = {*tokenizer.all_special_ids, *tokenizer.added_tokens_decoder}
+    random = torch.Generator().manual_seed(seed)
+    for number in torch.randperm(min(len(tokenizer), embedded), generator=random).tolist():
+        text = "" if number in left_out else tokenizer.decode([number]).strip()
+        name = str(tokenizer.convert_ids_to_tokens(number))
+        if text and "\ufffd" not in text and not _NAME.fullmatch(text) and not _NAME.fullmatch(name):
+            yield number
+
+
+def frame_tokens(model: PreTrainedModel, arrays: Mapping[str, Any], extractor: Any | None) -> tuple[Token, ...]:
+    """The tokens that a model makes of audio, one for each position, labelled by the second in which each begins.
+
+    A token may hold several columns of the spectrogram. () where the sampling rate or the columns per token are
+    unknown.
+
+    arrays     the forward's arguments, the audio among them
+    extractor  the feature extractor that made the arrays and has their sampling rate; None for arrays from elsewhere
+    """
+    rate = getattr(extractor, "sampling_rate", None)
+    config = model.config
+    samples, spectrum = (_of_one_example(arrays.get(name)) for name in ("input_values", "input_features"))
+    if rate and samples is not None and samples.ndim == 2 and hasattr(config, "conv_stride"):
+        count = audio_lengths(model, samples.shape[1])
+        return _frames(count, prod(config.conv_stride) / rate)
+    frames = type_of(config).frames_per_token
+    if rate and spectrum is not None and spectrum.ndim == 3 and frames:
+        return _frames(spectrum.shape[2] // frames, frames * extractor.hop_length / rate)  # type: ignore[union-attr]
+    return ()
+
+
+def silence_notes(frames: Sequence[Token], audio: Audio | None) -> tuple[str, ...]:
+    """A note on the tokens after the end of the audio, where a processor pads it with silence; else ().
+
+    frames  the audio's tokens, labelled by the second in which each begins; () where these times are unknown
+    """
+    if audio is None or not frames:
+        return ()
+    seconds = audio.seconds
+    first = next((frame.index for frame in frames if float(frame.text.removesuffix("s")) >= seconds), None)
+    if first is None:
+        return ()
+    return (f"the audio ends at {seconds:.2f}s: tokens from {first} on are silence that the processor adds",)
+
+
+def _of_one_example(array: Any) -> torch.Tensor | None:
+    """The array if it has one example in its batch, else None."""
+    return array if isinstance(array, torch.Tensor) and array.ndim > 1 and array.shape[0] == 1 else None
+
+
+def _frames(count: int, seconds: float) -> tuple[Token, ...]:
+    """`count` frames of so many seconds each, labelled with enough digits to tell one from the next.
+
+    >>> [token.text for token in _frames(3, 0.02)]
+    ['0.00s', '0.02s', '0.04s']
+    """
+    digits = 2 if round(seconds * 100, 6).is_integer() else 3
+    return tuple(Token(at, f"{at * seconds:.{digits}f}s") for at in range(count))
+
 
 _START_TOKEN_ALONE = "the decoder read its start token alone; --decoder-text or --generate N gives it more"
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn import functional
 
 from attn_cli.model.stations import PlantedMistake
 from attn_cli.sources.huggingface.anatomy.hooks import hooked
-from attn_cli.sources.huggingface.stations.activations import ACTIVATIONS, activation_of
 from attn_cli.sources.huggingface.stations.changes import (
     Change,
     Layers,
@@ -26,6 +26,31 @@ from attn_cli.sources.huggingface.stations.changes import (
 )
 from attn_cli.sources.huggingface.stations.routes import Route, places_of_route
 from attn_cli.sources.huggingface.stations.sites import Sites
+
+ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "gelu": functional.gelu,
+    "gelu by tanh": lambda x: functional.gelu(x, approximate="tanh"),
+    "silu": functional.silu,
+    "relu": functional.relu,
+    "squared relu": lambda x: functional.relu(x).square(),
+    "quick gelu": lambda x: x * torch.sigmoid(1.702 * x),
+}
+
+
+def activation_of(module: torch.nn.Module) -> str | None:
+    """The name of the activation that a module is, such as "gelu" or "silu", by its outputs for numbers from -3 to 3.
+
+    None for a module that is none of six known ones.
+    """
+    x = torch.linspace(-3, 3, 25)
+    try:
+        with torch.no_grad():
+            y = module(x)
+    except (TypeError, ValueError, RuntimeError, IndexError):
+        return None
+    if not isinstance(y, torch.Tensor) or y.shape != x.shape:
+        return None
+    return next((name for name, of in ACTIVATIONS.items() if torch.allclose(of(x), y.float(), atol=1e-6)), None)
 
 
 def mistakes_of_mlps(sites: Sites) -> Iterator[ModuleMistake]:

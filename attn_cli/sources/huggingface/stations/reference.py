@@ -1,7 +1,7 @@
 """A loaded model as a reference: passes through its stations, as they are, rounded, or with mistakes."""
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any
@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
+from transformers import PreTrainedModel
 
 from attn_cli.errors import InputError
 from attn_cli.kernel.definition.positions import Turning
@@ -27,14 +29,82 @@ from attn_cli.sources.huggingface.rope.reader import RotationReader
 from attn_cli.sources.huggingface.stations.attention import StationAttention, WrongAttention
 from attn_cli.sources.huggingface.stations.changes import ModuleMistake
 from attn_cli.sources.huggingface.stations.coming import Coming, PassDone
+from attn_cli.sources.huggingface.stations.end_mistakes import mistakes_of_embeddings, mistakes_of_logits
 from attn_cli.sources.huggingface.stations.late_start import LateStart
 from attn_cli.sources.huggingface.stations.mistakes import KernelMistake, attention_mistakes, problem_of
-from attn_cli.sources.huggingface.stations.module_mistakes import module_mistakes
-from attn_cli.sources.huggingface.stations.near_routes import NearRoutes
+from attn_cli.sources.huggingface.stations.mlp_mistakes import mistakes_of_experts, mistakes_of_mlps
+from attn_cli.sources.huggingface.stations.norm_mistakes import mistakes_of_norms
 from attn_cli.sources.huggingface.stations.own_code import LastProduct
+from attn_cli.sources.huggingface.stations.projection_mistakes import mistakes_of_biases, mistakes_of_projections
+from attn_cli.sources.huggingface.stations.rotary_tables import mistakes_of_tables
 from attn_cli.sources.huggingface.stations.rounding import round_output, rounded
 from attn_cli.sources.huggingface.stations.sites import Sites, find_sites
 from attn_cli.sources.memory import give_back
+
+_NEAR = {"bfloat16": 2.0**-5, "float16": 2.0**-8, "4-bit": 2.0**-2}
+_OTHERWISE = 2.0**-19
+"""The share of the largest score by which two experts differ at most that may change places: eight roundings."""
+
+
+class NearRoutes(TorchFunctionMode):
+    """A torch function mode: routers choose the runner-up in place of their last expert, where both are near.
+
+    They call `torch.topk` or `torch.max`. Near is a difference of less than a few roundings in `precision`, relative to
+    the largest score: 2⁻⁵ in bfloat16, 2⁻⁸ in float16, a quarter in 4 bits, 2⁻¹⁹ in any other.
+    """
+
+    def __init__(self, precision: str) -> None:
+        super().__init__()
+        self.near = _NEAR.get(precision, _OTHERWISE)
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Run `func`."""
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        if func in (torch.max, torch.Tensor.max) and not isinstance(result, torch.Tensor):
+            return self._greatest(args, kwargs, result)
+        if func not in (torch.topk, torch.Tensor.topk) or kwargs.get("largest") is False:
+            return result
+        scores, (values, chosen) = args[0], result
+        count, axis = chosen.shape[-1], kwargs.get("dim", args[2] if len(args) > 2 else -1)
+        if axis not in (-1, scores.ndim - 1) or count >= scores.shape[-1] or not scores.is_floating_point():
+            return result
+        more, numbers = func(scores, count + 1, dim=-1)
+        is_near = more[..., -2:-1] - more[..., -1:] < self.near * values.abs().amax(-1, keepdim=True)
+        last = torch.arange(count + 1, device=chosen.device) == count - 1
+        one, other = (torch.where(is_near & last[:-1], x[..., -1:], x[..., :-1]) for x in (more, numbers))
+        return torch.return_types.topk((one, other))
+
+    def _greatest(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
+        """The maximum over the last axis and its place, or those of the runner-up."""
+        scores, axis = args[0], kwargs.get("dim", args[1] if len(args) > 1 else None)
+        if axis not in (-1, scores.ndim - 1) or not scores.is_floating_point() or scores.shape[-1] < 2:
+            return result
+        values, places = torch.topk(scores, 2, dim=-1)
+        is_near = values[..., :1] - values[..., 1:] < self.near * values[..., :1].abs()
+        one, other = (torch.where(is_near, x[..., 1:], x[..., :1]).reshape(result[0].shape) for x in (values, places))
+        return torch.return_types.max((one, other))
+
+
+def module_mistakes(model: PreTrainedModel, whole: PreTrainedModel | None, sites: Sites) -> list[ModuleMistake]:
+    """Every mistake known to attn that can be made in the modules of this model, beside attention's own arithmetic.
+
+    whole  the model with its LM head; None without one
+    sites  which modules of the model are norms, attention, MLP ..., by layer
+    """
+    return [
+        *mistakes_of_norms(sites),
+        *mistakes_of_biases(sites),
+        *mistakes_of_projections(sites),
+        *mistakes_of_tables(model, sites),
+        *mistakes_of_mlps(sites),
+        *mistakes_of_experts(sites),
+        *mistakes_of_embeddings(model, sites),
+        *mistakes_of_logits(model, whole, sites),
+    ]
+
 
 _FEW = 8  # tokens of the pass that finds the sites
 _MOST_LOGITS = 2**24  # numbers that come at once
