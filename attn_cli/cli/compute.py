@@ -11,7 +11,6 @@ from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.compute import ProblemOptions
 from attn_cli.cli.kit.options.output import OutputOptions
-from attn_cli.cli.kit.run.plan import measure_of
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.errors import ExitCode, InputError
@@ -26,19 +25,15 @@ from attn_cli.summaries.answers.check_output import CheckOutput
 from attn_cli.summaries.answers.compute import Computation
 from attn_cli.summaries.answers.decode import WalkDecoding
 from attn_cli.summaries.answers.steps import WalkSteps
-from attn_cli.summaries.calls.read_shares import WEIGHTS, Measure
 from attn_cli.summaries.reduce import Reducer, Summary, reduce, with_part
 from attn_cli.summaries.reducers.masked import MaskedRows
 from attn_cli.summaries.reducers.matrix import FullMatrix
 from attn_cli.summaries.reducers.output import KeepOutput, PassOutput
 from attn_cli.summaries.reducers.pooled import PooledMatrix
-from attn_cli.summaries.reducers.why import ExplainedKeys
 from attn_cli.summaries.report import Report
 from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.view import View
 from attn_cli.views.writers.npy import OutputView
-
-_EXPLAINED = 5  # keys of a query that --why explains
 
 CallReducers = Callable[[Call], Sequence[Reducer]]
 """The reducers that look at one call."""
@@ -76,22 +71,12 @@ def compute(
     problem: ProblemOptions,
     *,
     steps: o.Steps = False,
-    why: o.Why = False,
     token: o.TokenPick = None,
     decode: Annotated[
         bool, typer.Option("--decode", help="Decode causally, row by row from a KV cache, and count what it saves.")
     ] = False,
     check: CheckOptions,
     head: o.Head = None,
-    by: Annotated[
-        Literal["weight", "value", "output"],
-        typer.Option("--by", metavar="MEASURE",
-                     help="Show shares too: value (weight x value norm) or output (norm after --wo)."),
-    ] = "weight",
-    pool: Annotated[
-        Literal["max", "mean"],
-        typer.Option("--pool", help="Pool large matrices on a screen by max or mean.", metavar="HOW"),
-    ] = "max",
     color_scale: Annotated[
         Literal["linear", "raw", "sqrt", "log", "row"],
         typer.Option("--color-scale", metavar="SCALE",
@@ -113,43 +98,33 @@ def compute(
       attn compute "the cat sat" -m toy:the-cat-sat --mask causal
       attn compute "he sat" --random-projections 7 --heads 4 --kv-heads 2
       attn compute --q a.npz:q --k a.npz:k --v a.npz:v --json | jq .result.output
-      attn compute "a b" --random-projections 1 --positions rotary --why -t b
       attn compute "the cat sat down" --decode      with a key/value cache
       attn compute --q q.npy --k k.npy --v v.npy --expect mine.npy   is it right?
       cat q.npy | attn compute --q - -o output.npy
     """
     selection = selection_of(None, head)
-    choices = (("--steps", steps), ("--why", why), ("--decode", decode), ("--expect", check.requested))
+    choices = (("--steps", steps), ("--decode", decode), ("--expect", check.requested))
     answers = [name for name, is_on in choices if is_on]
     if len(answers) > 1:
         raise InputError(f"{' and '.join(answers)} at once", "one at a time")
-    if token is not None and not (steps or why):
-        raise InputError("--token needs --steps or --why", "add one of them")
+    if token is not None and not steps:
+        raise InputError("--token needs --steps", "add it")
     if check.tol is not None and not check.requested:
         raise InputError("--tol needs --expect", "add --expect FILE")
-    measure = measure_of(by)
-    if answers and measure.by != "weight":
-        raise InputError(f"--by {measure.by} and {answers[0]} at once", "leave out one of the two")
     with output.view() as view:
         matrices = open_matrices(problem.options(causal=decode, precise=check.requested))
         if steps:
             walk = WalkSteps(_picked(token, matrices))
             report = _report("steps", matrices, selection, lambda _: [walk], color_scale)
-        elif why:
-            explained = ExplainedKeys(_EXPLAINED, rows=_picked(token, matrices))
-            report = _report("why", matrices, selection, lambda _: [explained])
         elif decode:
             report = _report("decode", matrices, selection, lambda _: [WalkDecoding()])
         elif check.requested:
             report = _check_report(matrices, selection, check)
         elif isinstance(view, OutputView):
-            if measure.by != "weight":
-                raise InputError(f"--by {measure.by} and a .npy file at once", "it holds the output alone; use .npz")
             reducers = _to_file(matrices, selection, view)
             report = _with_answer(_report("compute", matrices, selection, reducers), matrices)
         else:
-            reducers = _whole(matrices, view, pool, measure)
-            report = _report("compute", matrices, selection, reducers, color_scale, measure=measure)
+            report = _report("compute", matrices, selection, _whole(matrices, view), color_scale)
             report = _with_answer(report, matrices)
         print_notes(report.warnings, quiet=output.quiet)
         view.show(report)
@@ -179,18 +154,12 @@ def _check_report(matrices: Matrices, selection: Selection, check: CheckOptions)
 
 
 def _report(
-    command: str,
-    matrices: Matrices,
-    selection: Selection,
-    reducers: CallReducers,
-    color_scale: str = "linear",
-    *,
-    measure: Measure = WEIGHTS,
+    command: str, matrices: Matrices, selection: Selection, reducers: CallReducers, color_scale: str = "linear"
 ) -> Report:
     summaries: list[Summary] = []
 
     def visit(call: Call) -> None:
-        summaries.append(reduce(measure.of(call), *reducers(call)))
+        summaries.append(reduce(call, *reducers(call)))
 
     matrices.each(selection, visit)
     return Report(
@@ -207,28 +176,20 @@ def _with_answer(report: Report, matrices: Matrices) -> Report:
     return replace(report, answer=answer)
 
 
-def _whole(matrices: Matrices, view: View, pool: str, measure: Measure) -> CallReducers:
-    """The reducers for scores, weights, output and fully masked rows; matrices larger than the view's are pooled.
-
-    measure  what is shown of keys beside scores and weights, if anything
-    """
-    largest, reads = view.largest, measure.by != "weight"
+def _whole(matrices: Matrices, view: View) -> CallReducers:
+    """The reducers for scores, weights, output and fully masked rows; matrices larger than the view's are pooled."""
+    largest = view.largest
     if largest is None:
-        kinds = 3 if reads else 2
-        count, (n, m) = kinds * math.prod(matrices.q.shape[:-2]), (matrices.q.shape[-2], matrices.k.shape[-2])
+        count, (n, m) = 2 * math.prod(matrices.q.shape[:-2]), (matrices.q.shape[-2], matrices.k.shape[-2])
         subject = f"{count:,} matrices of {n:,} x {m:,}"
         check_memory(count * n * m * matrices.q.itemsize, subject, "-f npy keeps the output alone, a screen pools")
 
     def of_call(call: Call) -> Sequence[Reducer]:
         masked = [MaskedRows()] if matrices.rules.softmax else []
         if largest is None:
-            return [FullMatrix(weights=True, scores=True, by=measure.by), _output(matrices), *masked]
-        return [
-            *(PooledMatrix(*largest, scores=scores, pooling=pool) for scores in (True, False)),
-            *([PooledMatrix(*largest, pooling=pool, by=measure.by)] if reads else []),
-            _output(matrices),
-            *masked,
-        ]
+            return [FullMatrix(weights=True, scores=True), _output(matrices), *masked]
+        pooled = (PooledMatrix(*largest, scores=scores) for scores in (True, False))
+        return [*pooled, _output(matrices), *masked]
 
     return of_call
 

@@ -106,7 +106,7 @@ def test_by_what_heads_write_to_the_logit(models: dict[str, Path], tmp_path: Pat
     [
         ("llama", ["--by", "through"], "sends everything to the first token"),
         ("bert", ["--by", "through", "-l", "1"], "--by through and --layer at once"),
-        ("bert", ["--by", "length"], "one of weight, value, output"),
+        ("bert", ["--by", "length"], "'length' is not one of"),
         ("bert", ["--by", "value", "--words"], "norms of subwords"),
         ("bloom", ["--by", "value"], "shows its weights alone"),
         ("bloom", ["--by", "output"], "shows its weights alone"),
@@ -121,33 +121,4 @@ def test_what_is_refused(models: dict[str, Path], kind: str, arguments: list[str
 def test_tables() -> None:
     assert "by value" in attn("top", "he sat on the river bank", "--by", "value", "-t", "bank").text
     refused(attn("top", "he sat", "--by", "output"), 2, "has no W_O")
-    refused(attn("matrix", "he sat", "--by", "through"), 2, "attn top")
     refused(attn("top", "he sat", "--by", "through"), 2, "one attention")
-
-
-def test_the_name_of_earlier_versions_gets_the_line_to_paste() -> None:
-    refused(attn("top", "he sat", "-t", "sat", "--by", "written"), 2, 'attn top "he sat" -t sat --by output')
-    refused(attn("matrix", "he sat", "--by=written"), 2, 'attn matrix "he sat" --by=output')
-
-
-@pytest.mark.parametrize("by", ["value", "output"])
-def test_matrices_of_ones_own(by: str, tmp_path: Path) -> None:
-    """Two heads over one key head, a batch of two, W_O: against plain NumPy."""
-    random = np.random.default_rng(5)
-    q, k, v = (random.normal(size=(2, heads, 5, 4)) for heads in (2, 1, 1))
-    w_o = random.normal(size=(8, 6))
-    arguments: list[object] = []
-    for name, x in (("q", q), ("k", k), ("v", v), ("wo", w_o)):
-        np.save(tmp_path / f"{name}.npy", x)
-        arguments += [f"--{name}", tmp_path / f"{name}.npy"]
-    run = attn("compute", *arguments, "--by", by, "--json")
-    hold(run, "compute")
-    scores = q @ k.swapaxes(-1, -2) / 2
-    weights = np.exp(scores) / np.exp(scores).sum(axis=-1, keepdims=True)
-    sent = v if by == "value" else v @ w_o.reshape(2, 4, 6)
-    lengths = weights * np.linalg.norm(sent, axis=-1)[:, :, None, :]
-    expected = lengths / lengths.sum(axis=-1, keepdims=True)
-    np.testing.assert_allclose(run.json["result"][f"{by}_share"], expected, rtol=1e-6)
-    assert f"by {by}" in attn("compute", *arguments, "--by", by).text
-    refused(attn("compute", *arguments, "--by", by, "--steps"), 2, "--steps")
-    refused(attn("compute", *arguments, "--by", by, "-o", tmp_path / "out.npy"), 2, ".npz")

@@ -17,12 +17,12 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("option", "number"),
     [("--softcap", "1e300"), ("--softcap", "1e-50"), ("--scale", "1e300"), ("--scale", "-1e39"), ("--scale", "1e-300"),
-     ("--sink", "1e300"), ("--alibi", "1e300"), ("--alibi", "-1e39")],
+     ("--sink", "1e300"), ("--positions", "alibi:1e300"), ("--positions", "alibi:-1e39")],
 )  # fmt: skip
 def test_a_number_that_the_precision_cannot_hold_is_refused(option: str, number: str, dtype: type) -> None:
     q = np.array([[1, 2], [3, -1]])
     np.save("q.npy", q.astype(dtype))
-    words = f"{option} {float(number):g} can't be held by float32, in which these matrices are computed"
+    words = f"{float(number.removeprefix('alibi:')):g} can't be held by float32, in which these matrices are computed"
     refused(attn("compute", "--q", "q.npy", f"{option}={number}"), 2, words)
     np.save("q.npy", q.astype(np.float64))
     run = attn("compute", "--q", "q.npy", f"{option}={number}")
@@ -40,5 +40,7 @@ def test_an_array_that_the_precision_cannot_hold_is_refused(name: str) -> None:
 def test_slopes_whose_farthest_bias_overflows_are_refused() -> None:
     np.save("q.npy", np.ones((20, 2), dtype=np.float32))
     refused(
-        attn("compute", "--q", "q.npy", "--alibi", "1e38"), 2, "--alibi 1e38: slope x distance is larger than float32"
+        attn("compute", "--q", "q.npy", "--positions", "alibi:1e38"),
+        2,
+        "alibi:1e38: slope x distance is larger than float32",
     )

@@ -12,7 +12,7 @@ from transformers.models.llama.modeling_llama import LlamaAttention, LlamaRotary
 
 from attn_cli.kernel.definition.bias import alibi_slopes
 from tests.cli.test_compute import CLOSE, RANDOM, compute, tensor
-from tests.program import attn
+from tests.program import attn, refused
 
 
 @pytest.fixture(autouse=True)
@@ -120,9 +120,9 @@ def test_alibi_takes_off_slope_times_distance(mask: str) -> None:
     slopes = np.array([1 / 4, 1 / 16, 1 / 64, 1 / 256])  # 2^(-8 h / 4)
     bias = -slopes[:, None, None] * distance
     bias = np.where(np.arange(5)[None, :] <= np.arange(3)[:, None] + offset, bias, -np.inf) if offset else bias
-    found = compute("--alibi", "paper", "--mask", mask, **arrays)
+    found = compute("--positions", "alibi", "--mask", mask, **arrays)
     np.testing.assert_allclose(found["output"], sdpa(arrays, bias), **CLOSE)
-    given = compute("--alibi", "0.25,0.0625,0.015625,0.00390625", "--mask", mask, **arrays)
+    given = compute("--positions", "alibi:0.25,0.0625,0.015625,0.00390625", "--mask", mask, **arrays)
     np.testing.assert_array_equal(given["output"], found["output"])
 
 
@@ -215,12 +215,13 @@ def test_latent_keys_equal_a_deepseek_layer(form: list[str]) -> None:
             tensor(x)[None], position_embeddings=(angles.cos(), angles.sin()), attention_mask=causal[None, None]
         )
     down, up = transposed(layer.kv_a_proj_with_mqa), transposed(layer.kv_b_proj).reshape(6, 4, 5 + 3)
-    np.save("latent_norm.npy", layer.kv_a_layernorm.weight.detach().numpy()[None])
+    np.savez(
+        "latent.npz", norm=layer.kv_a_layernorm.weight.detach().numpy()[None], wdkv=down[:, :6], wkr=down[:, 6:],
+        wuk=up[..., :5].reshape(6, 20), wuv=up[..., 5:].reshape(6, 12),
+    )  # fmt: skip
     found = compute(
-        "--heads", "4", "--positions", "rotary-interleaved", "--mask", "causal", "--latent-norm", "latent_norm.npy",
-        *form,
-        x=x, wq=transposed(layer.q_proj), wo=transposed(layer.o_proj),
-        wdkv=down[:, :6], wkr=down[:, 6:], wuk=up[..., :5].reshape(6, 20), wuv=up[..., 5:].reshape(6, 12),
+        "--heads", "4", "--positions", "rotary-interleaved", "--mask", "causal", "--latent", "latent.npz",
+        *form, x=x, wq=transposed(layer.q_proj), wo=transposed(layer.o_proj),
     )  # fmt: skip
     np.testing.assert_allclose(found["weights"], weights[0].numpy(), rtol=0, atol=1e-6)  # a softmax in float32
     np.testing.assert_allclose(found["output"], output[0].numpy(), rtol=0, atol=1e-6)
@@ -284,7 +285,7 @@ def test_sines_are_added_to_words() -> None:
 
 
 def test_words_attend_to_other_words() -> None:
-    run = attn("compute", "river bank", "--context-text", "bank loan money", "--json")
+    run = attn("compute", "river bank", "--context", "bank loan money", "--json")
     alone = attn("compute", "bank loan money", "--json").json["result"]
     found = run.json["result"]
     assert np.array(found["weights"]).shape == (4, 2, 3)
@@ -306,7 +307,7 @@ def test_words_may_come_through_a_pipe() -> None:
 BATCHED = {
     "latent": ["--heads", "4", "--latent", "3", "--positions", "rotary", "--mask", "causal"],
     "absorbed": ["--heads", "4", "--latent", "3", "--absorb"],
-    "grouped": ["--heads", "4", "--kv-heads", "2", "--alibi", "paper", "--sink", "1,2,3,4", "--softcap", "3"],
+    "grouped": ["--heads", "4", "--kv-heads", "2", "--positions", "alibi", "--sink", "1,2,3,4", "--softcap", "3"],
     "sinusoidal": ["--heads", "2", "--positions", "sinusoidal", "--mask", "window:2"],
     "fixed": ["--fixed", "uniform", "--mask", "prefix:2"],
 }
@@ -321,3 +322,21 @@ def test_every_entry_of_a_batch_is_what_it_is_alone(options: list[str]) -> None:
         alone = compute(*options, x=x[at])
         for name, values in alone.items():
             np.testing.assert_allclose(together[name][at], values, **CLOSE)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "options", "words"),
+    [
+        ({"wdkv": (4, 2), "wuk": (2, 4)}, [], "latent keys need wuv"),
+        ({"wdkv": (4, 2), "wuk": (3, 4), "wuv": (2, 4)}, [], "wuk has shape (3, 4) but wdkv has shape (4, 2)"),
+        ({"wdkv": (4, 2), "wuk": (2, 3), "wuv": (2, 3)}, [], "q is 4 wide but 1 heads of the keys are 3"),
+        ({"wdkv": (4, 2), "wuk": (2, 4), "wuv": (2, 4)}, ["--positions", "rotary"], "add wkr"),
+        ({"wdkv": (4, 2), "wuk": (2, 4), "wuv": (2, 4)}, ["--kv-heads", "1"], "latent keys and --wk, --wv"),
+    ],
+)  # fmt: skip
+def test_latent_matrices_that_do_not_fit_are_named(
+    shapes: dict[str, tuple[int, ...]], options: list[str], words: str
+) -> None:
+    np.save("x.npy", np.ones((2, 4)))
+    np.savez("latent.npz", **{name: np.ones(shape) for name, shape in shapes.items()})
+    refused(attn("compute", "--x", "x.npy", "--latent", "latent.npz", *options), 2, words)

@@ -62,7 +62,7 @@ FORMS = {
     "latent with rotary": ["--latent", "5", "--positions", "rotary"],
     "absorbed with rotary": ["--latent", "5", "--positions", "rotary", "--absorb"],
     "window": ["--mask", "window:2"],
-    "alibi and sink": ["--alibi", "paper", "--sink", "0.5"],
+    "alibi and sink": ["--positions", "alibi", "--sink", "0.5"],
 }
 KEPT = {"plain": 4 * 8, "grouped": 2 * 8, "multi-query": 8, "latent": 5, "absorbed": 5, "latent with rotary": 5 + 2,
         "absorbed with rotary": 5 + 2}  # numbers a token; a head is 4 wide  # fmt: skip

@@ -190,7 +190,7 @@ def turned(
     return np.concatenate((pairs.real, pairs.imag), axis=-1)
 
 
-BASES = ["--rope-base", "500000"]
+BASES = ["--positions", "rotary:500000"]
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,8 @@ BASES = ["--rope-base", "500000"]
 )  # fmt: skip
 def test_wrong_rotary_positions_are_named(q_how: Any, k_how: Any, options: list[str], words: str) -> None:
     a = case(g=4)
-    command = [*save(**a), "--positions", "rotary", *options, "-q"]
+    positions = options if options == BASES else ["--positions", "rotary", *options]
+    command = [*save(**a), *positions, "-q"]
     mask = BOTTOM if "causal-bottom-right" in options else None
     right = {"base": 500000.0} if options == BASES else {}
     queries = {"first": 2} if mask is not None else {}

@@ -79,8 +79,8 @@ def test_the_screen_of_the_whole_matrix(golden: Golden) -> None:
 def test_the_screen_of_all_that_can_happen_to_a_row(golden: Golden) -> None:
     run = attn(
         "compute", "the cat sat", "-m", "toy:the-cat-sat", "--random-projections", "7", "--heads", "2",
-        "--kv-heads", "1", "--mask", "causal", "--sink", "0.5", "--alibi", "paper", "--softcap", "2", "--steps", "-t",
-        "cat", "-q", terminal=True, env={"COLUMNS": "80"} | DEPTHS["none"],
+        "--kv-heads", "1", "--mask", "causal", "--sink", "0.5", "--positions", "alibi", "--softcap", "2", "--steps",
+        "-t", "cat", "-q", terminal=True, env={"COLUMNS": "80"} | DEPTHS["none"],
     )  # fmt: skip
     golden("steps-everything-80.txt", run.text)
 
@@ -88,7 +88,7 @@ def test_the_screen_of_all_that_can_happen_to_a_row(golden: Golden) -> None:
 def test_every_stage_follows_from_the_one_before() -> None:
     arguments = (
         "compute", "he sat on the river bank", "--random-projections", "7", "--heads", "4", "--kv-heads", "2",
-        "--mask", "causal", "--sink", "0.5", "--alibi", "paper", "--softcap", "2",
+        "--mask", "causal", "--sink", "0.5", "--positions", "alibi", "--softcap", "2",
     )  # fmt: skip
     found = stages(*arguments, "--steps")
     computed = attn(*arguments, "--json", "-q").json["result"]
@@ -126,7 +126,7 @@ def test_absorbed_latents_are_raised_to_values() -> None:
     [
         ([], ["queries", "keys", "values"]),
         (["--random-projections", "1"], ["x W_Q", "x W_K", "x W_V"]),
-        (["--random-projections", "1", "--context-text", "loan"], ["x W_Q", "context W_K", "context W_V"]),
+        (["--random-projections", "1", "--context", "loan"], ["x W_Q", "context W_K", "context W_V"]),
         (["--random-projections", "1", "--latent", "2"], ["x W_Q", "latents U_K", "latents U_V"]),
         (["--random-projections", "1", "--latent", "2", "--absorb"], ["x W_Q U_Kᵀ", "latents", "latents"]),
     ],
@@ -203,7 +203,7 @@ def test_what_cannot_be_walked_is_said() -> None:
     assert attn("compute", "--q", "q.npy", "--steps", "-t", "4999").code == 0
     np.save("q.npy", np.zeros((9000, 2)))
     refused(attn("compute", "--q", "q.npy", "--decode"), 4, "decoding 9,000 tokens")
-    refused(attn("compute", "river bank", "--token", "bank"), 2, "--token needs --steps or --why")
+    refused(attn("compute", "river bank", "--token", "bank"), 2, "--token needs --steps")
     refused(attn("compute", "river bank", "--token", "loan", "--steps"), 2, "no token 'loan'")
     refused(attn("compute", "river bank", "--labels", "a"), 2, "--labels names 1 keys, there are 2")
 

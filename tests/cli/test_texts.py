@@ -60,7 +60,6 @@ def test_the_lone_dash_of_a_text_is_standard_input_even_after_two() -> None:
         (["compare", "bank loan"], ["--word", "bank"]),
         (["plane", "bank loan"], []),
         (["learn", "bank loan"], ["--word", "bank", "--to", "river", "--to", "loan", "--steps", "1"]),
-        (["compute", "--context-text", "bank loan"], []),
         (["layers"], []),
     ],
     ids=lambda words: " ".join(words),

@@ -1,4 +1,4 @@
-"""attn top --why and attn compute --why: a cell on a screen and in files; what can't be explained is refused."""
+"""attn top --why: a cell on a screen and in files; what can't be explained is refused."""
 
 import csv
 import io
@@ -11,7 +11,6 @@ import pytest
 from attn_cli.sources.tables import open_table
 from tests.program import attn, refused
 from tests.views.test_hostile import HOSTILE, harmless
-from tests.views.test_schemas import hold
 
 SENTENCE = "he sat on the river bank"
 
@@ -51,28 +50,6 @@ def test_arrays(tmp_path: Path) -> None:
     np.testing.assert_allclose(arrays["contrasts"].sum(-1), arrays["scores"] - arrays["mean_scores"], atol=1e-6)
 
 
-def test_matrices_with_rotary_positions_of_their_own() -> None:
-    options = ("compute", "the cat sat", "--random-projections", "1", "--mask", "causal", "--why", "-t", "sat")
-    run = attn(*options, "--positions", "rotary", "--json", "--quiet")
-    hold(run, "why")
-    for cell in run.json["result"]["why"]:
-        assert (cell["rotation"], cell["visible"], cell["not_split"]) == ("halves", 3, None)
-        total = sum(pair["contrast"] for pair in cell["pairs"])
-        assert cell["content"] + cell["position"] == pytest.approx(total) == pytest.approx(
-            cell["score"] - cell["mean_score"]
-        )  # fmt: skip
-    plain = attn(*options, "--quiet")
-    assert "by content" not in plain.text and "there are no rotary positions" in plain.text.replace("\n", " ")
-
-
-def test_a_key_that_the_row_may_not_see_is_said(tmp_path: Path) -> None:
-    run = attn("compute", "the cat sat", "--mask", "given.npy", "--why", "--quiet")
-    assert run.code == 2
-    np.save(tmp_path / "mask.npy", np.array([[False] * 3, [True] * 3, [True] * 3]))
-    run = attn("compute", "the cat sat", "--mask", tmp_path / "mask.npy", "--why", "-t", "the", "--quiet", "-H", "0")
-    assert "that key is masked for this query" in run.text
-
-
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_tokens_are_shown_harmless(text: str) -> None:
     run = attn("top", text, "--why", "-H", "0")
@@ -93,8 +70,6 @@ def test_a_long_text_is_not_explained_row_by_row_on_a_screen() -> None:
 def test_other_misuse() -> None:
     refused(attn("top", SENTENCE, "--key", "river"), 2, "add --why")
     refused(attn("top", SENTENCE, "--why", "--key", "lamp"), 2, "no token 'lamp'")
-    refused(attn("compute", SENTENCE, "--why", "--steps"), 2, "--steps and --why at once")
-    refused(attn("compute", SENTENCE, "--why", "--no-softmax"), 2, "without a softmax")
 
 
 def test_a_screen_of_one_row_of_one_head_says_who_wrote_its_heaviest_key(llama: Path) -> None:

@@ -91,7 +91,7 @@ def _every_way_to_fail(text: str) -> list[list[str]]:
         ["compute", "--q", f"{text}.npz:{text}"],
         ["compute", "--q", "q.npy", "--mask", text],
         ["compute", "--q", "q.npy", "--scale", text],
-        ["compute", "--q", "q.npy", "--pool", text],
+        ["compute", "--q", "q.npy", "--positions", text],
     ]
 
 

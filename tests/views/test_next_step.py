@@ -38,7 +38,6 @@ MORE_SCREENS = {
     "steps": ("inspect", "the cat sat", "--steps"),
     "compute": ("compute", "the cat sat"),
     "compute steps": ("compute", "the cat sat", "--steps"),
-    "compute why": ("compute", "the cat sat", "--why", "-t", "cat", "--random-projections", "1"),
     "decode": ("compute", "the cat sat", "--decode"),
     "cost": ("cost", "-n", "1000", "--heads", "2", "--dim", "4", "--layers", "2"),
     "scale": ("scale", "--samples", "50"),

@@ -6,7 +6,7 @@ from attn_cli.errors import InputError
 from attn_cli.sources.files.checks import Matrix, as_floats, require_finite
 from attn_cli.sources.files.json_lists import read_json
 from attn_cli.sources.files.kinds import FileKind, kind_of
-from attn_cli.sources.files.npy import read_npy, read_npz
+from attn_cli.sources.files.npy import npz_names, read_npy, read_npz
 from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.sources.files.raw import Raw, is_file, open_raw
 from attn_cli.sources.files.tensors import read_safetensors, stored_precision
@@ -36,6 +36,15 @@ def read_array(spec: str, *, name: str, stdin: BinaryIO | None = None, allow_non
     # read-only whether mapped or not, so that writing fails for small files as for large ones
     array.flags.writeable = False
     return array
+
+
+def array_names(file: str) -> list[str]:
+    """The names of the arrays of an .npz file; InputError for any other."""
+    raw = open_raw(file, None)
+    with parse_errors(raw.label):
+        if kind_of(raw) is not FileKind.NPZ:
+            raise InputError(f"{raw.label} is no .npz file", "np.savez writes one, with its arrays by their names")
+        return npz_names(raw)
 
 
 def widened_from(spec: str, *, name: str) -> str | None:

@@ -94,6 +94,12 @@ def read_npz(raw: Raw, name: str) -> tuple[Matrix, str]:
     return read_npy(data, name, label), label
 
 
+def npz_names(raw: Raw) -> list[str]:
+    """The names of the arrays of an .npz file."""
+    with npz_archive(raw) as archive:
+        return [entry.removesuffix(".npy") for entry in archive.namelist() if entry.endswith(".npy")]
+
+
 def npy_header(data: Bytes, label: str) -> NpyHeader:
     """The header of a .npy file; InputError for a broken one, one that promises more than is there, and a pickle.
 

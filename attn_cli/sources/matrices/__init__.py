@@ -6,7 +6,6 @@ The steps: the user's own q, k and v, or projected embeddings (`projecting`); cu
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -144,7 +143,6 @@ class Matrices:
             self._latent(at, heads),
             self.projected,
             self.rotation,
-            None if self.rotation is None else partial(self.rotation.turning, self.k[at]),
         )
 
     def _latent(self, at: tuple[int, ...], heads: tuple[int, ...]) -> Latent | None:

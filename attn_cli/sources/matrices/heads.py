@@ -59,7 +59,7 @@ def _of_latents(options: MatrixOptions, projected: Projected, latent: Latent) ->
     d = latent.up_k.shape[-1]
     if options.rotary:
         if latent.shared is None:
-            raise InputError("rotary positions need the shared key part", "add --wkr FILE [width, p], p even")
+            raise InputError("rotary positions need the shared key part", "add wkr [width, p] to the file")
         rotation = _rotation(options, q.shape[-2], latent.c.shape[-2])
         q = np.concatenate((q[..., :d], _rotated(q[..., d:], rotation, rotation.offset)), axis=-1)
         latent = replace(latent, shared=_rotated(latent.shared, rotation))

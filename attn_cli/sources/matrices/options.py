@@ -3,9 +3,11 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from attn_cli.errors import InputError
+from attn_cli.sources.files.array_file import array_names
+from attn_cli.text import excerpt, listed
 
 PROJECTIONS = ("wq", "wk", "wv", "wo")
 POSITIONS = ("sinusoidal", "rotary", "rotary-interleaved")
@@ -107,12 +109,47 @@ class MatrixOptions:
 
     def _changes(self) -> list[str]:
         """The given options that change scores or what is made of them."""
-        names = [f"--{name}" for name in ("scale", "softcap", "bias", "alibi", "sink") if self.sets(name)]
+        names = [f"--{name}" for name in ("scale", "softcap", "bias", "sink") if self.sets(name)]
+        names += ["--positions alibi"] if self.sets("alibi") else []
         return [*names, *([] if self.softmax else ["--no-softmax"])]
 
     def sets(self, *names: str) -> bool:
         """True if any of the options of these names (`names`) was given."""
         return any(getattr(self, name) is not None for name in names)
+
+
+def latent_options(latent: str | None) -> dict[str, Any]:
+    """The options that --latent stands for: a rank to draw, or the arrays of a file by their names.
+
+    InputError for a rank below 1, and for a file that is none or holds no wdkv, wuk and wuv.
+    """
+    if latent is None or latent.isdecimal():
+        rank = None if latent is None else int(latent)
+        if rank == 0:
+            raise InputError("--latent 0 is no rank", "give 1 or more")
+        return {"latent": rank}
+    names = array_names(latent)
+    if missing := [name for name in LATENTS[:3] if name not in names]:
+        raise InputError(
+            f"latent keys need {listed(missing)}, which {excerpt(latent)} doesn't hold",
+            "wdkv [width, r], wuk [r, heads * d], wuv [r, heads * e]",
+        )
+    given = {name: f"{latent}:{name}" for name in LATENTS if name in names}
+    norm = {"latent_norm": f"{latent}:norm"} if "norm" in names else {}
+    return {"latent": None, **given, **norm}
+
+
+def position_options(positions: str | None) -> dict[str, Any]:
+    """The options that --positions stands for: a name, behind a colon the base of rotary positions or slopes."""
+    name, _, value = (positions or "").partition(":")
+    if name == "alibi":
+        return {"positions": None, "alibi": value or "paper"}
+    if not value or not name.startswith("rotary"):
+        return {"positions": positions}
+    try:
+        return {"positions": name, "rope_base": float(value)}
+    except ValueError:
+        raise InputError(f"--positions {excerpt(positions or '')}: the base is no number", "rotary:500000") from None
 
 
 class Refusal(NamedTuple):
@@ -151,16 +188,6 @@ REFUSALS = (
     ),
     Refusal(lambda o: o.x is not None and o.text is not None, "a text and --x at once", "give one of them"),
     Refusal(
-        lambda o: o.context is not None and o.context_text is not None,
-        "--context and --context-text at once",
-        "give one of them",
-    ),
-    Refusal(
-        lambda o: o.context_text is not None and o.text is None,
-        "--context-text needs a text",
-        'attn compute "river bank" --context-text "bank loan"',
-    ),
-    Refusal(
         lambda o: not o.has_embeddings and o.sets("wq", "wk", "wv"),
         "--wq, --wk and --wv project --x, which is missing",
         "add --x FILE",
@@ -186,13 +213,13 @@ REFUSALS = (
     ),
     Refusal(
         lambda o: not math.isfinite(o.rope_base),
-        "--rope-base {rope_base:g} is not a finite number",
+        "the base {rope_base:g} of rotary positions is not a finite number",
         "most models have 10000",
     ),
     Refusal(
         lambda o: o.absorb and not o.is_latent,
         "--absorb is for latent keys",
-        "add --wdkv, --wuk and --wuv, or --latent R",
+        "add --latent R, or --latent FILE.npz",
     ),
     Refusal(
         lambda o: o.is_latent and bool(o.wk or o.wv or o.kv_heads),
@@ -212,6 +239,6 @@ REFUSALS = (
     Refusal(
         lambda o: o.positions not in (None, *POSITIONS),
         "--positions {positions!r} is unknown",
-        f"one of {', '.join(POSITIONS)}",
+        f"one of {', '.join(POSITIONS)}, alibi",
     ),
 )

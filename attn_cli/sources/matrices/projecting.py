@@ -30,9 +30,7 @@ def latent_of(options: MatrixOptions, context: np.ndarray, q_width: int, heads: 
     down, up_k, up_v, rotary = matrices.values()
     missing = next((name for name in LATENTS[:3] if matrices[name] is None), None)
     if down is None or up_k is None or up_v is None:
-        raise InputError(
-            f"latent keys need --{missing}", "--wdkv [width, r], --wuk [r, heads * d], --wuv [r, heads * e]"
-        )
+        raise InputError(f"latent keys need {missing}", "wdkv [width, r], wuk [r, heads * d], wuv [r, heads * e]")
     c = product(context, down, "wdkv")  # [..., m, width] @ [width, r]
     weights = read_matrix(options, "latent_norm")
     if weights is not None:

@@ -113,11 +113,13 @@ def _scale(text: str | None, shape: ScoreShape) -> float:
 def _slopes(text: str, shape: ScoreShape) -> np.ndarray:
     if text == "paper":
         return np.array(alibi_slopes(shape.h), dtype=shape.dtype)
-    slopes = _per_head(text, "--alibi", "slopes", shape)
+    slopes = _per_head(text, "--positions alibi", "slopes", shape)
     with np.errstate(over="ignore"):
         furthest = slopes * max(shape.n, shape.m)
     if not np.isfinite(furthest).all():
-        raise InputError(f"--alibi {text}: slope x distance is larger than {shape.dtype} holds", "give smaller slopes")
+        raise InputError(
+            f"--positions alibi:{text}: slope x distance is larger than {shape.dtype} holds", "give smaller slopes"
+        )
     return slopes
 
 

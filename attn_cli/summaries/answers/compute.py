@@ -67,9 +67,6 @@ FIELDS = (
     Field("nonfinite_cells", COUNT, "how many numbers are null because they are NaN or infinite"),
     _array("scores", "[...batch][heads][queries][keys], before the softmax; no heads axis where the matrices had none"),
     _array("weights", "the same shape, after the softmax"),
-    _array("value_share", "the same shape, with --by value: each key's share of its row by value norm", optional=True),
-    _array("output_share", "the same shape, with --by output: each key's share of its row by output norm",
-           optional=True),
     _array("output", "[...batch][heads][queries][e]; with --x or --wo heads are joined: [...batch][queries][width]"),
     _array("q", "the queries, where they were made from x", optional=True),
     _array("k", "the keys likewise", optional=True),
@@ -114,14 +111,13 @@ class Computation(Answer):
         return made(FIELDS, _Computed(self, self.arrays()))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The collected arrays of `scores`, `weights`, `value_share`, `output_share` `[*batch, h, n, m]`, and `output`.
+        """The collected arrays of `scores` and `weights` `[*batch, h, n, m]`, and `output`.
 
-        A share is a key's weight times the norm of its value (before or after W_O) over the row's sum of these.
         `output` is `[*batch, h, n, e]`, values e wide; `q`, `k` and `v` are there if attn made them. Without
         `head_axis` there is no h.
         """
         arrays = {}
-        for name in ("scores", "weights", "value_share", "output_share", "output"):
+        for name in ("scores", "weights", "output"):
             entries = [x for summary in self.summaries for part in summary.parts
                        if (x := part.arrays().get(name)) is not None]  # fmt: skip
             if entries:

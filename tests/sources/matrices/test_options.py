@@ -12,8 +12,6 @@ REFUSED: list[dict[str, Any]] = [
     {"text": "a", "q": "q.npy"},
     {"x": "x.npy", "v": "v.npy"},
     {"x": "x.npy", "text": "a"},
-    {"text": "a", "context": "c.npy", "context_text": "b"},
-    {"x": "x.npy", "context_text": "b"},
     {"q": "q.npy", "wk": "wk.npy"},
     {"q": "q.npy", "context": "c.npy"},
     {"q": "q.npy", "seed": 0},

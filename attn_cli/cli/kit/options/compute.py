@@ -10,7 +10,7 @@ from attn_cli.cli.kit.run.texts import whole_texts
 from attn_cli.cli.kit.shell import completion
 from attn_cli.sources import DEFAULT_MODEL
 from attn_cli.sources.matrices.mask_syntax import MASK_HELP
-from attn_cli.sources.matrices.options import MatrixOptions
+from attn_cli.sources.matrices.options import MatrixOptions, latent_options, position_options
 
 _FILE = "npy, npz, csv, json, safetensors, file.npz:name, or - for stdin."
 
@@ -41,10 +41,6 @@ class ProblemOptions:
             autocompletion=completion.tables,
         ),
     ] = DEFAULT_MODEL
-    context_text: Annotated[
-        str | None,
-        typer.Option("--context-text", help="Take keys and values from these words: cross-attention.", metavar="TEXT"),
-    ] = None
     q: Annotated[
         str | None,
         typer.Option("--q", help=f"Read queries [n, d], with batch and head axes or without. {_FILE}", metavar="FILE"),
@@ -57,7 +53,9 @@ class ProblemOptions:
     context: Annotated[
         str | None,
         typer.Option(
-            "--context", help="Read embeddings [m, width] of keys and values: cross-attention.", metavar="FILE"
+            "--context",
+            help="Read embeddings [m, width] of keys and values, or beside TEXT their words: cross-attention.",
+            metavar="FILE|TEXT",
         ),
     ] = None
     wq: Annotated[
@@ -86,34 +84,25 @@ class ProblemOptions:
     head_dim: Annotated[
         int | None, _projection("--head-dim", help="Set the head size of drawn projections.", min=1, metavar="D")
     ] = None
-    latent: Annotated[int | None, _latent("--latent", help="Draw latent keys (MLA) of rank R.", min=1, metavar="R")] = (
-        None
-    )
-    wdkv: Annotated[
-        str | None, _latent("--wdkv", help="Read the down-projection of latent keys [width, r].", metavar="FILE")
-    ] = None
-    wuk: Annotated[
-        str | None, _latent("--wuk", help="Read their up-projection to keys [r, heads * d].", metavar="FILE")
-    ] = None
-    wuv: Annotated[
-        str | None, _latent("--wuv", help="Read their up-projection to values [r, heads * e].", metavar="FILE")
-    ] = None
-    wkr: Annotated[
-        str | None, _latent("--wkr", help="Read the projection to the shared key part [width, p].", metavar="FILE")
-    ] = None
-    latent_norm: Annotated[
-        str | None, _latent("--latent-norm", help="Read the weights [1, r] of the latents' RMS norm.", metavar="FILE")
+    latent: Annotated[
+        str | None,
+        _latent(
+            "--latent",
+            help="Draw latent keys (MLA) of rank R, or read them from an .npz: wdkv [width, r], wuk [r, heads * d], "
+            "wuv [r, heads * e], and if there are some wkr [width, p] and norm [1, r].",
+            metavar="R|FILE",
+        ),
     ] = None
     absorb: Annotated[bool, _latent("--absorb", help="Absorb the up-projections into queries and outputs.")] = False
     positions: Annotated[
         str | None,
         _rule(
-            "--positions", help="Add positions: sinusoidal (to x), rotary or rotary-interleaved (q, k).", metavar="HOW"
+            "--positions",
+            help="Add positions: sinusoidal (to x), rotary or rotary-interleaved (to q and k; rotary:500000 sets the "
+            "base), alibi (to scores; alibi:0.5,0.25 gives a slope per head).",
+            metavar="HOW",
         ),
     ] = None
-    rope_base: Annotated[
-        float, _rule("--rope-base", help="Set the base of rotary positions.", min=1.0, metavar="NUMBER")
-    ] = 10000.0
     mask: Annotated[
         list[str] | None,
         typer.Option("--mask", help=MASK_HELP, metavar="MASK", autocompletion=completion.masks),
@@ -123,10 +112,6 @@ class ProblemOptions:
     ] = None
     softcap: Annotated[float | None, _rule("--softcap", help="Cap scores: C tanh(score / C).", metavar="C")] = None
     bias: Annotated[str | None, _rule("--bias", help="Add these numbers [n, m] to the scores.", metavar="FILE")] = None
-    alibi: Annotated[
-        str | None,
-        _rule("--alibi", help="Subtract slope x distance from scores: paper, or a slope per head.", metavar="SLOPES"),
-    ] = None
     sink: Annotated[
         str | None,
         _rule("--sink", help="Add a learned sink score per head to every row's softmax.", metavar="SCORES"),
@@ -145,8 +130,11 @@ class ProblemOptions:
         precise  compute in float64, whatever the precision of the files
         """
         values = asdict(self)
-        names = [name for name in ("text", "context_text") if values[name] is not None]
-        values |= dict(zip(names, whole_texts([values[name] for name in names]), strict=True))
+        if self.text is not None:
+            values |= {"context": None, "context_text": self.context}
+            names = [name for name in ("text", "context_text") if values[name] is not None]
+            values |= dict(zip(names, whole_texts([values[name] for name in names]), strict=True))
+        values |= latent_options(self.latent) | position_options(self.positions)
         return MatrixOptions(
             seed=values.pop("random_projections"),
             masks=tuple(values.pop("mask") or ()),

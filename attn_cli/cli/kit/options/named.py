@@ -92,9 +92,6 @@ TokenPick = Annotated[
                  help="Show these queries only: a word, word#2 (second one), an index, or + (generated tokens)."),
 ]  # fmt: skip
 Steps = Annotated[bool, typer.Option("--steps", help="Show every step in numbers; --token picks one query.")]
-Why = Annotated[
-    bool, typer.Option("--why", help="Explain each key: content, position, and the frequency pairs that count.")
-]
 Words = Annotated[
     bool,
     typer.Option("--words", help="Merge subword tokens into words (keys summed, queries averaged)."),
