@@ -28,11 +28,9 @@ class Dump:
     arrays     by name, each with a function that reads its numbers
     tokens     the ids that the engine read; None where none are there
     positions  the positions in the text of the arrays' rows; None where none are given
-    others     the names of arrays that hold no numbers of a pass: integers, booleans
     """
 
     label: str
     arrays: tuple[DumpArray, ...]
     tokens: tuple[int, ...] | None = None
     positions: tuple[int, ...] | None = None
-    others: tuple[str, ...] = ()

@@ -18,10 +18,9 @@ from attn_cli.model.source import Referring, Source
 from attn_cli.prompt import Prompt, Token
 from attn_cli.sources import is_model
 from attn_cli.sources.dumps import TOKENS, open_dump
-from attn_cli.sources.dumps.recorders import RECORDERS, recorder_text
 from attn_cli.summaries.bisect.answer import BisectRequest
 from attn_cli.summaries.bisect.answer import bisect as bisected
-from attn_cli.summaries.bisect.names import NameMap
+from attn_cli.summaries.bisect.placing import StationNames
 from attn_cli.summaries.bisect.tokens import DifferingTokens, differing_tokens
 from attn_cli.summaries.report import Report
 from attn_cli.text import excerpt, listed
@@ -50,39 +49,31 @@ def bisect(
     until: Annotated[
         int | None, typer.Option("--until", metavar="LAYER", help="Compare layers up to this one.", min=0)
     ] = None,
-    recorder: Annotated[
-        str | None,
-        typer.Option("--recorder", metavar="ENGINE",
-                     help="Print lines that save a dump in torch, jax, mlx, vllm or llama.cpp."),
-    ] = None,
     *,
     output: OutputOptions,
     loading: LoadOptions,
 ) -> ExitCode:  # fmt: skip
     """Find where another engine's numbers leave the model's, and why.
 
-    DUMP holds what the engine saw of a text: hidden states, q, k, v, outputs of heads, logits, of any layers, under any
-    names. The model runs on the same tokens (the dump's `tokens`, or TEXT), once as it is and once in the dump's
-    precision. The first array that differs by more than that is named; usual mistakes are then made on purpose until
-    the dump's numbers come out. Exit code 1 if anything is wrong.
+    DUMP holds what the engine saw of a text, each array called by its layer and station: 3.residual_in, 3.q_rotated,
+    3.heads, logits ... The model runs on the same tokens (the dump's `tokens`, or TEXT), once as it is and once in the
+    dump's precision. The first array that differs by more than that is named; usual mistakes are then made on purpose
+    until the dump's numbers come out. Exit code 1 if anything is wrong.
 
     \b
     Examples:
       attn bisect mine.safetensors -m ./my-model
       attn bisect mine.npz "the cat sat" -m ./my-model --json
       attn bisect mine.npz -m ./my-model -f md > issue.md
-      attn bisect --recorder jax
       attn bisect dumps/ -m ./my-model --map 'blk{layer}.q=q_rotated' --until 3
     """
-    if recorder is not None:
-        return _print_recorder(recorder)
     if dump is None:
-        raise InputError("no dump", "name its file or folder; --recorder ENGINE prints how to save one    "
+        raise InputError("no dump", "name its file or folder    "
                          f"a kernel's output alone: {KERNEL_CHECK}")  # fmt: skip
     if not is_model(model):
         raise InputError("bisect needs the model that the dump is held against",
                          f"name it with --model    a kernel's output alone: {KERNEL_CHECK}")  # fmt: skip
-    names = NameMap(tuple(map_ or ()))
+    names = StationNames(tuple(map_ or ()))
     found = open_dump(dump)
     given = text is not None or file is not None
     if not given and found.tokens is None:
@@ -100,14 +91,6 @@ def bisect(
             )
         view.show(Report("bisect", source.about, (prompt,), warnings=prompt.warnings, answer=answer))
     return ExitCode.DONE if answer.is_equal else ExitCode.NEGATIVE
-
-
-def _print_recorder(engine: str) -> ExitCode:
-    """Print the script that saves a dump in an engine."""
-    if engine not in RECORDERS:
-        raise InputError(f"no recorder for {excerpt(engine, 40)}", f"there are {listed(RECORDERS)}")
-    typer.echo(recorder_text(engine), nl=False)
-    return ExitCode.DONE
 
 
 def _read(

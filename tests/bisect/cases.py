@@ -5,13 +5,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attn_cli.dump import Dump, DumpArray
+from attn_cli.model.stations import station
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.bisect.answer import Bisected, BisectRequest, bisect
 from tests.architectures.tiny import tiny_model
 from tests.bisect.families import NAMES, port_of, tiny
-from tests.bisect.patched import PASS_NAMES, PASS_PLANTS, PLANTS, copied, quantised, seen
+from tests.bisect.patched import PASS_NAMES, PASS_PLANTS, PLANTS, Stations, copied, quantised, seen
 from tests.bisect.plain_decoder import Arrays, Port, Settings, planted
 
 FAR = {"float32": 1e-3, "bfloat16": 0.2, "4-bit": 1.0}  # relative, from which on a mistake shows beyond rounding
@@ -49,6 +50,18 @@ def source_of(model: Any, name: str) -> ModelSource:
     return ModelSource(LoadedModel(stack, None, about, Origin(name, name, OriginOptions()), model))
 
 
+def stations_of(model: Any, ids: np.ndarray) -> Stations:
+    """The stations that are the input or output of a module, in a model without mistakes."""
+    sites = source_of(model, type(model).__name__).reference()._found(ids.tolist())
+    paths = {module: path for path, module in model.named_modules()}
+    found: Stations = {}
+    for module, runs in sites.of.items():
+        for site in runs[0]:
+            name = f"{site.layer}.{site.kind}" if station(site.kind).is_of_layer else site.kind
+            found.setdefault(name, (paths[module], site.given))
+    return found
+
+
 def verdict(model: Any, ids: np.ndarray, arrays: Arrays, precision: str) -> Bisected:
     """The product's answer to a dump."""
     made = tuple(DumpArray(name, x.shape, "float32", lambda x=x: x) for name, x in arrays.items())  # type: ignore[misc]
@@ -67,6 +80,7 @@ class TinyCase:
         self.plants, self.precision, self.way = plants, precision, way
         self.model = tiny_model(name, "tiny")
         self.ids = np.random.default_rng(seed).integers(0, self.model.config.get_text_config().vocab_size, _TOKENS)
+        self.stations = stations_of(self.model, self.ids)
         if way == "own 4-bit":
             quantised(self.model)
 
@@ -78,14 +92,14 @@ class TinyCase:
         if self.way == "sdpa":
             port.set_attn_implementation("sdpa")
         pads = _PADS if self.way == "padded" else 0
-        right = seen(copied(port), self.ids, precision=self.precision, pads=pads)
+        right = seen(copied(port), self.stations, self.ids, precision=self.precision, pads=pads)
         if not self.plants:
             return Made(right, ())
         of_pass = [plant for plant in self.plants if plant in PASS_PLANTS]
         for plant in self.plants:
             if plant in PLANTS and not PLANTS[plant][1](port):
                 return None
-        wrong = seen(port, self.ids, of_pass[0] if of_pass else "", self.precision)
+        wrong = seen(port, self.stations, self.ids, of_pass[0] if of_pass else "", self.precision)
         if len(self.plants) > 1 and not all(self._shows(plant, right) for plant in self.plants):
             return None
         return made_of(wrong, right, self.precision)
@@ -95,7 +109,7 @@ class TinyCase:
         port = copied(self.model)
         if plant in PLANTS:
             PLANTS[plant][1](port)
-        alone = seen(port, self.ids, plant if plant in PASS_PLANTS else "", self.precision)
+        alone = seen(port, self.stations, self.ids, plant if plant in PASS_PLANTS else "", self.precision)
         return made_of(alone, right, self.precision) is not None
 
     def verdict(self, arrays: Arrays) -> Bisected:

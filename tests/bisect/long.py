@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from tests.bisect.cases import source_of
+from tests.bisect.cases import source_of, stations_of
 from tests.bisect.patched import seen
 
 _TRIED = ("scale-missing", "scale-twice", "mask-missing", "causal-one-ahead", "rotary-missing", "norm-missing",
@@ -48,8 +48,8 @@ def write_dump(folder: str, ids: np.ndarray, layers: str) -> None:
     model = model_of(layers)
     last = model.model.layers[-1].self_attn
     last.scaling **= 2
-    for name, x in seen(model, ids).items():
-        if name != "lm_head":
+    for name, x in seen(model, stations_of(model, ids), ids).items():
+        if name != "logits":
             np.save(Path(folder, f"{name}.npy"), x)
     np.save(Path(folder, "tokens.npy"), ids)
 

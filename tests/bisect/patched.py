@@ -8,11 +8,14 @@ import numpy as np
 import torch
 from torch import nn
 
+from attn_cli.sources.huggingface.anatomy.forward_arguments import first_float_input
 from tests.bisect.plain_decoder import four_bits
 
 Model = Any
 Plant = Callable[[Model], bool]
 """Plants a mistake in a model; False where the model has no such place."""
+Stations = dict[str, tuple[str, bool]]
+"""The path of a module by the name of a station, and whether its numbers are what the module is given."""
 
 
 def modules(model: Model, *names: str) -> Iterator[tuple[str, nn.Module]]:
@@ -218,32 +221,27 @@ def quantised(model: Model) -> Model:
 
 @torch.no_grad()
 def seen(
-    model: Model, ids: np.ndarray, plant: str = "", precision: str = "float32", pads: int = 0
+    model: Model, stations: Stations, ids: np.ndarray, plant: str = "", precision: str = "float32", pads: int = 0
 ) -> dict[str, np.ndarray]:
-    """What the modules of every layer returned, and the input of W_O, by their paths, in the order of the pass.
+    """What the modules at these stations returned or were given, by the stations' names, in the order of the pass.
 
     pads  tokens of padding before the text, of which nothing is kept
     """
     found: dict[str, np.ndarray] = {}
 
-    def note(path: str, x: Any) -> None:
+    def note(name: str, x: Any) -> None:
         x = x[0] if isinstance(x, tuple) else x
-        if (
-            isinstance(x, torch.Tensor)
-            and x.is_floating_point()
-            and x.ndim == 3
-            and x.shape[:2] == (1, len(ids) + pads)
-        ):
-            found.setdefault(path, x[0, pads:].float().numpy().copy())
+        if isinstance(x, torch.Tensor) and x.ndim == 3 and x.shape[:2] == (1, len(ids) + pads):
+            found.setdefault(name, x[0, pads:].float().numpy().copy())
 
     handles = []
-    for path, module in model.named_modules():
-        name = path.rpartition(".")[2]
-        if any(part.isdigit() for part in path.split(".")) and (name in WATCHED or name.isdigit()):
-            label = f"{path}.l_out" if name.isdigit() else path
-            handles.append(module.register_forward_hook(lambda m, a, y, at=label: note(at, y)))
-        if name in ("o_proj", "out_proj"):
-            handles.append(module.register_forward_pre_hook(lambda m, a, at=path: note(f"{at}.heads", a[0])))
+    for name, (path, is_given) in stations.items():
+        module = model.get_submodule(path)
+        if is_given:
+            hook: Any = lambda m, a, kw, at=name: note(at, first_float_input(a, kw))  # noqa: E731
+            handles.append(module.register_forward_pre_hook(hook, with_kwargs=True))
+        else:
+            handles.append(module.register_forward_hook(lambda m, a, y, at=name: note(at, y)))
     arguments: dict[str, Any] = {"input_ids": torch.from_numpy(ids)[None], "use_cache": False}
     if precision in ("bfloat16", "float16"):
         model = model.to(getattr(torch, precision))
@@ -260,14 +258,10 @@ def seen(
     if plant == "positions":
         arguments["position_ids"] = torch.arange(1, n + 1)[None]
     logits = model(**arguments).logits
-    found["lm_head"] = logits[0, pads:].float().numpy()
+    found["logits"] = logits[0, pads:].float().numpy()
     for handle in handles:
         handle.remove()
     return found
-
-
-WATCHED = {"q_proj", "k_proj", "v_proj", "o_proj", "out_proj", "input_layernorm", "post_attention_layernorm", "mlp",
-           "ln_1", "ln_2"}  # fmt: skip
 
 
 def copied(model: Model) -> Model:

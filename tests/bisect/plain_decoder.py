@@ -106,28 +106,28 @@ class Port:
             x = x + self.w["positions"][np.arange(len(ids)) + self.has("positions+1")]
         if "embed_norm.w" in self.w:
             x = self.norm(x, "embed_norm")
-        x = self.keep("embed_tokens", self.r(x))
+        x = self.keep("0.residual_in", self.r(x))
         for layer in range(s.layers):
             x = self.layer(x, layer)
         if "final.w" in self.w and not self.has("final-norm-missing"):
-            x = self.keep("norm", self.norm(x, "final"))
+            x = self.keep("final_norm", self.norm(x, "final"))
         head = self.w["embed"] if self.has("head-tied") else self.w.get("head.w", self.w["embed"])
         logits = x @ head.T
         if self.has("logits-centred"):
             logits = logits - logits.mean(-1, keepdims=True)
         if s.logit_softcap and not self.has("logit-softcap-missing"):
             logits = np.tanh(logits / s.logit_softcap) * s.logit_softcap
-        self.keep("lm_head", self.r(logits))
+        self.keep("logits", self.r(logits))
         return self.seen
 
     def layer(self, x: np.ndarray, layer: int) -> np.ndarray:
         """One layer."""
-        s, name = self.s, f"layers.{layer}"
+        s, name = self.s, f"{layer}"
         second = f"{layer}.norm2" if f"{layer}.norm2.w" in self.w else f"{layer}.norm1"
         if self.has("norms-behind"):
             middle = self.norm(self.r(x + self.attention(x, layer)), f"{layer}.norm1")
-            return self.keep(f"{name}.l_out", self.norm(self.r(middle + self.mlp(middle, layer)), second))
-        first = self.keep(f"{name}.input_layernorm", self.norm(x, f"{layer}.norm1"))
+            return self.keep(f"{name}.residual", self.norm(self.r(middle + self.mlp(middle, layer)), second))
+        first = self.keep(f"{name}.normed", self.norm(x, f"{layer}.norm1"))
         attended = self.attention(first, layer)
         if s.after_norms and not self.has("after-norm-missing"):
             attended = self.norm(attended, f"{layer}.after1")
@@ -138,7 +138,7 @@ class Port:
         if self.has("outside: residual shrinks"):
             middle = middle * np.float32(0.6)
         out = self.r(middle + attended + made) if s.parallel else self.r(middle + made)
-        return self.keep(f"{name}.l_out", out)
+        return self.keep(f"{name}.residual", out)
 
     def norm(self, x: np.ndarray, name: str) -> np.ndarray:
         """RMS norm or layer norm over the last axis."""
@@ -161,14 +161,14 @@ class Port:
 
     def attention(self, x: np.ndarray, layer: int) -> np.ndarray:
         """All heads, and W_O."""
-        s, name = self.s, f"layers.{layer}.self_attn"
+        s, name = self.s, f"{layer}"
         n = len(x)
         names = ["q", "k", "v"]
         if self.has("qkv-order"):
             names = ["q", "v", "k"]
         q = self.linear(x, f"{layer}.{names[0]}").reshape(n, s.heads, s.width)
         k = self.linear(x, f"{layer}.{names[1]}").reshape(n, s.groups, s.width)
-        v = self.keep(f"{name}.v_proj", self.linear(x, f"{layer}.{names[2]}").reshape(n, s.groups, s.width))
+        v = self.keep(f"{name}.v", self.linear(x, f"{layer}.{names[2]}").reshape(n, s.groups, s.width))
         if self.has("outside: a head of v is doubled"):
             v = v * np.where(np.arange(s.groups) == s.groups - 1, 2, 1)[None, :, None].astype(np.float32)
         later = self.has("qk-norm-after-rotary")
@@ -207,7 +207,7 @@ class Port:
         if self.has("heads-joined-by-reshape"):
             heads = heads.swapaxes(0, 1).reshape(n, s.heads, s.width)
         self.keep(f"{name}.heads", heads)
-        return self.keep(f"{name}.o_proj", self.linear(heads.reshape(n, -1), f"{layer}.o"))
+        return self.keep(f"{name}.attention", self.linear(heads.reshape(n, -1), f"{layer}.o"))
 
     def allowed(self, n: int, layer: int) -> np.ndarray:
         """Which keys each query sees."""
@@ -252,9 +252,9 @@ class Port:
 
     def mlp(self, x: np.ndarray, layer: int) -> np.ndarray:
         """Gated where there is a gate."""
-        x = self.keep(f"layers.{layer}.mlp_input", x)
+        x = self.keep(f"{layer}.mlp_normed", x)
         if f"{layer}.router.w" in self.w:
-            return self.keep(f"layers.{layer}.mlp", self.routed(x, layer))
+            return self.keep(f"{layer}.mlp", self.routed(x, layer))
         gate, up = (f"{layer}.gate", f"{layer}.up")
         if self.has("gate-up-swapped"):
             gate, up = up, gate
@@ -264,7 +264,7 @@ class Port:
             inner = self.r(self.active(self.linear(x, up)))
         if self.has("outside: activations are clipped"):
             inner = np.clip(inner, -0.3, 0.3)
-        return self.keep(f"layers.{layer}.mlp", self.linear(inner, f"{layer}.down"))
+        return self.keep(f"{layer}.mlp", self.linear(inner, f"{layer}.down"))
 
     def routed(self, x: np.ndarray, layer: int) -> np.ndarray:
         """The experts with the highest scores of each token, mixed by the softmax over these."""

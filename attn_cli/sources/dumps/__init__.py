@@ -24,7 +24,7 @@ POSITIONS = ("positions", "position_ids")
 _SUFFIXES = (".npy", ".npz", ".safetensors")
 _MOST_ARRAYS = 100_000
 _KEPT_BYTES = 64 * 2**20  # of a file's arrays: a search for mistakes reads each hundreds of times
-_HINT = "save what the engine saw as .npz or .safetensors    attn bisect --recorder torch prints how"
+_HINT = "save what the engine saw as .npz or .safetensors"
 
 
 class _Entry(NamedTuple):
@@ -62,13 +62,7 @@ def open_dump(spec: str) -> Dump:
     if not arrays:
         kinds = f": it holds {listed(map(excerpt, names))}" if names else ""
         raise InputError(f"{excerpt(spec)} holds no array of numbers with a point{kinds}", _HINT)
-    used = {*TOKENS, *POSITIONS}
-    others = tuple(entry.name for entry in entries if entry.name not in used and not _is_among(entry, arrays))
-    return Dump(excerpt(spec), arrays, _integers(special, TOKENS), _integers(special, POSITIONS), others)
-
-
-def _is_among(entry: _Entry, arrays: tuple[DumpArray, ...]) -> bool:
-    return any(array.name == entry.name for array in arrays)
+    return Dump(excerpt(spec), arrays, _integers(special, TOKENS), _integers(special, POSITIONS))
 
 
 def _files(path: Path, spec: str) -> list[Path]:

@@ -10,15 +10,15 @@ from attn_cli.dump import Dump, DumpArray
 from attn_cli.errors import InputError
 from attn_cli.fields import COUNT, FLAG, NUMBER, TEXT, Field, Object, Output, Rows, each, or_none
 from attn_cli.kernel.lessons.precision import precision_of
-from attn_cli.model.stations import Reference
+from attn_cli.model.stations import Reference, Station
 from attn_cli.summaries.bisect.causes import FoundCause, cause_of
 from attn_cli.summaries.bisect.comparison import Compared, HeldAgainst
-from attn_cli.summaries.bisect.names import NameMap
-from attn_cli.summaries.bisect.placing import Placing, Unplaced
+from attn_cli.summaries.bisect.errors import Errors, errors_of
+from attn_cli.summaries.bisect.placing import Placed, StationNames, Unplaced, placed_arrays
 from attn_cli.summaries.bisect.tokens import DifferingTokens
 from attn_cli.summaries.bisect.where import where_wrong
 from attn_cli.summaries.report import Answer
-from attn_cli.text import excerpt, listed
+from attn_cli.text import excerpt
 
 _SAMPLED = 2**16  # numbers of an array that tell its precision
 
@@ -54,10 +54,8 @@ _ARRAY = (
     Field("name", TEXT, "of the array in the dump", "placed.array.name"),
     Field("layer", or_none(COUNT), "null for a station of the whole model", _layer),
     Field("station", TEXT, "where in the layer its numbers stand", "placed.at.kind"),
-    Field("layout", TEXT, "its axes", lambda one: one.placed.layout.words(one.placed.shape)),
-    Field("first_position", COUNT, "of its first row", "placed.layout.start"),
-    Field("positions", COUNT, "how many rows it has", "placed.layout.rows"),
-    Field("placed_by", {"enum": ["name", "map", "numbers"]}, "what says so", "placed.by"),
+    Field("first_position", COUNT, "of its first row", "placed.start"),
+    Field("positions", COUNT, "how many rows it has", "placed.rows"),
     Field("wrong", FLAG, "whether its difference from what the model makes of the dump before it is more "
                          "than precision explains", "is_wrong"),
     Field("error", NUMBER, "relative, at the position and head where it is furthest beyond the noise"),
@@ -109,7 +107,7 @@ FIELDS = (
     Field("unplaced", Rows(_UNPLACED), "arrays without a place"),
 )  # fmt: skip
 OUTPUT = Output(
-    "attn.bisect/1", "Another engine's arrays held against a model: the first that differs, and why.", FIELDS
+    "attn.bisect/2", "Another engine's arrays held against a model: the first that differs, and why.", FIELDS
 )
 
 
@@ -171,13 +169,13 @@ class BisectRequest:
     """What `attn bisect` is asked about a dump, the arrays that another engine saw in a pass.
 
     precision  the one in which the dump was computed; None to read it off the numbers
-    names      the stations (places in the pass, such as q after rotary positions) that the user gave arrays by name
+    names      the stations (places in the pass, such as q after rotary) that names of arrays say
     until      the last layer that is compared; None for all
     differing  the first token of the dump that the text doesn't have; None where all agree
     """
 
     precision: str | None = None
-    names: NameMap = field(default_factory=NameMap)
+    names: StationNames = field(default_factory=StationNames)
     until: int | None = None
     differing: DifferingTokens | None = None
 
@@ -192,26 +190,30 @@ def bisect(
     Raises InputError where no array is of a station, a place in the pass, of the model.
     """
     step("the reference's pass")
-    placing = Placing(
-        dump, reference.shapes(ids), len(ids), reference.logit_rows(len(ids)), request.names, request.until
-    )
-    reference.run(ids, placing.wanted, placing.arrive)
-    found, unplaced = placing.result()
-    if not found:
-        raise InputError(_nothing(dump, placing), "is it this model's, and of this text? --map NAME=STATION")
-    placed = {name: one for name, (one, _) in found.items()}
+    shapes, logits = reference.shapes(ids), len(reference.logit_rows(len(ids)))
+    placed, unplaced = placed_arrays(dump, shapes, len(ids), logits, request.names, request.until)
+    if not placed:
+        raise InputError(_nothing(dump, unplaced),
+                         "call arrays by layer and station, such as 3.q_rotated, or --map NAME=STATION")  # fmt: skip
+    at_station: dict[Station, list[Placed]] = {}
+    for one in placed.values():
+        at_station.setdefault(one.at, []).append(one)
+    free: dict[str, Errors] = {}
+
+    def arrive(at: Station, right: np.ndarray) -> None:
+        free.update({one.array.name: errors_of(one.values(), right, one.start) for one in at_station[at]})
+
+    reference.run(ids, at_station.keys(), arrive)
     precision = request.precision or precision_of_arrays([one.array for one in placed.values()])
-    free = {name: errors for name, (_, errors) in found.items()}
     comparison = HeldAgainst(reference, ids, placed, free, precision)
     judged = tuple(comparison.compared(step))
     cause = cause_of(comparison, judged, step) if any(one.is_wrong for one in judged) else None
     return Bisected(dump, precision, len(ids), judged, tuple(unplaced), cause, request.differing)
 
 
-def _nothing(dump: Dump, placing: Placing) -> str:
-    first = dump.arrays[0]
-    shape = " x ".join(map(str, first.shape))
-    widths = {one.heads * one.width if one.heads else one.width for one in placing.shapes.values()}
-    expected = f"{placing.tokens} tokens by {listed(map(str, sorted(widths)), 6)}"
-    named = f"{excerpt(first.name, 60)} is {shape}"
-    return f"no array of {dump.label} fits the model: {named}, expected were {expected}"
+def _nothing(dump: Dump, unplaced: Sequence[Unplaced]) -> str:
+    if not unplaced:
+        return f"no array of {dump.label} is of these layers"
+    first = unplaced[0]
+    shape = " x ".join(map(str, first.array.shape))
+    return f"no array of {dump.label} has a place: {excerpt(first.array.name, 60)} is {shape}, and {first.why}"

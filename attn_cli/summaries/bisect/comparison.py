@@ -105,7 +105,7 @@ class HeldAgainst:
         self.given: dict[Station, Callable[[], np.ndarray]] = {}
         for name, placed in self.placed.items():
             errors = self.free[name]
-            is_whole = placed.layout.start == 0 and placed.layout.rows == len(self.ids) == len(errors.error)
+            is_whole = placed.start == 0 and placed.rows == len(self.ids) == len(errors.error)
             if is_whole and placed.at.kind != "logits" and np.isfinite(errors.error).all():
                 self.given.setdefault(placed.at, placed.values)
 
@@ -225,7 +225,7 @@ class HeldAgainst:
         def arrive(at: Station, x: np.ndarray) -> None:
             kept[at] = x[kept_rows(len(x))].copy()
             for placed in at_station[at]:
-                start, values = placed.layout.start, placed.values()[: max(0, len(x) - placed.layout.start)]
+                start, values = placed.start, placed.values()[: max(0, len(x) - placed.start)]
                 if len(values):
                     errors[placed.array.name] = errors_of(values, x, start)
 
