@@ -133,7 +133,7 @@ class _Reader:
         reading = options.reading()
         alone = options.without_text or (is_recording(options.model) and (options.text, options.file) == (None, None))
         self.text = next(Texts("" if alone else options.text, options.file, lines=False))
-        if isinstance(self.text, str) and not (options.inputs or options.image or options.audio or options.tokens):
+        if isinstance(self.text, str) and not (options.inputs or options.image or options.audio):
             reading["known_texts"] = [self.text]
         self.selection = selection_of(options.layer, options.head)
         self.reading, self.kept = reading, kept_run(options, reading)

@@ -33,7 +33,7 @@ class Reading(TypedDict, total=False):
     """Inputs beside the texts or in their place, as keyword arguments of `open_source`, and what is known of the texts.
 
     decoder_text, generate  what a decoder reads; how many tokens the model generates first, at most
-    inputs       a file with all that a model reads, or the ids of a text's tokens, instead of texts
+    inputs       a file with all that a model reads, instead of texts
     image, audio  files to be read beside every text, or instead of texts
     chat         messages (role, content) before the text
     known_texts  texts that will be read, so that one too long is refused before the model is loaded
@@ -42,7 +42,7 @@ class Reading(TypedDict, total=False):
 
     decoder_text: str | None
     generate: int | None
-    inputs: str | Sequence[int] | None
+    inputs: str | None
     image: str | None
     audio: str | None
     chat: Sequence[Mapping[str, str]] | None
@@ -83,7 +83,7 @@ def open_source(
     *,
     decoder_text: str | None = None,
     generate: int | None = None,
-    inputs: str | Sequence[int] | None = None,
+    inputs: str | None = None,
     image: str | None = None,
     audio: str | None = None,
     chat: Sequence[Mapping[str, str]] | None = None,
@@ -97,7 +97,7 @@ def open_source(
 
     decoder_text  what the decoder of an encoder-decoder reads
     generate      how many tokens the model generates first, at most; they are read with the text
-    inputs        a file with all that a model reads, or the ids of a text's tokens, instead of texts
+    inputs        a file with all that a model reads, instead of texts
     image         an image file, read beside every text, or instead of texts by a model that reads none
     audio         a .wav file, read in the same way
     chat          messages (role, content) before the text, which is then a user's message
@@ -107,9 +107,8 @@ def open_source(
 
     Raises InputError for an option that is not for such a source, LoadError for a model or file that can't be read.
     """
-    file, ids = (inputs, None) if inputs is None or isinstance(inputs, str) else (None, inputs)
-    reading = {"--decoder-text": decoder_text, "--generate": generate, "--inputs": file, "--image": image,
-               "--audio": audio, "--chat": chat, "--tokens": ids}  # fmt: skip
+    reading = {"--decoder-text": decoder_text, "--generate": generate, "--inputs": inputs, "--image": image,
+               "--audio": audio, "--chat": chat}  # fmt: skip
     given = next((option for option, value in reading.items() if value is not None), None)
     if loading.get("adapters") and (is_recording(model) or is_table(model)):
         raise InputError(f"--adapter is for models, and {model} is none", "leave out --adapter")
@@ -129,13 +128,12 @@ def open_source(
         raise InputError(f"--projections is for tables, and {model} is a model", "it has projections of its own")
     named = module_name(model)
     if named is not None:
-        others = {"--decoder-text": decoder_text, "--generate": generate, "--audio": audio, "--chat": chat,
-                  "--tokens": ids}  # fmt: skip
-        return _open_module(named, file, image, {x for x, value in others.items() if value is not None}, loading)
+        others = {"--decoder-text": decoder_text, "--generate": generate, "--audio": audio, "--chat": chat}
+        return _open_module(named, inputs, image, {x for x, value in others.items() if value is not None}, loading)
     from attn_cli.sources.huggingface.load.origin import OriginOptions, find
     from attn_cli.sources.huggingface.read.media import read_media
 
-    if file is not None or image is not None or audio is not None:
+    if inputs is not None or image is not None or audio is not None:
         loading["reads_text"] = False
     origin = find(model, OriginOptions(**loading))
 
@@ -164,7 +162,7 @@ def open_source(
 
         loaded = load_unpacked(origin, unpacked, loaded_from, generates=generate is not None)
     generator = None if generate is None else TextGenerator(loaded, generate)
-    return ModelSource(loaded, PromptReader(loaded, decoder_text, file, chat, media, generator, ids))
+    return ModelSource(loaded, PromptReader(loaded, decoder_text, inputs, chat, media, generator))
 
 
 def _open_module(name: ModuleName, inputs: str | None, image: str | None, others: set[str], loading: Loading) -> Source:

@@ -24,7 +24,7 @@ MODEL = {
     "offline",
 }
 HIDDEN = {"words", "hide", "rescale", "no_special"}
-_BESIDE = {"pair", "decoder_text", "generate", "chat", "system"}
+_BESIDE = {"pair", "decoder_text", "generate", "chat"}
 _FILES = {"file", "inputs", "image", "audio", "messages"}  # each may be read without a text
 _HIDING = ("inspect", "matrix", "top", "heads")
 _OUTPUT = {"format", "json", "output", "force", "color", "quiet", "verbose", "plain"}
@@ -103,7 +103,7 @@ def _text(report: Report, invocation: Invocation) -> list[str] | None:
     if given is None and any(invocation.has(name) for name in _FILES):
         return []
     prompt = report.prompts[0] if report.prompts else None
-    if prompt is None or any(invocation.has(name) for name in ("chat", "system", "messages")):
+    if prompt is None or any(invocation.has(name) for name in ("chat", "messages")):
         return None
     written = None if prompt.generated is None else prompt.generated.start
     return [prompt.text[:written].rstrip("\n")]

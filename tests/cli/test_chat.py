@@ -1,4 +1,4 @@
-"""--chat, --system and --messages: the template's text, its special tokens once, and what is wrong said in a line."""
+"""--chat and --messages: the template's text, its special tokens once, and what is wrong said in a line."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,6 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 from transformers import PreTrainedTokenizerFast
 
-from attn_cli.errors import ExitCode
 from tests.architectures.tiny import tiny_model
 from tests.program import attn, refused
 from tests.real_models import MINILM
@@ -49,60 +48,10 @@ def test_a_text_is_a_users_message(model: Path) -> None:
     assert text("hi there", "-m", model, "--chat") == "<s> user hi there </s> <s> assistant"
 
 
-def test_a_system_message_stands_before_it_and_makes_it_a_chat(model: Path) -> None:
-    assert text("hi", "-m", model, "--system", "be brief") == "<s> system be brief </s> <s> user hi </s> <s> assistant"
-
-
-@pytest.mark.parametrize("name", ["", "prompt_token_ids", "input_ids", "choices"])
-def test_a_servers_own_ids_are_read_whatever_its_template(model: Path, tmp_path: Path, name: str) -> None:
-    ids = [1, 5, 9, 2, 1, 6]
-    log = {"": ids, "input_ids": {name: [ids]}, "choices": {name: [{"prompt_token_ids": ids, "text": "yes"}]}}
-    (tmp_path / "ids.json").write_text(json.dumps(log.get(name, {name: ids})))
-    given = "-m", model, "--tokens", tmp_path / "ids.json"
-    run = attn("top", *given, "--json")
-    assert run.code == 0, run.errors
-    assert [token["id"] for token in run.json["input"]["tokens"]] == ids
-    assert run.json["input"]["text"] == "<s> user hi </s> <s> assistant"
-    same = attn("top", "hi", "-m", model, "--chat", "--json")
-    assert run.json["result"] == same.json["result"]
-
-
-@pytest.mark.parametrize(
-    "words", [("inspect",), ("heads", "--sort", "entropy"), ("matrix", "-H", "1.0"), ("knock", "-l", "1")]
-)
-def test_every_command_on_a_text_reads_ids(model: Path, tmp_path: Path, words: tuple[str, ...]) -> None:
-    (tmp_path / "ids.json").write_text("[1, 5, 9, 2]")
-    run = attn(*words, "-m", model, "--tokens", tmp_path / "ids.json", "--json")
-    assert run.code == 0, run.errors
-    assert [token["id"] for token in run.json["input"]["tokens"]] == [1, 5, 9, 2]
-
-
-def test_messages_beside_ids_tell_who_said_what(model: Path, tmp_path: Path) -> None:
-    (tmp_path / "ids.json").write_text("[5, 9, 2, 6, 11, 2]")
-    messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yes"}]
-    (tmp_path / "m.json").write_text(json.dumps(messages))
-    given = "-m", model, "--tokens", tmp_path / "ids.json", "--messages", tmp_path / "m.json"
-    run = attn("parts", *given, "--cut", "roles", "--json")
-    assert run.code == 0, run.errors
-    names = [part["name"] for part in run.json["result"]["parts"]]
-    assert any("user" in name for name in names)
-
-
-def test_ids_that_can_not_be_read_are_told_in_a_line(model: Path, tmp_path: Path) -> None:
-    good, bad, large = (tmp_path / f"{name}.json" for name in ("good", "bad", "large"))
-    for file, content in ((good, "[1, 5]"), (bad, '{"ids": [1]}'), (large, "[1, 5, 99999999]")):
-        file.write_text(content)
-    for words, line in (
-        (("hi", "--tokens", good), "a text and --tokens at once"),
-        (("--chat", "--tokens", good), "--chat and --tokens at once"),
-        (("--tokens", bad), "holds no list of token ids"),
-        (("--tokens", tmp_path / "none.json"), "can't be read"),
-    ):
-        refused(attn("top", *words, "-m", model), ExitCode.USAGE, line)
-    refused(attn("top", "--tokens", good), ExitCode.USAGE, "--tokens is for models, and toy is a table")
-    run = attn("top", "--tokens", large, "-m", model)
-    assert run.code == ExitCode.LOAD, run.errors
-    assert "token 2 has the id 99999999" in run.errors
+def test_a_system_message_stands_before_it_and_makes_it_a_chat(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "m.json").write_text('[{"role": "system", "content": "be brief"}]')
+    chat = text("hi", "-m", model, "--messages", tmp_path / "m.json")
+    assert chat == "<s> system be brief </s> <s> user hi </s> <s> assistant"
 
 
 @pytest.mark.parametrize("wrapped", [False, True])

@@ -135,7 +135,8 @@ def test_a_qwen2_vl_gets_its_image_by_its_chat_template(seeing: Seeing, tmp_path
     run = attn("top", "what is here?", "-m", folder, "--image", wide, "--json")
     assert run.json["input"]["text"] == read
     assert "the chat template adds the image" in run.errors
-    run = attn("top", "what is here?", "-m", folder, "--image", wide, "--json", "--system", "the cat sat")
+    (tmp_path / "m.json").write_text('[{"role": "system", "content": "the cat sat"}]')
+    run = attn("top", "what is here?", "-m", folder, "--image", wide, "--json", "--messages", tmp_path / "m.json")
     assert run.json["input"]["text"] == f"<s>system : the cat sat </s>{read}"
     assert run.json["warnings"] == []
 

@@ -55,16 +55,10 @@ Chat = Annotated[
     bool,
     _reading("--chat", help="Put the text into the model's chat template as the user's message."),
 ]
-System = Annotated[str | None, _reading("--system", help="Start the chat with this system message.", metavar="TEXT")]
 Messages = Annotated[
     str | None,
     _reading("--messages", metavar="FILE",
                  help="Put these messages before the text: JSON, a list of objects with role and content."),
-]  # fmt: skip
-Tokens = Annotated[
-    str | None,
-    _reading("--tokens", metavar="FILE",
-             help="Read token ids in place of a text: JSON, a list or a server's log with prompt_token_ids."),
 ]  # fmt: skip
 Model = Annotated[
     str,

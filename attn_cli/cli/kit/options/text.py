@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from attn_cli.cli.kit.options import named as o
-from attn_cli.cli.kit.options.token_ids import token_ids
 from attn_cli.errors import InputError
 from attn_cli.sources import Reading
 from attn_cli.sources.files.paths import expanded
@@ -27,23 +26,21 @@ class TextOptions:
     image: o.Image = None
     audio: o.Audio = None
     chat: o.Chat = False
-    system: o.System = None
     messages: o.Messages = None
-    tokens: o.Tokens = None
 
     @property
     def without_text(self) -> bool:
-        """True if no text is given and none is needed, because an image, audio, arrays, messages or ids are read."""
-        instead = (self.inputs, self.image or None, self.audio or None, self.messages, self.tokens)
+        """True if no text is given and none is needed, because an image, audio, arrays or messages are read."""
+        instead = (self.inputs, self.image or None, self.audio or None, self.messages)
         return any(x is not None for x in instead) and (self.text, self.file, self.lines) == (None, None, False)
 
     @property
     def in_chat(self) -> bool:
-        """True if the text is a message of a chat; --system and --messages imply it."""
-        return self.chat or self.system is not None or self.messages is not None
+        """True if the text is a message of a chat; --messages implies it."""
+        return self.chat or self.messages is not None
 
     def chat_before(self) -> ChatMessages | None:
-        """The messages of a chat that come before the text, from --system and --messages; None if it is no chat.
+        """The messages of a chat that come before the text, from --messages; None if it is no chat.
 
         Raises InputError for a chat beside --pair or --inputs.
         """
@@ -51,7 +48,7 @@ class TextOptions:
             return None
         if self.pair is not None or self.inputs is not None:
             raise InputError("a chat and --pair or --inputs at once", "a chat is one text")
-        return _messages_before(self.system, self.messages)
+        return () if self.messages is None else _messages_of(self.messages)
 
     def messages_with(self, text: str) -> list[tuple[str, str]] | None:
         """The (role, content) of all messages of a chat, the last `text` as the user's; None if it is no chat.
@@ -65,33 +62,19 @@ class TextOptions:
         return [*messages, ("user", text)] if text else messages
 
     def reading(self) -> Reading:
-        """What a model reads beside the text (images, audio, token ids, chat ...), and how many tokens it writes.
+        """What a model reads beside the text (images, audio, chat ...), and how many tokens it writes.
 
         A dictionary of keyword arguments of `open_source`. InputError for options that don't go together.
         """
         image, audio = self._media()
-        ids = self._token_ids(image, audio)
         return {
             "decoder_text": self.decoder_text,
             "generate": self.generate,
-            "inputs": self.inputs if ids is None else ids,
+            "inputs": self.inputs,
             "image": image,
             "audio": audio,
             "chat": self.chat_before(),
         }
-
-    def _token_ids(self, image: str | None, audio: str | None) -> tuple[int, ...] | None:
-        """The ids of --tokens; messages beside them only tell who said what. InputError beside other inputs."""
-        if self.tokens is None:
-            return None
-        others = {"a text": self.text, "--file": self.file, "--lines": self.lines or None, "--pair": self.pair,
-                  "--inputs": self.inputs, "--image": image, "--audio": audio, "--chat": self.chat or None,
-                  "--system": self.system}  # fmt: skip
-        if beside := next((name for name, value in others.items() if value is not None), None):
-            raise InputError(
-                f"{beside} and --tokens at once", "ids are all that the model reads: leave out one of them"
-            )
-        return token_ids(self.tokens)
 
     def _media(self) -> tuple[str | None, str | None]:
         """The files of --image and --audio. InputError beside options that exclude them, such as --inputs."""
@@ -114,12 +97,6 @@ def check_alone(inputs: str | None, *, text: bool, media: bool) -> None:
         raise InputError("a text and --inputs at once", "give one of them")
     if inputs is not None and media:
         raise InputError("--inputs and --image or --audio at once", "give one of them")
-
-
-def _messages_before(system: str | None, file: str | None) -> ChatMessages:
-    """The messages before the user's text: the system message, then the file's. InputError for a file without any."""
-    first = () if system is None else ({"role": "system", "content": system},)
-    return first if file is None else (*first, *_messages_of(file))
 
 
 def _messages_of(file: str) -> ChatMessages:

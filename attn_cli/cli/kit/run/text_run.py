@@ -32,7 +32,7 @@ def texts_and_reading(options: TextCommandOptions) -> tuple[Iterator[str | Input
     )
     if not options.lines:
         known = list(texts)
-        texts, plain = iter(known), not (options.inputs or options.image or options.audio or options.tokens)
+        texts, plain = iter(known), not (options.inputs or options.image or options.audio)
         reading["known_texts"] = [text for text in known if isinstance(text, str)] if plain else []
     return texts, reading
 

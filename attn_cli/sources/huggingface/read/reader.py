@@ -23,7 +23,6 @@ from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.read.batching import padded, unpadded_only
 from attn_cli.sources.huggingface.read.chat_template import chat_text
 from attn_cli.sources.huggingface.read.decoder_start import decoder_tokens
-from attn_cli.sources.huggingface.read.detokenize import detokenize
 from attn_cli.sources.huggingface.read.image_tokens import unplaced_notes
 from attn_cli.sources.huggingface.read.input_files import (
     ArrayPrompt,
@@ -169,7 +168,6 @@ class PromptReader:
     chat          the messages before the text, which is then a user's message; None for a plain text
     media         an image or audio beside every text, or instead of texts, for the model's own processor
     generator     continues every text, and what it generates is read with it; None for texts as they are
-    ids           the tokens to read in place of a text; a chat says then only who wrote what
     on_token      called with the count of every generated token
 
     Raises InputError for a decoder text where the model has no decoder.
@@ -183,10 +181,9 @@ class PromptReader:
         chat: Sequence[Mapping[str, str]] | None = None,
         media: Media | None = None,
         generator: Generator | None = None,
-        ids: Sequence[int] | None = None,
     ) -> None:
         self.loaded, self.decoder_text, self.inputs_file, self.chat = loaded, decoder_text, inputs_file, chat
-        self.generator, self.ids = generator, ids
+        self.generator = generator
         self.on_token: Callable[[int], None] | None = None
         self.about: dict[str, Any] = loaded.about
         self.arrays = None if inputs_file is None else read_inputs(inputs_file)
@@ -292,20 +289,11 @@ class PromptReader:
                 f"{self.about['model']} ({self.about['type']}) reads {self._main_input}, not text",
                 f"give it with --inputs FILE{file_option(self._main_input)}",
             )
-        if self.ids is not None:
-            return [self._of_ids(tokenizer, self.ids, text) for text in texts]
         if self.chat is not None:
             texts = [chat_text(tokenizer, self.chat, text, self.about["model"]) for text in texts]
         if self.chat is None:
             return tokenize(tokenizer, texts, [pair] * len(texts))
         return tokenize(tokenizer, texts, [None] * len(texts), add_special_tokens=False)
-
-    def _of_ids(self, tokenizer: PreTrainedTokenizerBase, ids: Sequence[int], text: str) -> Prompt:
-        """The tokens with these ids, each with its place in the text that they stand for together."""
-        if text:
-            raise InputError("a text and token ids at once", "the ids are all that the model reads")
-        whole, tokens = detokenize(tokenizer, [], ids)
-        return Prompt(whole, tuple(replace(token, generated=False) for token in tokens))
 
     def repeated(self, seed: int) -> list[Prompt]:
         """Three prompts of tokens drawn by `seed`, each sequence twice; InputError if a model reads more than text."""
