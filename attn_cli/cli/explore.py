@@ -18,7 +18,6 @@ from attn_cli.cli.kit.options.model import opened
 from attn_cli.cli.kit.options.text_command import ReadOptions
 from attn_cli.cli.kit.run.kept_run import kept_run
 from attn_cli.cli.kit.run.texts import Texts
-from attn_cli.cli.kit.run.written_cell import written_lines
 from attn_cli.cli.kit.shell.commands import imported_command
 from attn_cli.cli.kit.shell.invocation import current
 from attn_cli.cli.kit.shell.signature import takes_options
@@ -28,12 +27,11 @@ from attn_cli.errors import ExitCode, InputError
 from attn_cli.explore.command_line import LineOrigin
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.session import Outside, Session
-from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.model.source import Source
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.selection import Selection
 from attn_cli.selection_syntax import selection_of
-from attn_cli.sources import DEFAULT_MODEL, is_model, is_recording
+from attn_cli.sources import DEFAULT_MODEL, is_recording
 from attn_cli.sources.files.raw import nearest_name
 from attn_cli.sources.memory import free_memory
 from attn_cli.sources.recordings import RecordedSource
@@ -42,7 +40,6 @@ from attn_cli.summaries.reducers.record import MemoryBudget, left_out_note
 from attn_cli.views.drawing.raster import converted, require
 from attn_cli.views.drawing.screen import Screen, screen_of
 from attn_cli.views.sink import Sink
-from attn_cli.views.view import RecordedCell
 from attn_cli.views.writers.cells_svg import DARK, LIGHT, svg_of
 
 _OWN = ("text", "file", "layer", "head", "color", "no_mouse", "quiet")  # what a line of another command needn't say
@@ -77,10 +74,8 @@ def explore(
     recording = reader.first()
     if not recording.layers:
         raise InputError("no layer attends to anything here", "choose other layers with --layer")
-    has_model = is_model(options.model)
     passes = (None, None) if is_recording(options.model) else (reader.again, reader.layer_again)
     outside = Outside(_origin(options), _write, partial(_draw, screen), *passes)
-    outside = replace(outside, read_writers=reader.writers if has_model else None)
     scene = Scene(recording, screen)
     session = Session(scene, outside, scene.opening)
     # imported here: the options are checked and the text is read without Textual
@@ -179,10 +174,6 @@ class _Reader:
         chosen = Selection(pairs=tuple((place.layer, head) for head in place.heads))
         self.source.each([recording.prompt], chosen, visit)
         return found[0]
-
-    def writers(self, recording: Recording, view: Viewpoint, width: int) -> list[str]:
-        """Who wrote the query and the key of a cell, in lines of so many columns."""
-        return written_lines(self.source, recording, RecordedCell(view.at, view.head, view.query, view.key), width)
 
     def _recording(self, text: str, step: Callable[[], None], budget: MemoryBudget) -> Recording:
         return record(self.source, text, selection=self.selection, pair=self.options.pair, budget=budget, step=step)

@@ -1,14 +1,12 @@
 """List the keys that each query attends to most."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import typer
 
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.hiding import HidingOptions
-from attn_cli.cli.kit.options.refusals import refuse_beside, refuse_without_model
+from attn_cli.cli.kit.options.refusals import refuse_beside
 from attn_cli.cli.kit.options.text_command import KeptRunOptions, TextCommandOptions
 from attn_cli.cli.kit.run.by_logit import run_by_logit
 from attn_cli.cli.kit.run.plan import CommandPlan, measure_of
@@ -16,111 +14,14 @@ from attn_cli.cli.kit.run.text_run import each_report, run
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.model.source import Source
-from attn_cli.prompt import Token
 from attn_cli.sources import is_recording
 from attn_cli.summaries.answers.through import through
-from attn_cli.summaries.answers.writers import KeyPicks, writers_of
-from attn_cli.summaries.answers.written_by import with_writers
 from attn_cli.summaries.calls.in_words import prompt_in_words
 from attn_cli.summaries.calls.read_shares import Measure
 from attn_cli.summaries.reducers.row_keys import RowKeys, RowKeysExplained
 from attn_cli.summaries.report import Report
-from attn_cli.token_syntax import picked_rows, picked_tokens, rows_of_stream
+from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.view import View
-
-
-@dataclass(frozen=True)
-class WhyOptions:
-    """Options of `attn top` that explain scores: --why, --key, --against-key, --of."""
-
-    why: Annotated[
-        Literal["columns", "writers"] | None,
-        typer.Option(
-            "--why",
-            metavar="[writers]",
-            help="Explain each key: content, position, and the frequency pairs "
-            "that count; or writers, who wrote the query and the key.",
-        ),
-    ] = None
-    key: Annotated[
-        str | None,
-        typer.Option("--key", metavar="WORD|INDEX", help="Explain this key with --why, not the heaviest ones."),
-    ] = None
-    against_key: Annotated[
-        str | None,
-        typer.Option(
-            "--against-key",
-            metavar="WORD|INDEX",
-            help="With --why writers, compare with this key, not with the mean key.",
-        ),
-    ] = None
-    of: Annotated[
-        Literal["query", "key"] | None,
-        typer.Option("--of", metavar="SIDE", help="With --why writers, add up the writers of the query or of the key."),
-    ] = None
-
-    def requested(self, others: Mapping[str, bool]) -> bool:
-        """True if scores are to be explained (--why).
-
-        InputError for --key, --against-key or --of without the --why that they belong to.
-
-        others  options that can't stand beside --why, and whether each is given; InputError if one is
-        """
-        if self.key is not None and self.why is None:
-            raise InputError("--key needs --why", "add --why")
-        for option in (name for name, value in (("--against-key", self.against_key), ("--of", self.of)) if value):
-            if self.why != "writers":
-                raise InputError(f"{option} needs --why writers", "add --why writers")
-        if self.why is not None:
-            refuse_beside("--why", others, "it explains keys one by one, in one head at a time")
-        return self.why is not None
-
-    def writers(self, options: TextCommandOptions, count: int, token: str | None) -> ExitCode:
-        """Show what wrote the query and the key of scores: heads, MLPs, the embedding. Returns the exit code.
-
-        Of the `count` heaviest keys of the picked rows, or of those that --key names.
-
-        token  names these rows: a word, word#2 or an index; None for the last row
-        """
-        refuse_without_model(options.model, "--why writers runs a model")
-        if options.chooses_no_head:
-            raise InputError("--why writers takes one head, or a few", "choose it with --head, such as -H 18.6")
-
-        def report(source: Source, view: View, text: str, number: int | None) -> Report:
-            prompt = source.read([text], options.pair)[0]
-            picked, notes = picked_rows(token, prompt)
-
-            def rows(queries: Sequence[Token]) -> Sequence[int]:
-                of_stream = None if token is None else rows_of_stream(token, queries, prompt.text)
-                return [len(queries) - 1] if of_stream is None else of_stream
-
-            answer = writers_of(source, prompt, options.selection, rows, self._picks(count), side=self.of or "pairs")
-            if not answer.cells and picked is not None and not picked:
-                raise InputError(f"no query {token!r} in the chosen layers", "choose other layers with --layer")
-            return Report("writers", source.about, (prompt,), warnings=(*prompt.warnings, *notes), answer=answer,
-                          index=number)  # fmt: skip
-
-        return each_report(options, report, predicts=False)
-
-    def _picks(self, count: int) -> KeyPicks:
-        """The keys that are explained, and the one that they are held against."""
-        key, against = self.key, self.against_key
-        return KeyPicks(
-            count,
-            None if key is None else lambda keys: picked_tokens(key, keys, "")[0],
-            None if against is None else lambda keys: picked_tokens(against, keys, "")[0][0],
-        )
-
-    def keys(self, count: int, view: View) -> RowKeysExplained:
-        """The explanation of the scores of the `count` heaviest keys of every row, or of those that --key names.
-
-        A factory of reducers, which compute it layer by layer.
-
-        view  where answers go: for a screen, all rows of more than 64 queries are refused with InputError
-        """
-        key = self.key
-        named = None if key is None else lambda keys: picked_tokens(key, keys, "")[0]
-        return RowKeysExplained(count, named, abridges=view.largest is not None)
 
 
 @takes_options
@@ -132,7 +33,13 @@ def top(
     overall: Annotated[
         bool, typer.Option("--overall", help="Rank the keys that all these queries together attend to most.")
     ] = False,
-    explanation: WhyOptions,
+    why: Annotated[
+        bool, typer.Option("--why", help="Explain each key: content, position, and the frequency pairs that count.")
+    ] = False,
+    key: Annotated[
+        str | None,
+        typer.Option("--key", metavar="WORD|INDEX", help="Explain this key with --why, not the heaviest ones."),
+    ] = None,
     by: Annotated[
         Literal["weight", "value", "output", "logit", "through"],
         typer.Option("--by", metavar="MEASURE", help="Rank by weight, value (weight x value norm), output (norm after "
@@ -147,8 +54,7 @@ def top(
     On a terminal a model's heads are shown together, in the row that decides what comes next or those of --token;
     --head shows heads one by one, and pipes and files get every row of every head.
     --overall ranks keys by their mean weight over all queries; so does a screen of a text of more than 64 tokens,
-    unless --token picks queries. --why explains every key against the mean of all keys that the row may see; --why
-    writers says which heads, feed-forward blocks and embeddings wrote the query and the key.
+    unless --token picks queries. --why explains every key against the mean of all keys that the row may see.
     --by value and --by output rank keys by their share of what a head reads or outputs, which is small for a small
     value; --by logit by what heads write from each key to the logit of the answer. --by through tells, for an encoder,
     which tokens each token is made of after all layers.
@@ -159,23 +65,22 @@ def top(
       attn top "river bank" -m ./my-model -l -1 --mean
       attn top "The capital of France is" -m gpt2 -l -1 --mean --generate 8
       attn top "The capital of France is" -m gpt2 -l 9 -H 8 -t -1 --why
-      attn top "The capital of France is" -m gpt2 -H 9.8 -t -1 -k 1 --why writers
       attn top "The capital of France is" -m gpt2 -l 9 -t -1 --by output
       attn top "he sat on the river bank" -m ./my-encoder -t bank --by through
       echo "river bank" | attn top - --json | jq '.result.top[0]'
     """
     merges = options.merges(words)
     others = {"--overall": overall, f"--by {by}": by != "weight"} | hiding.given
-    if explanation.requested(others | {"--mean": mean, "--words": words}):
-        if explanation.why == "writers":
-            return explanation.writers(options, k, token)
+    if key is not None and not why:
+        raise InputError("--key needs --why", "add --why")
+    if why:
+        alone = others | {"--mean": mean, "--words": words}
+        refuse_beside("--why", alone, "it explains keys one by one, in one head at a time")
+        named = None if key is None else lambda keys: picked_tokens(key, keys, "")[0]
 
         def explained(view: View, source: Source) -> CommandPlan:
-            def finish(report: Report) -> Report:
-                return with_writers(report, source) if view.chooses else report
-
-            turned = Measure(rotations=True)
-            return CommandPlan(explanation.keys(k, view), token, measure=turned, finish=finish)
+            keys = RowKeysExplained(k, named, abridges=view.largest is not None)
+            return CommandPlan(keys, token, measure=Measure(rotations=True))
 
         return run(options, "why", explained)
     if by == "logit":

@@ -240,8 +240,6 @@ class Explorer(App[int], inherit_bindings=False):
                 self.session.say(line)
             case Request("read", text):
                 self.passes.read(text, self._replaced)
-            case Request("writers"):
-                self.passes.read_writers()
             case Request("picture", words):
                 self.session.guarded(lambda: self.session.draw(seen(self.session), words))
             case Request("edit"):

@@ -127,8 +127,6 @@ COMMANDS: tuple[Command, ...] = (
     Command("difference", ("d",), "d", "difference", "the other minus this one, and back",
             displays.difference, _MATRIX_TEXT,
             flag="difference"),
-    Command("writers", ("W",), "W", "writers", "who wrote the query and the key, from one more pass; and back",
-            _asks("writers"), ("cell",)),
     Command("text", ("e",), "e", "edit", "another text in place of this one", _asked("text", "read"),
             takes_text=True),
     Command("editor", ("E",), "E", "", "the same in your editor", _asks("edit")),

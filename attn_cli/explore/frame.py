@@ -61,7 +61,7 @@ def hints(scene: Scene, pane: str, *, reads: bool) -> str:
     writes = scene.recording.prompt.generated is not None
     for name in pane_named(pane).hints:
         each = next(command for command in COMMANDS if command.name == name)
-        if (name == "step-before" and not writes) or (name in ("text", "writers") and not reads):
+        if (name == "step-before" and not writes) or (name == "text" and not reads):
             continue
         hint = f"{each.shown} {each.hint}"
         if used + len(hint) + 2 > scene.screen.width:

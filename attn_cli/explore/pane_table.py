@@ -37,7 +37,7 @@ PANES = (
          ("open", "back", "next-key", "turn", "step-before", "hide", "words", "find", "head-before", "layer-before",
           "against", "mean", "scale", "text", "write", "quit")),
     Pane("cell", "cell", "one cell", "one cell", "text", "middle",
-         ("back", "writers", "head-before", "layer-before", "write", "command", "quit")),
+         ("back", "head-before", "layer-before", "write", "command", "quit")),
 )  # fmt: skip
 NAMES = tuple(pane.name for pane in PANES)
 

@@ -49,19 +49,6 @@ class Passes:
             lambda step: read(text, step), lambda recording: then(recording, text), f"reading · layer {{}} of {layers}"
         )
 
-    def read_writers(self) -> None:
-        """Run the model once more to find out what wrote the query and key under the cursor.
-
-        That is, what earlier heads, MLPs and the embedding add to the residual stream that both are made of.
-        """
-        read, scene, view = self.session.outside.read_writers, self.session.scene, self.session.view
-        assert read is not None
-        self._pass(
-            lambda step: read(scene.recording, view, scene.screen.width),
-            lambda lines: self.session.show_writers(view, lines),
-            "who wrote query and key: one more pass",
-        )
-
     def read_missing_layer(self) -> None:
         """Run the model again for the queries and keys of the shown layer, if only its statistics were kept."""
         at, read, recording = self.session.missing_layer, self.session.outside.read_layer, self.session.scene.recording

@@ -20,7 +20,6 @@ Task = Literal[
     "back",
     "undo",
     "picture",
-    "writers",
 ]
 
 

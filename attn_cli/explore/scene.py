@@ -34,13 +34,11 @@ class Scene:
     """A recording of a model's pass over a text, what is known of it, and the screen that it is drawn on.
 
     screen  its height is all lines, the last of which is for hints
-    written  by cell what wrote its query and key (heads, MLPs ...), as lines, where that was asked
     """
 
     recording: Recording
     screen: Screen
     answers: Answers = field(default_factory=Answers)
-    written: dict[Hashable, Sequence[str]] = field(default_factory=dict)
     _layouts: dict[Hashable, TextLayout] = field(default_factory=dict)
     _grids: dict[Hashable, Grid] = field(default_factory=dict)
     _images: ShownPictures = field(default_factory=ShownPictures)

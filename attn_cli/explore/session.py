@@ -14,7 +14,7 @@ from attn_cli.explore.moves import head_named
 from attn_cli.explore.pane_table import pane_named
 from attn_cli.explore.request import Request
 from attn_cli.explore.scene import Scene
-from attn_cli.explore.viewpoint import Viewpoint, written_place
+from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.drawing.screen import Screen
@@ -62,9 +62,6 @@ Write = Callable[[Recording, list[str]], None]
 Draw = Callable[[Sequence[Sequence[Segment]], str, bool], None]
 """Writes lines of a screen as a picture to a file, over an older one where that is told."""
 
-ReadWriters = Callable[[Recording, Viewpoint, int], Sequence[str]]
-"""Lines, of so many columns, that say who wrote the query and the key of the cell that a viewpoint is on."""
-
 Read = Callable[[str, Callable[[], None]], Recording]
 """Reads a text with the model; calls its second argument after every layer, which may raise to end the pass."""
 
@@ -84,7 +81,6 @@ class Outside:
     write         runs an attn command on a recording, and writes its output to a file
     picture       writes lines of the screen to a file as a picture
     read          runs the model on another text; None where there is no model
-    read_writers  which heads, MLPs ... wrote a cell's query and key, as lines; None where there is no model
     read_layer    runs the model again for the queries and keys of one layer, where memory kept its statistics alone;
                   None where there is no model
     """
@@ -94,7 +90,6 @@ class Outside:
     picture: Draw
     read: Read | None = None
     read_layer: ReadLayer | None = None
-    read_writers: ReadWriters | None = None
 
 
 @dataclass
@@ -182,10 +177,6 @@ class Session:
         self.view = self.scene.settled(view)
         self.trail.clear()
 
-    def show_writers(self, view: Viewpoint, lines: Sequence[str]) -> None:
-        """Keep and show, as lines, what wrote the query and key that a viewpoint's cursor is on (heads, MLPs ...)."""
-        self.scene.written[written_place(view)] = lines
-
     def judged(self) -> None:
         """What each head attends to is known now: a user who has not moved yet is put where it is best to begin."""
         if not self.trail.seen and self.view.pane == "heads":
@@ -258,11 +249,7 @@ class Session:
                 self.view = self.scene.settled(before)
             case "read" | "edit" if self.outside.read is None:
                 raise InputError("a recording has no model to read a text with: attn explore TEXT -m MODEL")
-            case "writers" if self.outside.read_writers is None:
-                raise InputError("a recording has no model that writes: attn explore TEXT -m MODEL")
-            case "writers" if self.scene.written.pop(written_place(self.view), None) is not None:
-                return None
-            case "read" | "writers" if self.task:
+            case "read" if self.task:
                 raise InputError("the model is reading already: esc ends it")
             case "write":
                 return self._write(request.words)

@@ -83,8 +83,3 @@ class Viewpoint:
         place  the index of that key or query
         """
         return replace(self, query=place) if self.by_column else replace(self, key=place)
-
-
-def written_place(view: Viewpoint) -> tuple[int, int, int, int]:
-    """The cell that a viewpoint is on, as indices: of the recorded layer, its head, the query, the key."""
-    return view.at, view.head, view.query, view.key

@@ -6,7 +6,6 @@ the formats, and a writer is loaded when it is opened.
 
 from dataclasses import dataclass
 from importlib import import_module
-from itertools import groupby
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -114,11 +113,3 @@ def names_in_words() -> str:
     """All names in a sentence, for --help: "terminal, json, ... or svg"."""
     *names, last = format_names()
     return f"{', '.join(names)} or {last}"
-
-
-def contents_table() -> str:
-    """The contents of each format as a Markdown table; formats of the same contents share a row."""
-    rows = ["| format | what is in it |", "|---|---|"]
-    for contents, formats in groupby(FORMATS, lambda format: format.contents):
-        rows.append(f"| {', '.join(f'`{format.name}`' for format in formats)} | {contents} |")
-    return "".join(f"{row}\n" for row in rows)

@@ -25,7 +25,6 @@ _MODULES = {  # where the OUTPUT of a name stands, in the order in which names a
     "heads": "summaries.reducers.heads.head_statistics",
     "logit_keys": "summaries.answers.logit_keys",
     "through": "summaries.answers.through",
-    "writers": "summaries.answers.writers",
     "parts": "summaries.parts.fields",
     "compute": "summaries.answers.compute",
     "kinds": "summaries.answers.kinds",

@@ -1,8 +1,7 @@
 """Views: what an output format does with the reports of a command."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from attn_cli.errors import InputError
 from attn_cli.views.invocation import Invocation
@@ -13,19 +12,6 @@ if TYPE_CHECKING:  # --help and error messages import this package, and summarie
     from attn_cli.summaries.report import Report
 
 PAGE_BYTES = 2_000_000
-
-
-class RecordedCell(NamedTuple):
-    """One weight of a recording, by indices: of the layer among all, the head in the layer, query and key."""
-
-    at: int
-    head: int
-    query: int
-    key: int
-
-
-ReadWriters = Callable[["Recording", RecordedCell, int], Sequence[str]]
-"""Takes a recording, a cell and a width, and gives lines on who wrote the query and the key of the cell."""
 
 
 @dataclass(frozen=True)
@@ -58,14 +44,11 @@ class View:
     chooses        whether a person reads it, so that commands choose what to show where no option says it
     records_alone  whether its only output is the recording of the run
     is_first       whether no report was shown yet
-    read_writers   finds which heads, MLPs ... wrote the query and key of a weight, for a page made of a recording; None
-                   without a model
     """
 
     largest: tuple[int, int] | None = None
     chooses = False
     records_alone = False
-    read_writers: ReadWriters | None = None
 
     def __init__(self, sink: Sink, format: str, settings: ViewSettings) -> None:
         self.sink, self.format, self.settings = sink, format, settings

@@ -27,7 +27,6 @@ from tests.benchmarks import (
     startup,
     story,
     traced,
-    writers,
 )
 from tests.benchmarks.timing import HEADER
 
@@ -58,7 +57,6 @@ def main() -> None:
             "modules": other_libraries.lines,
             "used": parts_used.lines,
             "traced": traced.lines,
-            "writers": lambda: writers.lines(options.repeats, quick=options.quick),
             "explore": lambda: explore.lines(options.repeats, quick=options.quick),
         }
         if part in tables:

@@ -72,29 +72,6 @@ def test_other_misuse() -> None:
     refused(attn("top", SENTENCE, "--why", "--key", "lamp"), 2, "no token 'lamp'")
 
 
-def test_a_screen_of_one_row_of_one_head_says_who_wrote_its_heaviest_key(llama: Path) -> None:
-    line = ("top", "the cat sat on a photo", "-m", llama, "-H", "1.0", "-t", "-1", "--why")
-    screen = attn(*line, terminal=True, env={"COLUMNS": "80", "NO_COLOR": "1"}).text
-    (cell,) = attn(*line, "writers", "-k", "1", "--json").json["result"]["writers"]
-    (total,) = re.findall(
-        r"each list adds up to the score over the mean key's, ([+-][0-9.]+)", " ".join(screen.split())
-    )
-    assert float(total) == pytest.approx(cell["product_contrast"], abs=0.011)
-    for side in ("query", "key"):
-        (told,) = (each for each in screen.splitlines() if each.startswith(f"    {side:<5} from  "))
-        first = cell[f"{side}_writers"][0]
-        assert told.startswith(f"    {side:<5} from  {first['writer']} {first['contrast']:+.2f}")
-        assert sum(map(float, re.findall(r"[+-][0-9.]+", told))) == pytest.approx(float(total), abs=1e-9)
-        (others,) = re.findall(r"([0-9]+) others?", told)
-        assert len(re.findall(r"[+-][0-9.]+", told)) - 1 + int(others) == len(cell[f"{side}_writers"])
-        lines = screen.splitlines()
-        groups = lines[lines.index(told) + 1]
-        assert groups.startswith(f"{'':14}in all: ")
-        assert sum(map(float, re.findall(r"[+-][0-9.]+", groups))) == pytest.approx(float(total), abs=1e-9)
-        heads = [each["contrast"] for each in cell[f"{side}_writers"] if each["writer"].startswith("head ")]
-        assert f"{len(heads)} heads {sum(heads):+.2f}" in groups
-
-
 def test_what_a_cell_s_screen_shows_adds_up(llama: Path) -> None:
     line = ("top", "the cat sat on a photo", "-m", llama, "-H", "1.0", "-t", "-1", "--why")
     screen = attn(*line, terminal=True, env={"COLUMNS": "80", "NO_COLOR": "1"}).text
@@ -108,10 +85,3 @@ def test_what_a_cell_s_screen_shows_adds_up(llama: Path) -> None:
         assert round(float(content) + float(position), 2) == less == float(whole or less)
         if others:
             assert round(sum(map(float, pairs.split()[1::2])) + float(others), 2) == less
-
-
-def test_writers_beside_a_cell_are_for_people_and_one_row(llama: Path) -> None:
-    line = ("top", "the cat sat on a photo", "-m", llama, "-H", "1.0", "-t", "-1", "--why")
-    assert "who wrote" not in attn(*line).text  # a pipe has the cells alone
-    several = attn(*line[:-2], "0,-1", "--why", terminal=True, env={"COLUMNS": "80"}).text
-    assert "who wrote" not in several

@@ -306,23 +306,5 @@ def test_both_sides_of_a_comparison_are_told() -> None:
     assert f"{here:.4f} here · {there:.4f} there" in said
 
 
-def test_who_wrote_a_cell_is_shown_in_place_of_its_products() -> None:
-    """W asks the model once; again it goes. Without a model it is said why not."""
-    explorer = session()
-    explorer.press("4")
-    assert explorer.press("W", "W") is None and "no model that writes" in explorer.message
-    explorer.outside = replace(explorer.outside, read_writers=lambda recording, view, width: ["    MLP 3  +1.20"])
-    explorer.message = ""
-    products = text_of(explorer)
-    assert "MLP 3" not in products and explorer.press("W", "W") == Request("writers")
-    explorer.show_writers(explorer.view, explorer.outside.read_writers(explorer.scene.recording, explorer.view, 80))  # type: ignore[misc]
-    assert "MLP 3  +1.20" in text_of(explorer) and "who wrote them" in text_of(explorer)
-    check(explorer)
-    explorer.press("]", "]")
-    assert "MLP 3" not in text_of(explorer)  # another head's
-    explorer.press("[", "[")
-    assert explorer.press("W", "W") is None and text_of(explorer) == products
-
-
 def text_of(explorer: Session) -> str:
     return "\n".join("".join(part.text for part in each) for each in draw(explorer))

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from attn_cli.views.formats import FORMATS, contents_table, format_names
+from attn_cli.views.formats import FORMATS, format_names
 from tests.program import attn
 
 ROOT = Path(__file__).parents[2]
@@ -18,8 +18,3 @@ def test_help_names_every_format() -> None:
     text = " ".join(attn("top", "--help").text.split())
     assert ", ".join(format_names()[:-1]) + f" or {format_names()[-1]}." in text
     assert {*format_names(), "plain"} == {format.name for format in FORMATS}
-
-
-def test_the_documentation_has_the_table_of_formats() -> None:
-    pages = [(ROOT / "README.md"), *(ROOT / "attn_cli").rglob("*.md")]
-    assert any(contents_table() in page.read_text("utf-8") for page in pages), contents_table()

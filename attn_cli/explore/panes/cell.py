@@ -9,7 +9,7 @@ from attn_cli.explore.panes.lines import BOLD, DIM, PLAIN, Line, line, parts_lin
 from attn_cli.explore.panes.names import cell_line, head_name, short_label
 from attn_cli.explore.regions import Region
 from attn_cli.explore.scene import Scene
-from attn_cli.explore.viewpoint import Viewpoint, written_place
+from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.recording import Terms
 from attn_cli.views.drawing.bars import bar_style, signed_bar
 
@@ -23,10 +23,7 @@ def pointed(scene: Scene, view: Viewpoint, region: Region, x: int, y: int) -> Vi
 
 
 def draw(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
-    """The lines on the score of one query and key: the products of their dimensions, largest first, and the sum.
-
-    Or which heads, MLPs ... wrote the query and the key, where that was asked for.
-    """
+    """The lines on the score of one query and key: the products of their dimensions, largest first, and the sum."""
     width, height = region.width, region.height
     layer = scene.layer(view)
     terms = layer.terms(view.head, view.query, view.key)
@@ -34,11 +31,7 @@ def draw(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
     title = [head_name(scene, view, view.at, view.head), f"query {query} -> key {key}"]
     status = cell_line(scene, view, width)
     room = height - 3
-    written = scene.written.get(written_place(view))
-    if written is not None:
-        title.append("who wrote them")
-        body, sums = [line(words, width) for words in written], _sums(terms) if terms.products is not None else ""
-    elif terms.products is None:
+    if terms.products is None:
         body = [line("the model shows its weights alone here: no queries and keys were recorded", width)]
         sums = ""
     else:

@@ -8,22 +8,17 @@ import numpy as np
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attn_cli.call import Look
-from attn_cli.errors import InputError, LoadError
+from attn_cli.errors import InputError
 from attn_cli.model.intervention import HeadPlace, LogitParts, Target
 from attn_cli.model.mixing import MixedLayer
-from attn_cli.model.score_writers import WrittenRow
 from attn_cli.model.written_tokens import WrittenTokens
 from attn_cli.prompt import Prompt
-from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.anatomy.configuration import configuration_of, number_of, text_configuration
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace
 from attn_cli.sources.huggingface.anatomy.parameters import dtype_of_module
-from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
-from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.compat import uncompiled
 from attn_cli.sources.huggingface.generate.prompts import TextGenerator, answered
 from attn_cli.sources.huggingface.intervene.experiment import ModelExperiment
-from attn_cli.sources.huggingface.known_types import type_of
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel, about_model
 from attn_cli.sources.huggingface.load.model_classes import has_generating_head, stack_of
 from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions
@@ -32,7 +27,6 @@ from attn_cli.sources.huggingface.read.input_files import ArrayPrompt
 from attn_cli.sources.huggingface.residual.logit_parts import logit_parts
 from attn_cli.sources.huggingface.residual.mixed_layers import mixed_layers
 from attn_cli.sources.huggingface.residual.output_projection import Projections
-from attn_cli.sources.huggingface.residual.score_writers import Choose, ReadModel, written_rows
 from attn_cli.sources.huggingface.residual.stream_to_logits import run_to_logits
 from attn_cli.sources.huggingface.residual.written_tokens import written_tokens
 from attn_cli.sources.huggingface.stations.reference import ModelReference
@@ -147,37 +141,6 @@ class ModelSource(ModelPasses):
         with self._translating_errors(arguments, unfit=isinstance(prompt, ArrayPrompt)):
             found, places = self._projected_places(arguments)
             return run_to_logits(self.loaded, arguments, found, places, every, tokens, answer)
-
-    def written_rows(self, prompt: Prompt, selection: Selection, choose: Choose) -> list[WrittenRow]:
-        """The rows that `choose` picks of each selected attention call, each query and key as a sum over W writers.
-
-        Writers are what adds to the residual stream: the embedding, each head, each MLP, biases. It takes a pass for
-        each layer. Raises LoadError for attention that shows no queries and keys, and for a model that runs blocks
-        again.
-        """
-        self._check_layers(selection)
-        places = [place for place in self.places if selection.has_layer(place.layer, place.blocks)]
-        return [row for place in places for row in self._written_rows(prompt, place, selection, choose)]
-
-    def _written_rows(
-        self, prompt: Prompt, place: ModulePlace, selection: Selection, choose: Choose
-    ) -> list[WrittenRow]:
-        """The rows that `choose` picks of one layer; LoadError for a model that runs its blocks several times."""
-        model, arguments = self.loaded.model, self._without_cache(self.reader.arguments([prompt]))
-        blocks = max((x.blocks for x in self.places), default=0)
-        config = text_configuration(configuration_of(model))
-        if type_of(configuration_of(model)).repeats_blocks or blocks < (number_of(config, "num_hidden_layers") or 0):
-            raise LoadError(f"{self.about['model']} runs its blocks several times, so none has writers of its own",
-                            "without writers, --why explains a score by content and position")  # fmt: skip
-        with self._translating_errors(arguments, unfit=isinstance(prompt, ArrayPrompt)):
-            read = ReadModel(
-                model,
-                self.module_places,
-                self._projections(arguments),
-                self.loaded.of_transformers.get_input_embeddings(),
-            )
-            labels = BatchLabels([prompt.tokens], [prompt.others], encoder_decoder=self.reader.has_decoder)
-            return written_rows(read, place, Ledger(model, selection, labels, self.module_places), arguments, choose)
 
     def mixed_layers(self, prompt: Prompt) -> list[MixedLayer]:
         """For each layer of an encoder its attention, the residual stream that it adds to, and the norm behind the sum.

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,26 +17,8 @@ from attn_cli.kernel.bands.picked_rows import RowPlaces
 from attn_cli.kernel.definition.positions import Turning
 from attn_cli.kernel.lessons.why import Columns, RowTerms, columns_of, row_terms
 from attn_cli.kernel.stats.topk import heaviest
-from attn_cli.model.score_writers import Writer
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.explained_cell import CELL, EXPLAINED, CellRow, DotTerm, ExplainedCell
-
-
-class WrittenBy(NamedTuple):
-    """What each writer adds to one score, over that of the mean visible key, on the query's and on the key's side.
-
-    Writers are what adds to the residual stream: the embedding, earlier heads and MLPs, biases.
-
-    cell        the explained query and key
-    contrast    the scaled dot product of q and k less its mean over the visible keys; the writers of a side add up to
-                it
-    query, key  (writer, its part of the contrast, signed) of all writers of each side, the largest |part| first
-    """
-
-    cell: ExplainedCell
-    contrast: float
-    query: tuple[tuple[Writer, float], ...]
-    key: tuple[tuple[Writer, float], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +28,6 @@ class Why(Part):
     cells    what makes each score larger or smaller than the mean visible key's
     columns  which pairs or single columns of q and k the terms of the dot product are
     turning  how rotary positions turned these pairs; None where nothing says so
-    written  what wrote the heaviest cell's query and key to the residual stream; None where that wasn't asked for
     """
 
     name: ClassVar[str] = "why"
@@ -54,7 +35,6 @@ class Why(Part):
     cells: tuple[ExplainedCell, ...]
     columns: Columns
     turning: Turning | None
-    written: WrittenBy | None = None
 
     def terms(self, cell: ExplainedCell) -> list[DotTerm]:
         """The terms of the scaled dot product of a query and key, each less its mean over the visible keys,

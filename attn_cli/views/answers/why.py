@@ -1,17 +1,15 @@
 """Explained cells: what is content and what is position, with bars, and the pairs of columns that count most."""
 
 from collections.abc import Iterator, Sequence
-from textwrap import wrap
 
 import numpy as np
 from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.text import Text
 
-from attn_cli.model.score_writers import Writer
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.explained_cell import ExplainedCell
-from attn_cli.summaries.reducers.why import Why, WrittenBy
+from attn_cli.summaries.reducers.why import Why
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted, visible
 from attn_cli.views.drawing.bars import signed_bar
@@ -20,15 +18,11 @@ from attn_cli.views.drawing.labels import head_name, stream_suffix, text_with_ma
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD
 from attn_cli.views.invocation import Invocation
-from attn_cli.views.same_input import more_of_matrices, on_same_input
+from attn_cli.views.same_input import on_same_input
 
 _NAME = 9  # columns of "position"
 _BAR = 20
 _MOSTLY = 2.0  # times the other part
-_WRITERS = 4  # of a side
-_GROUPS = {"head": "head", "mlp": "MLP"}  # kinds of writers that are added up, and what one is called
-_FEW_OTHERS = 3  # other writers: of fewer each is named
-_INDENT = " " * 14  # of a line below those of writers
 _ROUNDED = 0.02  # of sums whose terms are rounded to two digits
 _RANK = 30  # columns of "rank 1 of 9 by content alone"
 
@@ -52,49 +46,6 @@ def draw(why: Why, summary: Summary, report: Report, screen: Screen) -> Iterator
         longest = max(map(abs, values), default=0.0)
         for cell in cells:
             yield from _cell(cell, why, summary, screen, longest)
-    if why.written is not None:
-        yield from _written(why.written, summary, screen)
-
-
-def _written(written: WrittenBy, summary: Summary, screen: Screen) -> Iterator[Text]:
-    """`who wrote the query and the key of 18 to -> 3 John: ...`, then a line for each side, as many as it holds."""
-    cell = written.cell
-    total = _as_printed(written.contrast, cell)
-    names = {"query": summary.queries[cell.query], "key": summary.keys[cell.key]}
-    said = [f"who wrote {token_label(names['query'])}'s query and {token_label(names['key'])}'s key",
-            f"each list adds up to the score over the mean key's, {total:+.2f}"]  # fmt: skip
-    yield from (Text(line, BOLD) for line in packed(said, screen.width, ": "))
-    for side, writers in (("query", written.query), ("key", written.key)):
-        yield Text(_writers(side, writers, total, screen.width))
-        in_all = f"in all: {_groups(writers, total)}"
-        yield Text("\n".join(wrap(in_all, screen.width, initial_indent=_INDENT, subsequent_indent=_INDENT)))
-
-
-def _writers(side: str, writers: Sequence[tuple[Writer, float]], total: float, width: int) -> str:
-    """`query from  head 20.0 +0.70  head 18.2 +0.58  270 others +3.18`: as many as the width holds, and the rest."""
-    line, left = f"    {side:<5} from", total
-    ending = ""
-    for at, (writer, contrast) in enumerate(writers[:_WRITERS], 1):
-        piece, after = f"  {writer.name} {contrast:+.2f}", left - round(contrast, 2)
-        rest = f"  {counted(len(writers) - at, 'other')} {_signed(after)}" if at < len(writers) else ""
-        if ending and cell_len(line + piece + rest) > width:
-            break
-        line, left, ending = line + piece, after, rest
-    return line + ending
-
-
-def _groups(writers: Sequence[tuple[Writer, float]], total: float) -> str:
-    """`9 heads +3.02, 23 MLPs +1.30, embedding +0.14`: what the heads, the MLPs and all else add together."""
-    said, left = [], total
-    for kind, word in _GROUPS.items():
-        parts = [contrast for writer, contrast in writers if writer.kind == kind]
-        if parts:
-            said.append(f"{counted(len(parts), word)} {_signed(sum(parts))}")
-            left -= round(sum(parts), 2)
-    rest = [writer.name for writer, _ in writers if writer.kind not in _GROUPS]
-    if rest:
-        said.append(f"{' and '.join(rest) if len(rest) < _FEW_OTHERS else 'others'} {_signed(left)}")
-    return ", ".join(said)
 
 
 def _sentence(cell: ExplainedCell, summary: Summary) -> str:
@@ -137,22 +88,15 @@ def _mostly(first: str, high: float, second: str, low: float) -> str:
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: which heads and MLPs wrote what makes the score.
+    """The next command: the effect of ablating the head.
 
-    In layer 0, and where one key alone is seen, the effect of ablating the head. Of a table or a recording, which
-    predict nothing, what the row reads in all heads, or of a masked key the matrix. None for piped input.
+    Of a table or a recording, which predict nothing, what the row reads in all heads, or of a masked key the matrix.
+    None for piped input.
     """
-    if report.batch is not None:
-        return more_of_matrices(report, invocation)
     summary, why = next(report.parts_of(Why))
     reads_text = any(invocation.has(name) for name in ("text", "file", "messages"))
     predicts = report.runs_model and report.streams == ["self"] and reads_text
     cell = max(why.cells, key=lambda each: each.weight, default=None)
-    has_writers = cell is not None and cell.visible > 1 and summary.place.layer > 0
-    if cell is not None and has_writers and predicts and not invocation.has("pair"):
-        key = invocation.words({"key"}) or ["-k", "1"]
-        row = ["-H", head_name(summary, cell.head), "-t", str(summary.queries[cell.query].index)]
-        return on_same_input("top", report, invocation, *row, *key, "--why", "writers")
     if predicts and not invocation.has("pair"):
         head = head_name(summary, why.cells[0].head if why.cells else 0)
         return on_same_input("knock", report, invocation, "-H", head)

@@ -10,7 +10,7 @@ from rich.text import Text
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
-from attn_cli.text import ascii_visible, visible
+from attn_cli.text import visible
 from attn_cli.views.drawing.bars import bar_line
 from attn_cli.views.drawing.cells import fit
 from attn_cli.views.drawing.palette import Ramp, background
@@ -115,22 +115,3 @@ def place_prefix(summary: Summary, report: Report) -> str:
     if not report.batch:
         return ""
     return f"batch {','.join(str(int(at)) for at in np.unravel_index(place.text, report.batch))} · "
-
-
-def pair_label(token: Token | None, other: Token | None, screen: Screen) -> str:
-    """A place in two texts: `3 John` where both say the same, `9 John/Mary` where not.
-
-    `-9 John` is in the first alone, its other token None, `+9 Mary` in the second alone. The number is that of the
-    first text, or of the second if it has none in the first.
-    """
-    number = token.index if token is not None else other.index if other is not None else 0
-    sign = "" if token is not None and other is not None else "-" if other is None else "+"
-    return f"{sign}{number} {pair_text(token, other, screen)}"
-
-
-def pair_text(token: Token | None, other: Token | None, screen: Screen) -> str:
-    """The texts of a place in two aligned texts, without its number: one if both say the same, else `John/Mary`."""
-    texts = [visible(text_with_mark(each)) for each in (token, other) if each is not None]
-    if screen.ascii_only:
-        texts = [ascii_visible(text) for text in texts]
-    return "/".join(dict.fromkeys(texts))

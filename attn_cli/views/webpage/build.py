@@ -12,13 +12,11 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from attn_cli.errors import AttnError, LimitError
+from attn_cli.errors import LimitError
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.summaries.answers.kinds import recorded_kinds
-from attn_cli.summaries.head_words import HeadWork, work_of
-from attn_cli.summaries.standing_out import StandOut
-from attn_cli.text import visible
-from attn_cli.views.view import PAGE_BYTES, ReadWriters, RecordedCell
+from attn_cli.summaries.head_words import work_of
+from attn_cli.views.view import PAGE_BYTES
 from attn_cli.views.webpage.contents import Contents, title
 from attn_cli.views.webpage.packing import (
     AtLeast,
@@ -72,12 +70,10 @@ def page_html(
     recording: Recording,
     size: int = PAGE_BYTES,
     screen: StaticScreen | None = None,
-    read_writers: ReadWriters | None = None,
 ) -> bytes:
     """The interactive page of a recording, one model's pass over one text, in at most `size` bytes of HTML.
 
-    screen        what a reader without JavaScript gets; None for nothing
-    read_writers  finds which heads, MLPs ... wrote the query and key of a weight; None without a model: none is told
+    screen  what a reader without JavaScript gets; None for nothing
 
     Text, numbers, thumbnails and masks come first; then every head with its weights of at least the smallest threshold
     for which all fit, or with the heaviest keys of every row if the text is long; and if not even that fits, as many
@@ -85,9 +81,8 @@ def page_html(
     """
     shell = _shell(recording, screen)
     work = work_of(recorded_kinds(recording))
-    written = {} if read_writers is None else _written(recording, work, read_writers)
     for pixels in _pixels(recording):
-        contents = Contents(recording, pixels, work, written)
+        contents = Contents(recording, pixels, work)
         left = size - len(shell) - len(_first_stream(contents, None))
         if left > 0 or pixels == 0:
             break
@@ -97,18 +92,6 @@ def page_html(
     rows = _rows(recording, left)
     lines = [_first_stream(contents, rows), *(b"" if head is None else head.data for head in rows.heads)]
     return shell.replace(b"{{data}}", b"\n".join(lines))
-
-
-def _written(recording: Recording, work: HeadWork, read: ReadWriters) -> dict[StandOut, Sequence[str]]:
-    """Who wrote the strongest cell of the heads that stand out most, one in a long text; in lines, or why none."""
-    tokens, written = len(recording.prompt.tokens), dict[StandOut, Sequence[str]]()
-    for out in work.outs[: min(_WRITTEN, max(_WRITTEN_TOKENS // max(tokens, 1), 1))]:
-        if out.strongest is not None and tokens <= _WRITTEN_TOKENS:
-            try:
-                written[out] = read(recording, RecordedCell(out.call, out.at, *out.strongest[:2]), _WRITTEN_WIDTH)
-            except AttnError as error:
-                written[out] = [f"not taken apart: {visible(error.message)}"]
-    return written
 
 
 def _pixels(recording: Recording) -> Iterator[int]:

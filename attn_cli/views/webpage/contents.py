@@ -17,7 +17,6 @@ from attn_cli.summaries.calls.image_grid import image_grids
 from attn_cli.summaries.head_words import HeadWork, sentence
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.report import runs_model
-from attn_cli.summaries.standing_out import StandOut
 from attn_cli.text import counted, model_name, visible
 from attn_cli.views.webpage.packing import packed_mask
 
@@ -66,9 +65,7 @@ class Contents:
     blob      the bytes of the arrays, which the object points into
     """
 
-    def __init__(
-        self, recording: Recording, pixels: int, work: HeadWork, written: Mapping[StandOut, Sequence[str]]
-    ) -> None:
+    def __init__(self, recording: Recording, pixels: int, work: HeadWork) -> None:
         self.blob = bytearray()
         self._masks: dict[bytes, int] = {}
         read, side = recording.prompt.picture, _PICTURE_SIDES[pixels]
@@ -82,7 +79,7 @@ class Contents:
             "statistics": _statistics(recording.layers),
             "layers": layers,
             "start": start(work),
-            "work": _work(work, written),
+            "work": _work(work),
             "texts": texts.documents,
             "picture": None if picture is None else
             [self._place(picture.pixels.tobytes()), *picture.pixels.shape[:2]],
@@ -175,12 +172,12 @@ def start(work: HeadWork) -> tuple[int, int]:
     return (0, 0) if out is None else (out.call, out.at)
 
 
-def _work(work: HeadWork, written: Mapping[StandOut, Sequence[str]]) -> dict[str, Any]:
-    """The heads that stand out, each with a sentence, its strongest cell and who wrote that; families; letters."""
+def _work(work: HeadWork) -> dict[str, Any]:
+    """The heads that stand out, each with a sentence and its strongest cell; families; letters."""
     return {
         "heads": [
             {"layer": out.call, "head": out.at, "weight": round(out.weight, 3), "words": sentence(out),
-             "cell": None if out.strongest is None else out.strongest[:2], "written": list(written.get(out, ()))}
+             "cell": None if out.strongest is None else out.strongest[:2]}
             for out in work.outs
         ],
         "families": [

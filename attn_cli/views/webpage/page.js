@@ -401,9 +401,6 @@ function say() {
   const place = rank ? ` · ${rank === 1 ? "heaviest" : `no. ${rank}`} of ${many(allowedKeys(map, q), "key")}` : "";
   const next = page.texts[layer().queries].flags[q + 1] & 2 ? ` · generated ${queryName(q + 1)}` : "";
   $("live").textContent = `query ${queryName(q)} → key ${keyName(k)} · ${words}${place}${next}${look.held ? " · held" : ""}`;
-  const out = outOf(look.layer, look.head), lines = out?.cell && out.cell[0] === q && out.cell[1] === k ? out.written : [];
-  $("written").textContent = lines.join("\n");
-  $("written").hidden = !lines.length;
 }
 
 // ---- the text

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attn_cli.errors import LimitError, LoadError
+from attn_cli.errors import LimitError
 from attn_cli.prompt import Prompt, Token
 from attn_cli.recording import Recording
-from attn_cli.views.view import RecordedCell
 from attn_cli.views.webpage.build import StaticScreen, page_html
 from tests.program import attn, refused
 from tests.views.test_hostile import HOSTILE
@@ -49,28 +48,6 @@ def wide(heads: int, layers: int = 1) -> Recording:
     """Many heads of 40 tokens."""
     tokens = tokens_of(WORDS, special=False)
     return recording_of(*(layer_of(at, tokens, heads=heads) for at in range(layers)), text=WORDS)
-
-
-def test_who_wrote_the_strongest_cells_of_heads_that_stand_out() -> None:
-    """Of as many as the text's length allows; an obstacle is told, and a recording by itself knows none."""
-    asked = list[RecordedCell]()
-
-    def read(recording: Recording, cell: RecordedCell, width: int) -> list[str]:
-        asked.append(cell)
-        if len(asked) == 2:
-            raise LoadError("no q and k", "")
-        return [f"{cell.query} {cell.key}", "x" * width]
-
-    heads = document(page_html(causal_model(), read_writers=read))["work"]["heads"]
-    assert heads[0]["written"][0] == "{} {}".format(*heads[0]["cell"]) and len(heads[0]["written"][1]) == 68
-    assert heads[1]["written"] == ["not taken apart: no q and k"]
-    assert 2 <= len(asked) == sum(bool(head["written"]) for head in heads) <= 8
-    assert not any(head["written"] for head in document(page_html(causal_model()))["work"]["heads"])
-    asked.clear()
-    long = " ".join(f"word{at}" for at in range(600))
-    layers = [layer_of(at, tokens_of(long, special=False), heads=4) for at in range(2)]
-    page_html(recording_of(*layers, text=long), read_writers=read)
-    assert len(asked) <= 1
 
 
 def test_a_small_model_makes_a_small_page() -> None:

@@ -386,15 +386,6 @@ def test_hostile_text_is_text(name: str, browser: Browser, tmp_path: Path) -> No
     assert browser.log() == []
 
 
-def test_who_wrote_a_cell_stands_under_it_and_under_no_other(browser: Browser, tmp_path: Path) -> None:
-    browser.open(page_html(causal_model(), read_writers=lambda recording, cell, width: ["head 1.2 <b>"]), tmp_path)
-    written = "document.getElementById('written')"
-    assert browser.run(f"{written}.textContent") == "head 1.2 <b>" and not browser.run(f"{written}.hidden")
-    here = at(browser)
-    browser.run(f"put({here['q']}, {here['k'] + 1 if here['k'] < here['q'] else here['k'] - 1}, true)")
-    assert browser.run(f"{written}.hidden")
-
-
 def test_without_a_script_the_screen_is_there(browser: Browser, tmp_path: Path) -> None:
     (tmp_path / "page.html").write_bytes(page_html(causal_model(), screen=SCREEN))
     browser.command("Emulation.setScriptExecutionDisabled", value=True)

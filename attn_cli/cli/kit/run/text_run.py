@@ -1,7 +1,6 @@
 """The run of a command over texts: answered from a run that is kept, or by the model, several texts a pass."""
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 
 from attn_cli.cli.kit.options.text_command import KeptRunOptions, TextCommandOptions
 from attn_cli.cli.kit.run.kept_run import kept_run
@@ -12,7 +11,6 @@ from attn_cli.cli.kit.run.text_answers import TextAnswers
 from attn_cli.cli.kit.run.texts import Texts
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.errors import AttnError, ExitCode, InputError
-from attn_cli.model.score_writers import ReadsWriters
 from attn_cli.model.source import Source
 from attn_cli.sources import Reading, is_model, is_recording, is_table
 from attn_cli.sources.kept_source import KeptSource
@@ -58,10 +56,6 @@ def run(
             if code is not None:
                 return code
         source = _opened(options, reading, predicts=settings.predicts and not options.lines)
-        if view.records(command) and isinstance(source, ReadsWriters):
-            from attn_cli.cli.kit.run.written_cell import written_lines  # here: terminals need none
-
-            view.read_writers = partial(written_lines, source)
         budget = MemoryBudget(free_memory()) if view.records_alone else None
         its_plan = plan(view, source) if budget is None else _recording_plan(budget)
         reader = TextReader(options, source, its_plan)

@@ -16,7 +16,7 @@ ASKED = [
     ("top", "--by", "output"),
     ("matrix", "-H", "2.1", "--by", "value"),
     ("top", "-H", "2.1", "-t", "-1", "--why"),
-    ("top", "-H", "2.1", "-t", "-1", "--why", "writers"),
+    ("top", "-H", "2.1", "-t", "-1", "--why"),
     ("heads", "--sort", "logit"),
     ("inspect",),
     ("knock",),
