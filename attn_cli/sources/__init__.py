@@ -55,8 +55,7 @@ class Loading(TypedDict, total=False):
 
     revision, adapters  a branch or commit; adapters (LoRA) to apply
     device, dtype  "auto", "cpu", "cuda" ...; "auto" (the checkpoint's), "float32", "bfloat16" ...
-    device_map   how accelerate spreads the weights over devices, such as "auto"; None for all on `device`
-    trust_remote_code, offline  whether code that comes with the model may run; whether the hub must not be asked
+    trust_remote_code  whether code that comes with the model may run
     predicts     whether the language-model head is loaded, too
     reads_text   whether texts will be read, without which a model may have no tokenizer
     known_texts, chosen  texts to be read, and layers and heads to be looked at, to refuse what the model lacks before
@@ -67,10 +66,8 @@ class Loading(TypedDict, total=False):
     revision: str | None
     adapters: Sequence[str]
     device: str
-    device_map: str | None
     dtype: str
     trust_remote_code: bool
-    offline: bool
     predicts: bool
     reads_text: bool
     known_texts: Sequence[str]
@@ -102,8 +99,8 @@ def open_source(
     audio         a .wav file, read in the same way
     chat          messages (role, content) before the text, which is then a user's message
     projections   a file with W_Q and W_K for a table
-    loading       how a model is loaded, as `Loading` says: revision, adapters, device, device_map, dtype,
-                  trust_remote_code, offline, and so on
+    loading       how a model is loaded, as `Loading` says: revision, adapters, device, dtype,
+                  trust_remote_code, and so on
 
     Raises InputError for an option that is not for such a source, LoadError for a model or file that can't be read.
     """
@@ -172,7 +169,6 @@ def _open_module(name: ModuleName, inputs: str | None, image: str | None, others
 
     options = replace(OriginOptions(**loading), reads_text=False)
     others |= {"--revision"} if options.revision else set()
-    others |= {"--device-map"} if options.device_map else set()
     others |= {"--adapter"} if options.adapters else set()
     if others:
         raise InputError(f"{min(others)} is for transformers models", f"leave out {min(others)}")

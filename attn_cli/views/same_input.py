@@ -18,10 +18,8 @@ MODEL = {
     "revision",
     "adapter",
     "device",
-    "device_map",
     "dtype",
     "trust_remote_code",
-    "offline",
 }
 HIDDEN = {"words", "hide", "rescale", "no_special"}
 _BESIDE = {"pair", "decoder_text", "generate", "chat"}

@@ -88,26 +88,6 @@ def test_a_head_and_a_text_are_written_as_figures(suffix: str, explorer: Session
             assert b'width="84mm"' in data and (b"attends to" in data) == (pane == "3")
 
 
-@pytest.mark.parametrize("pane", ["2", "3"])
-def test_a_comparison_is_written_without_the_model(pane: str, explorer: Session, tmp_path: Path) -> None:
-    other = "he sat on the savings bank"
-    explorer.compare(record(open_source("toy"), other), other)
-    explorer.press(pane, pane)
-    typed(explorer, f":write {tmp_path / 'seen.npz'}")
-    assert explorer.message == f"wrote {tmp_path / 'seen.npz'}"
-    line = [other if word == other else word for word in shlex.split(explorer.attn_line)]
-    told = tmp_path / "told.npz"
-    words = [word for word in line[1:] if word not in ("-m",) and not word.endswith(".attn")]
-    run = attn(words[0], TEXT, *words[1:], "-q", "-o", told)
-    assert run.code == 0, run.errors
-    seen, expected = np.load(tmp_path / "seen.npz"), np.load(told)
-    assert sorted(seen) == sorted(expected)
-    for name in seen:
-        np.testing.assert_allclose(seen[name], expected[name], atol=1e-6) if seen[name].dtype.kind == "f" else (
-            np.testing.assert_array_equal(seen[name], expected[name])
-        )
-
-
 @pytest.mark.parametrize("light", [False, True])
 def test_a_screen_is_written_as_it_is_seen(light: bool, tmp_path: Path) -> None:
     made = session(record(open_source("toy"), TEXT), size=(80, 24))

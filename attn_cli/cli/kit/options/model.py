@@ -40,10 +40,8 @@ class LoadOptions:
     revision: o.Revision = None
     adapter: o.Adapter = None
     device: o.Device = "auto"
-    device_map: o.DeviceMap = None
     dtype: o.Dtype = "auto"
     trust_remote_code: o.Trust = False
-    offline: o.Offline = False
 
     def open(
         self,
@@ -76,10 +74,8 @@ class LoadOptions:
                 revision=self.revision,
                 adapters=tuple(self.adapter or ()),
                 device=self.device,
-                device_map=self.device_map,
                 dtype=self.dtype,
                 trust_remote_code=self.trust_remote_code,
-                offline=self.offline,
                 projections=projections,
                 predicts=predicts,
                 chosen=chosen,

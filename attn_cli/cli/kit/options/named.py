@@ -148,16 +148,11 @@ Device = Annotated[
     _device(
         "--device",
         envvar="ATTN_DEVICE",
-        help="Run on auto, cpu, cuda, cuda:1 or mps.",
+        help="Run on auto (a GPU, else the processor), cpu, cuda, cuda:1 or mps.",
         autocompletion=completion.devices,
         metavar="DEVICE",
     ),
 ]
-DeviceMap = Annotated[
-    str | None,
-    _device("--device-map", metavar="MAP",
-                 help="Spread a model over devices: auto, balanced or sequential (needs accelerate)."),
-]  # fmt: skip
 Dtype = Annotated[
     str,
     _device(
@@ -173,7 +168,6 @@ Adapter = Annotated[
     _model("--adapter", metavar="DIR", help="Merge an adapter (LoRA and its kin) into the model; may be repeated."),
 ]
 Trust = Annotated[bool, _model("--trust-remote-code", help="Run code that comes with the model.")]
-Offline = Annotated[bool, _model("--offline", help="Never ask the hub; use what is in the cache.")]
 
 
 def once(values: list[str] | None, option: str) -> str | None:

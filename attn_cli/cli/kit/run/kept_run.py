@@ -91,7 +91,7 @@ def kept_run(options: TextCommandOptions | ReadOptions, reading: Reading) -> Kep
     if folder is None or model is None:
         return None
     asked = [
-        __version__, library_state(), model, options.revision, options.dtype, options.device, options.device_map,
+        __version__, library_state(), model, options.revision, options.dtype, options.device,
         options.trust_remote_code, list(texts), options.pair, reading.get("decoder_text"), reading.get("generate"),
         reading.get("chat"), media, reading.get("inputs"),
     ]  # fmt: skip

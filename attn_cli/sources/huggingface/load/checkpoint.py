@@ -111,7 +111,7 @@ def load(origin: Origin, *, generates: bool = False, check: Check | None = None)
             config_file = Path(_downloaded_config(origin))
             check_configuration(config_file, origin.name, trusts_code=origin.options.trust_remote_code)
             folder = config_file.parent
-        if device.type == "cpu" and origin.options.device_map is None:
+        if device.type == "cpu":
             check_memory(origin, folder)
         with _fast_gguf(origin):
             config = AutoConfig.from_pretrained(origin.path, **origin.hub)
@@ -130,9 +130,7 @@ def load(origin: Origin, *, generates: bool = False, check: Check | None = None)
     except Exception as error:
         raise load_error(error, origin) from error
     check_weights(origin, report, with_head=generates)
-    model = model.eval()
-    if origin.options.device_map is None:
-        model = model.to(device)
+    model = model.eval().to(device)
     generating = model if generates else None
     if generates or origin.adapters:
         model = stack_of(model, config)
@@ -143,9 +141,7 @@ def load(origin: Origin, *, generates: bool = False, check: Check | None = None)
 
 def _downloaded_config(origin: Origin) -> str:
     try:
-        return hf_hub_download(
-            origin.path, "config.json", revision=origin.options.revision, local_files_only=origin.offline
-        )
+        return hf_hub_download(origin.path, "config.json", revision=origin.options.revision)
     except hub_errors.RemoteEntryNotFoundError as error:
         raise LoadError(
             f"{origin.name} has no config.json", f"an adapter is read from the cache: hf download {origin.path}"
@@ -198,7 +194,6 @@ def _load_class(cls: Any, origin: Origin, config: PreTrainedConfig) -> tuple[Pre
         config=config,
         attn_implementation="eager",
         dtype=dtype_of(origin.options.dtype),
-        device_map=origin.options.device_map,
         output_loading_info=True,
         ignore_mismatched_sizes=True,  # they are then listed in the report, and `check_weights` refuses them
         **quantisation,

@@ -36,7 +36,7 @@ def check_memory(origin: Origin, folder: Path) -> None:
         sizes = f"{decimal_bytes(size, 'GB')}, and {decimal_bytes(free, 'GB')}"
         raise LimitError(
             f"the weights of {origin.name} take {sizes} are free",
-            "a smaller model, a quantised one, or --device-map auto",
+            "a smaller model, or a quantised one",
         )
 
 

@@ -6,7 +6,6 @@ options and the files are raised here, at once and not after seconds of imports.
 """
 
 import difflib
-import os
 import re
 import sys
 from collections.abc import Sequence
@@ -24,7 +23,6 @@ from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path
 from attn_cli.sources.huggingface.load.trust.configuration import check_configuration
 from attn_cli.sources.huggingface.load.trust.folder_files import check_files, check_folder
 
-DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model", "spiece.model", "merges.txt",
                     "sentencepiece.bpe.model", "spm.model", "source.spm", "tekken.json")  # fmt: skip
@@ -42,11 +40,8 @@ class OriginOptions:
     device             auto, cpu, cuda, cuda:N or mps
     dtype              auto (the checkpoint's), float32, float16, bfloat16, or a short name of these
     trust_remote_code  whether code that comes with the model may run
-    offline            whether the hub must not be asked
     reads_text         whether texts will be read, so that a tokenizer has to be there
     adapters           folders of adapters, or ids of those in the hub's cache, that are merged in one after the other
-    device_map         auto, balanced, balanced_low_0, sequential, or a device: how accelerate spreads the weights; None
-                       for all on `device`
     predicts           whether a model that has a language-model head is loaded with it
     known_texts        texts that will be read, as far as they are known
     chosen             the layers and heads that will be looked at
@@ -57,10 +52,8 @@ class OriginOptions:
     device: str = "auto"
     dtype: str = "auto"
     trust_remote_code: bool = False
-    offline: bool = False
     reads_text: bool = True
     adapters: Sequence[str] = ()
-    device_map: str | None = None
     predicts: bool = False
     known_texts: Sequence[str] = ()
     chosen: Selection = ALL
@@ -86,11 +79,6 @@ class Origin:
     adapters: tuple[str, ...] = ()
 
     @property
-    def offline(self) -> bool:
-        """True if the model is read without the hub: it is local, or the user wants that."""
-        return self.local or self.options.offline or os.environ.get("HF_HUB_OFFLINE", "") not in ("", "0")
-
-    @property
     def settings(self) -> str:
         """What states the model's sizes, as messages name it: "its config.json", or "its header" of a .gguf file."""
         return "its header" if self.gguf else "its config.json"
@@ -103,7 +91,7 @@ class Origin:
         """
         arguments: dict[str, Any] = {
             "trust_remote_code": self.options.trust_remote_code,
-            "local_files_only": self.offline,
+            "local_files_only": self.local,
         }
         if self.gguf:
             arguments["gguf_file"] = self.gguf
@@ -135,25 +123,18 @@ def _checked(origin: Origin) -> Origin:
         _check_gguf(origin)
     elif origin.local:
         _check_folder(origin)
-    elif not origin.local and origin.offline:
+    else:
         _check_cached(origin)
     return origin
 
 
 def check_options(options: OriginOptions) -> None:
-    """Raise InputError for invalid values, LoadError where a package that models or a device map need is missing."""
+    """Raise InputError for invalid values, LoadError where a package that models need is missing."""
     check_names(options.device, options.dtype)
     missing = [package for package in ("torch", "transformers") if not _is_installed(package)]
     if missing:
         raise LoadError(f"models need {' and '.join(missing)}, not installed here; tables and matrices work without",
                         f"pip install {' '.join(missing)}")  # fmt: skip
-    if options.device_map is not None:
-        if options.device != "auto":
-            raise InputError("--device and --device-map at once", "give one of them")
-        if options.device_map not in DEVICE_MAPS and not re.fullmatch(r"(cpu|cuda|mps|xpu)(:\d+)?", options.device_map):
-            raise InputError(f"unknown device map {options.device_map!r}", f"one of {', '.join(DEVICE_MAPS)}")
-        if not _is_installed("accelerate"):
-            raise LoadError("--device-map needs the package accelerate", "pip install accelerate")
 
 
 def _is_installed(package: str) -> bool:
@@ -203,12 +184,11 @@ def _check_adapter(folder: Path, name: str) -> None:
 
 def _check_cached(origin: Origin) -> None:
     """Raise LoadError for an id that is not in the cache while the hub must not be asked; it names those that are."""
-    from attn_cli.sources.huggingface.load.cache import (  # imported here: local models don't need it
-        is_cached,
-        suggest_cached,
-    )
+    from huggingface_hub import constants  # imported here, as the cache: local models don't need it
 
-    if not is_cached(origin.path, origin.options.revision):
+    from attn_cli.sources.huggingface.load.cache import is_cached, suggest_cached
+
+    if constants.HF_HUB_OFFLINE and not is_cached(origin.path, origin.options.revision):
         near = _nearest(expanded(origin.name), origin.name)
         if near and (near.endswith(".gguf") or (expanded(near) / "config.json").is_file()):
             raise LoadError(f"no model at {origin.name}, and none of that name in the cache", f"did you mean {near}?")

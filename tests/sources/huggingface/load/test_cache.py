@@ -18,8 +18,9 @@ def test_an_id_that_is_not_cached_is_refused_before_torch_is_imported(tmp_path: 
     for name in ("openai--gpt2-medium", "org--other"):
         (tmp_path / f"models--{name}").mkdir()
     run = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "attn_cli", "heads", "a b", "-m", "gpt2-medum", "--offline"],
-        env=environment(HF_HUB_CACHE=str(tmp_path)), capture_output=True, text=True, timeout=SHORT, check=False,
+        [sys.executable, "-X", "importtime", "-m", "attn_cli", "heads", "a b", "-m", "gpt2-medum"],
+        env=environment(HF_HUB_CACHE=str(tmp_path), HF_HUB_OFFLINE="1"),
+        capture_output=True, text=True, timeout=SHORT, check=False,
     )  # fmt: skip
     errors = [line for line in run.stderr.splitlines() if not line.startswith("import time")]
     assert run.returncode == 3
@@ -36,5 +37,5 @@ def test_a_model_of_the_hub_is_told_with_its_commit(tmp_path: Path, monkeypatch:
     (repository / "refs").mkdir()
     (repository / "refs" / "main").write_text(commit)
     assert (commit_of("a/b"), commit_of("a/b", commit), commit_of("a/c")) == (commit, commit, None)
-    loaded = load(find("a/b", OriginOptions(offline=True, reads_text=False)))
+    loaded = load(find("a/b", OriginOptions(reads_text=False)))
     assert loaded.about["revision"] == commit

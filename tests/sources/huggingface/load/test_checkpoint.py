@@ -139,7 +139,7 @@ def test_dtypes_and_their_short_names(minilm_folder: Path, name: str, dtype: tor
 
 
 def test_an_id_that_is_not_in_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    error = refused(Path("someone/no-such-model"), offline=True)
+    error = refused(Path("someone/no-such-model"))
     assert "offline" in error.message
     assert "hf download someone/no-such-model" in error.hint
 
@@ -277,15 +277,6 @@ def test_a_quantisation_that_nobody_can_read(folder: Path, config: object) -> No
 def test_gptq_without_a_gpu_needs_its_package_for_processors(minilm_folder: Path) -> None:
     error = RuntimeError("GPU is required to quantize or run quantize model.")  # transformers, where it is missing
     assert load_error(error, find(str(minilm_folder), OriginOptions())).hint == "pip install gptqmodel"
-
-
-def test_a_device_map(minilm_folder: Path) -> None:
-    source = ModelSource(load(find(str(minilm_folder), OriginOptions(device_map="auto"))))
-    layers: list[int] = []
-    source.each(source.read(["river bank"]), Selection(layers=(5,)), lambda call: layers.append(call.place.layer))
-    assert layers == [5]
-    with pytest.raises(InputError, match="--device-map"):
-        find(str(minilm_folder), OriginOptions(device_map="auto", device="cpu"))
 
 
 def test_a_model_that_opens_with_its_head_makes_the_logits_of_one_token(tmp_path: Path) -> None:

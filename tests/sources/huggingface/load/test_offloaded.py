@@ -1,26 +1,25 @@
-"""A model whose last layers stay on disk, as --device-map auto leaves them, answers as in memory."""
+"""A model whose last layers stay on disk, as accelerate leaves them, answers as in memory."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
+from transformers import LlamaConfig, LlamaForCausalLM
 
+from attn_cli.cli.kit.options.model import opened
+from attn_cli.sources.huggingface.source import source_of
 from tests.media import TEXT, tokenizer
 from tests.program import attn
 
 WORDS = "the cat sat what is the cat"
+PREDICTING = [("heads", "--sort", "logit"), ("inspect",), ("knock",), ("parts", "--cut", "words")]
 ASKED = [
     ("heads",),
     ("top", "--by", "output"),
     ("matrix", "-H", "2.1", "--by", "value"),
     ("top", "-H", "2.1", "-t", "-1", "--why"),
-    ("top", "-H", "2.1", "-t", "-1", "--why"),
-    ("heads", "--sort", "logit"),
-    ("inspect",),
-    ("knock",),
-    ("parts", "--cut", "words"),
+    *PREDICTING,
 ]
 
 
@@ -34,34 +33,28 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def on_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[set[str]]:
-    """Two of three layers and the head go to disk; the list gets the devices of the weights of each model loaded."""
-    devices: list[set[str]] = []
-    load = PreTrainedModel.from_pretrained.__func__  # type: ignore[attr-defined]
-
-    def from_pretrained(cls: Any, *arguments: Any, device_map: Any = None, **more: Any) -> Any:
-        if device_map != "auto":
-            return load(cls, *arguments, device_map=device_map, **more)
-        base, inside = ("", {}) if "CausalLM" not in cls.__name__ else ("model.", {"lm_head": "disk"})
-        places = {"embed_tokens": "cpu", "norm": "cpu", "rotary_emb": "cpu", "layers.0": "cpu", "layers.1": "disk",
-                  "layers.2": "disk"}  # fmt: skip
-        spread = {base + name: place for name, place in places.items()} | inside
-        loaded = load(cls, *arguments, device_map=spread, offload_folder=str(tmp_path / "offloaded"), **more)
-        model = loaded[0] if isinstance(loaded, tuple) else loaded
-        devices.append({x.device.type for x in model.parameters()})
-        return loaded
-
-    monkeypatch.setattr(PreTrainedModel, "from_pretrained", classmethod(from_pretrained))
-    return devices
+def on_disk(folder: Path, tmp_path: Path) -> LlamaForCausalLM:
+    """The model with two of three layers, and its head, on disk."""
+    places = {"model.embed_tokens": "cpu", "model.norm": "cpu", "model.rotary_emb": "cpu", "model.layers.0": "cpu",
+              "model.layers.1": "disk", "model.layers.2": "disk", "lm_head": "disk"}  # fmt: skip
+    model = LlamaForCausalLM.from_pretrained(
+        folder, device_map=places, offload_folder=str(tmp_path / "offloaded"), attn_implementation="eager"
+    )
+    assert {x.device.type for x in model.parameters()} == {"cpu", "meta"}
+    return model
 
 
 @pytest.mark.parametrize("asked", ASKED, ids=" ".join)
-def test_layers_on_disk_answer_as_in_memory(asked: tuple[str, ...], folder: Path, on_disk: list[set[str]]) -> None:
-    command, *options = asked
-    plain, spread = (attn(command, WORDS, *options, "-m", folder, "--json", *more)
-                     for more in ((), ("--device-map", "auto")))  # fmt: skip
+def test_layers_on_disk_answer_as_in_memory(asked: tuple[str, ...], folder: Path, on_disk: LlamaForCausalLM) -> None:
+    words = (asked[0], WORDS, *asked[1:], "-m", folder, "--json")
+    plain = attn(*words)
+    predicts = asked in PREDICTING
+    before = opened.set(source_of(on_disk if predicts else on_disk.model, tokenizer(), predicts=predicts))
+    try:
+        spread = attn(*words)
+    finally:
+        opened.reset(before)
     assert spread.code == plain.code == 0, spread.errors
-    assert on_disk and on_disk[-1] == {"cpu", "meta"}
     assert_alike(plain.json["result"], spread.json["result"])
 
 
