@@ -15,7 +15,7 @@ def main() -> None:
     watch()
     import gc
 
-    gc.disable()  # until a command begins
+    gc.set_threshold(100_000)  # imports make many objects, and all of them stay
     from attn_cli.cli import main as command_line
 
     try:

@@ -85,9 +85,9 @@ def bisect(
         prompt, differing = _read(source, found, text, file, given=given)
         ids = [token.id or 0 for token in prompt.tokens]
         print_notes(prompt.warnings, quiet=output.quiet)
-        with StatusLine(quiet=output.quiet) as line:
+        with StatusLine("reading the dump", quiet=output.quiet) as line:
             answer = bisected(
-                source.reference(), ids, found, BisectRequest(precision, names, until, differing), line.set
+                source.reference(), ids, found, BisectRequest(precision, names, until, differing), line.say
             )
         view.show(Report("bisect", source.about, (prompt,), warnings=prompt.warnings, answer=answer))
     return ExitCode.DONE if answer.is_equal else ExitCode.NEGATIVE

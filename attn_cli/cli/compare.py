@@ -11,7 +11,7 @@ from attn_cli.cli.kit.options.text_command import ModelCommandOptions
 from attn_cli.cli.kit.run.texts import whole_texts
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
-from attn_cli.cli.kit.stderr.progress import running_model
+from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.model.intervention import HeadPlace
 from attn_cli.model.source import Source
@@ -93,7 +93,7 @@ def _texts(options: ModelCommandOptions, texts: tuple[str, str], words: list[str
         prompts = [source.read([text])[0] for text in contents]
         picks = words if len(words) == 2 else [words[0] if words else _common_word(*prompts)] * 2
         journeys, warnings = [], []
-        with running_model(quiet=options.quiet):
+        with StatusLine("running the model", quiet=options.quiet):
             for prompt, pick in zip(prompts, picks, strict=True):
                 rows, notes = first_place(pick, prompt)
                 journeys.append(_journey(source, prompt, rows, options.selection))
@@ -125,7 +125,7 @@ def _models(
         rows, notes = picked_tokens(words[0], prompt.tokens, prompt.text) if words else ([], ())
         warnings = (*prompt.warnings, *notes)
         print_notes(warnings, quiet=options.quiet)
-        with running_model(quiet=options.quiet):
+        with StatusLine("running the model", quiet=options.quiet):
             kept = _kept_calls(source, prompt, options.selection)
             changes: dict[HeadPlace, list[float]] = {}
             for model in others:

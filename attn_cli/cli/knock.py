@@ -90,8 +90,7 @@ def knock(
         notes: tuple[str, ...] = ()
         if token is not None:
             rows, notes = picked_tokens(token, prompt.others.get("decoder", prompt.tokens), prompt.text)
-        with StatusLine(quiet=options.quiet) as line:
-            line.tick(f"reading {len(prompt.tokens):,} tokens, baseline run")
+        with StatusLine(f"reading {len(prompt.tokens):,} tokens, baseline run", quiet=options.quiet):
             experiment = source.experiment(prompt, rows, everywhere=everywhere, mean=mean)
             experiment.vector = vector or "mean"
             layers = chosen_heads(experiment.layers, selection)

@@ -11,7 +11,7 @@ from attn_cli.cli.kit.options.text import check_alone
 from attn_cli.cli.kit.run.texts import whole_texts
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
-from attn_cli.cli.kit.stderr.progress import running_model
+from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.errors import ExitCode
 from attn_cli.sources import DEFAULT_MODEL, is_recording
 from attn_cli.summaries.answers.layers import LayerMap
@@ -61,7 +61,7 @@ def layers(
         )
         prompt = source.read([text])[0]
         layer_map = LayerMap()
-        with running_model(quiet=output.quiet):
+        with StatusLine("running the model", quiet=output.quiet):
             unseen = source.survey(prompt, layer_map.add)
         print_notes(prompt.warnings, quiet=output.quiet)
         view.show(Report("layers", source.about, (prompt,), warnings=prompt.warnings, answer=layer_map.result(unseen)))

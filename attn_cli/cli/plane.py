@@ -9,7 +9,7 @@ from attn_cli.cli.kit.options.text_command import ModelCommandOptions
 from attn_cli.cli.kit.run.texts import whole_texts
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
-from attn_cli.cli.kit.stderr.progress import running_model
+from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.model.blocks import BlockVectors
 from attn_cli.summaries.answers.plane import plane as points_in_plane
@@ -54,7 +54,7 @@ def plane(
         source = options.source()
         prompts = [source.read([text])[0] for text in contents]
         journeys: list[list[BlockVectors]] = []
-        with running_model(quiet=options.quiet):
+        with StatusLine("running the model", quiet=options.quiet):
             for prompt in prompts:
                 steps: list[BlockVectors] = []
                 source.follow(prompt, range(len(prompt.tokens)), selection, _ignore, steps.append)

@@ -121,14 +121,14 @@ def scan(
     if running.cores is not None and running.ray is None:
         raise InputError("--cores without --ray", "one process uses all cores; --ray auto --cores N makes workers")
     corpus, memory = documents.corpus(), bytes_of(running.memory, "--memory")
-    quiet = running.quiet or running.ray is not None
-    opens: Callable[[], Source] = partial(options.open, options.model, quiet=quiet, projections=options.projections)
+    opens: Callable[[], Source] = partial(options.open, options.model, quiet=True, projections=options.projections)
     if running.ray is None:
-        opens = partial(_noting_gpus, opens, quiet=quiet)
+        opens = partial(_noting_gpus, opens, quiet=running.quiet)
     what = ScanOptions(
         selection_of(options.layer, options.head), documents.chunk, documents.stride, documents.seed or 0
     )
-    before = None if running.ray is None else f"starting workers of Ray, each with {excerpt(options.model, 40)}"
+    loads = excerpt(options.model, 40)
+    before = f"opening {loads}" if running.ray is None else f"starting workers of Ray, each with {loads}"
     with ScanLine(corpus, before, quiet=running.quiet) as report:
         how = Running(memory, running.ray, running.cores, running.strict, running.force, report)
         done = run_scan(opens, corpus, output, what, how)

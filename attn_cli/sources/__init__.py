@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Protocol, TypedDict, Unpack, runtime_checkable
 from attn_cli.errors import InputError
 from attn_cli.kept.unpacked import UnpackedModels
 from attn_cli.model.source import Source
-from attn_cli.quick_imports import uncollected
 from attn_cli.selection import Selection
 from attn_cli.sources.module_names import ModuleName, module_name
 
@@ -136,12 +135,11 @@ def open_source(
 
     media = read_media(image, audio)
     # torch and transformers (2 s) are imported here only, so not for tables, matrices and mistyped paths.
-    with uncollected():
-        from attn_cli.sources.huggingface.generate.prompts import TextGenerator
-        from attn_cli.sources.huggingface.load.checkpoint import load
-        from attn_cli.sources.huggingface.read.positions import check_known_texts
-        from attn_cli.sources.huggingface.read.reader import PromptReader
-        from attn_cli.sources.huggingface.source import ModelSource
+    from attn_cli.sources.huggingface.generate.prompts import TextGenerator
+    from attn_cli.sources.huggingface.load.checkpoint import load
+    from attn_cli.sources.huggingface.read.positions import check_known_texts
+    from attn_cli.sources.huggingface.read.reader import PromptReader
+    from attn_cli.sources.huggingface.source import ModelSource
 
     def loaded_from(origin: "Origin") -> "LoadedModel":
         known = origin.options.known_texts
@@ -174,10 +172,9 @@ def _open_module(name: ModuleName, inputs: str | None, image: str | None, others
         raise InputError(f"{min(others)} is for transformers models", f"leave out {min(others)}")
     check_options(options)
     media = read_media(image, None)
-    with uncollected():
-        from attn_cli.sources.huggingface.modules.build import build
-        from attn_cli.sources.huggingface.modules.reader import ModuleReader
-        from attn_cli.sources.huggingface.source import ModelSource
+    from attn_cli.sources.huggingface.modules.build import build
+    from attn_cli.sources.huggingface.modules.reader import ModuleReader
+    from attn_cli.sources.huggingface.source import ModelSource
 
     built = build(name, options)
     return ModelSource(built.loaded, ModuleReader(built, inputs, media))

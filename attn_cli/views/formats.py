@@ -78,9 +78,6 @@ FORMATS = (
 )  # fmt: skip
 
 
-DRAWN = ("html", "svg", "png", "pdf")  # those that take a while to draw
-
-
 def format_for(name: str | None, output: str | None) -> Format:
     """The format called `name`, else that of the suffix of `output`, else the terminal's, even into a pipe.
 

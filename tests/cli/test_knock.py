@@ -95,7 +95,7 @@ def test_lines_are_answered_one_by_one(llama: Path) -> None:
         (("--together", "0.1", "-H", "1"), "--together and --layer or --head"),
         (("--together", "x"), "x"),
         (("--vector", "first"), "--vector is for encoders"),
-        (("--vector", "cls"), "one of mean, first"),
+        (("--vector", "cls"), "'mean', 'first'"),
     ],
 )
 def test_wrong_use_is_one_line(llama: Path, options: tuple[str, ...], words: str) -> None:

@@ -2,7 +2,6 @@
 
 import io
 import re
-import threading
 import time
 from pathlib import Path
 from unittest import mock
@@ -10,18 +9,15 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from attn_cli.cli.kit.options import output
-from attn_cli.cli.kit.options.output import OutputOptions
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.plan import CommandPlan
 from attn_cli.cli.kit.run.read_text import TextReader
-from attn_cli.cli.kit.stderr import progress
-from attn_cli.cli.kit.stderr.progress import Progress, running_model
+from attn_cli.cli.kit.stderr.lines import print_line
+from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.errors import InputError
 from attn_cli.sources import memory
-from attn_cli.views.writers.page import PageView
-from tests.program import SHORT, attn, refused
+from tests.program import attn, refused
 
 LIMIT = 4
 
@@ -69,142 +65,74 @@ def test_bytes_in_words_follow_the_machine() -> None:
     assert free is None or 10**8 < free < 10**14
 
 
-class Clock:
-    """Seconds that pass when told to."""
-
-    now = 0.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
 
 
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(progress, "time", clock)
-    monkeypatch.setenv("COLUMNS", "40")
-    return clock
-
-
-def test_a_slow_run_shows_a_line_that_goes_away(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def on_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """The terminal that standard error is from now on."""
     terminal = Terminal()
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr("sys.stderr", terminal)
+    return terminal
+
+
+def seen(terminal: Terminal) -> str:
+    """All that a terminal was given, without its codes."""
+    return re.sub(r"\x1b\[[?\d;]*[A-Za-z]", "\n", terminal.getvalue())
+
+
+def test_a_run_shows_a_line_that_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = on_terminal(monkeypatch)
     with Progress(layers=30, texts=1, earlier_texts=0, quiet=False, verbose=False) as running:
-        for seconds in (9.0, 2.0, 2.0):  # the first, which may be slow, says nothing of the others
-            clock.now += seconds
-            running.step()
-    parts = terminal.getvalue().split("\r")
-    lines = ["layer 1 of 30", "layer 2 of 30 · 56 s left", "layer 3 of 30 · 54 s left"]
-    assert [part.rstrip() for part in parts] == ["", *(line for line in lines for _ in range(2)), "", ""]
-    assert parts[2::2] == [*lines, ""]  # the cursor stays at the end, and a terminal's ^C is on the same line
-    assert max(map(len, parts)) < 40
-
-
-def test_a_note_stands_on_a_line_of_its_own(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a terminal shows it, where a status would be left before the note, or behind it."""
-    terminal = Terminal()
-    monkeypatch.setattr("sys.stderr", terminal)
-    with Progress(4, 2, 0, quiet=False, verbose=True, noun="step") as running:
         for _ in range(3):
-            clock.now += 1.0
             running.step()
-    assert _as_shown(terminal.getvalue())[0] == "attn: the first step took 2.00 s, all"
+            assert running.line._line is not None
+            running.line._line.refresh()
+    assert "layer 1 of 30" in seen(terminal) and "layer 4 of 30" in seen(terminal)
+    assert terminal.getvalue().endswith("\x1b[2K")  # the line is blanked last
 
 
-def _as_shown(written: str) -> list[str]:
-    """The lines of a terminal, on which a text that follows a carriage return covers what is there."""
-    shown = []
-    for line in written.split("\n"):
-        cells = ""
-        for part in line.split("\r"):
-            cells = part + cells[len(part) :]
-        shown.append(cells.rstrip())
-    return shown
+def test_a_note_stands_on_a_line_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = on_terminal(monkeypatch)
+    with StatusLine("running the model", quiet=False):
+        print_line("attn: a note")
+    assert "attn: a note" in [line.strip() for line in seen(terminal).splitlines()]
 
 
-def test_a_run_whose_layers_are_not_counted_says_so_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal, shown = Terminal(), threading.Event()
-    real = StatusLine.set
-    monkeypatch.setattr("sys.stderr", terminal)
-    monkeypatch.setattr(progress, "_FIRST_LINE", 0.001)
-    monkeypatch.setattr(StatusLine, "set", lambda line, text: (real(line, text), shown.set()))
-    with running_model(quiet=False):
-        assert shown.wait(SHORT)
-    assert "running the model" in terminal.getvalue()
-    assert _as_shown(terminal.getvalue()) == [""]
-    terminal.truncate(0)
-    monkeypatch.setattr(progress, "_FIRST_LINE", float(SHORT))
-    with running_model(quiet=False):
-        pass
-    assert terminal.getvalue().strip("\0") == ""
+def test_many_texts_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = on_terminal(monkeypatch)
+    with Progress(layers=2, texts=8, earlier_texts=16, quiet=False, verbose=False) as running:
+        for _ in range(9):
+            running.step()
+        assert running.line._line is not None
+        assert running.line._line.tasks[0].completed == 9
+    assert "text 17 · layer 1 of 2" in seen(terminal) and "layer 2 of 2" in seen(terminal)
 
 
-def test_a_drawing_says_so_after_a_while(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    terminal, shown = Terminal(), threading.Event()
-    real = StatusLine.set
-    monkeypatch.setattr("sys.stderr", terminal)
-    monkeypatch.setattr(output, "_SILENT", 0.001)
-    monkeypatch.setattr(StatusLine, "set", lambda line, text: (real(line, text), shown.set()))
-    monkeypatch.setattr(PageView, "close", lambda view: shown.wait(SHORT) or pytest.fail("nothing was said"))
-    with OutputOptions(output=str(tmp_path / "x.svg")).view():
-        pass
-    assert "drawing svg" in terminal.getvalue()
-    assert _as_shown(terminal.getvalue()) == [""]
-
-
-def test_what_comes_last_counts_for_what_it_is_worth(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr("sys.stderr", terminal)
+def test_what_comes_last_counts_for_what_it_is_worth(monkeypatch: pytest.MonkeyPatch) -> None:
+    on_terminal(monkeypatch)
     with Progress(4, 1, 0, quiet=False, verbose=False, noun="step", last=(2, 3.0)) as running:
-        for seconds in (1.0, 1.0, 3.0, 3.0):
-            clock.now += seconds
+        assert running.line._line is not None
+        for done in (1.0, 2.0, 5.0, 8.0):
             running.step()
-    lines = [part.strip() for part in terminal.getvalue().split("\r")]
-    for line in ("step 1 of 4", "step 2 of 4 · 6 s left", "step 3 of 4 · 3 s left", "step 4 of 4"):
-        assert line in lines
+            assert running.line._line.tasks[0].completed == done
+        assert running.line._line.tasks[0].total == 8.0
 
 
-def test_a_long_first_layer_is_told_while_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal, shown = Terminal(), threading.Event()
-    real = StatusLine.set
-    monkeypatch.setattr("sys.stderr", terminal)
-    monkeypatch.setattr(progress, "_FIRST_LINE", 0.0)
-    monkeypatch.setattr(StatusLine, "set", lambda line, text: (real(line, text), shown.set()))
-    with Progress(layers=30, texts=1, earlier_texts=2, quiet=False, verbose=False):
-        assert shown.wait(SHORT)
-    assert terminal.getvalue().startswith("\rtext 3 · layer 1 of 30  ")  # and removed at the end
-
-
-def test_a_quick_run_a_pipe_and_quiet_show_nothing(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    for stream, seconds, quiet in ((Terminal(), 0.01, False), (io.StringIO(), 2.0, False), (Terminal(), 2.0, True)):
+def test_a_pipe_and_quiet_show_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = on_terminal(monkeypatch)
+    for stream, quiet in ((io.StringIO(), False), (terminal, True)):
         monkeypatch.setattr("sys.stderr", stream)
         with Progress(layers=30, texts=1, earlier_texts=0, quiet=quiet, verbose=False) as running:
-            for _ in range(30):
-                clock.now += seconds
-                running.step()
+            running.step()
         assert stream.getvalue() == ""
 
 
-def test_many_texts_are_counted(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr("sys.stderr", terminal)
-    with Progress(layers=2, texts=8, earlier_texts=16, quiet=False, verbose=False) as running:
-        for _ in range(16):
-            clock.now += 1.0
-            running.step()
-    assert "text 17 · layer 1 of 2 · " in terminal.getvalue()
-    assert "layer 2 of 2" in terminal.getvalue()
-
-
 def test_while_a_model_writes_a_terminal_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = Terminal()
-    monkeypatch.setenv("COLUMNS", "60")
-    monkeypatch.setattr("sys.stderr", terminal)
+    terminal = on_terminal(monkeypatch)
     source = mock.Mock(batch_size=1)
 
     def read(*_: object) -> None:
@@ -216,5 +144,4 @@ def test_while_a_model_writes_a_terminal_says_so(monkeypatch: pytest.MonkeyPatch
         with pytest.raises(InputError):
             options = TextCommandOptions(generate=8, quiet=quiet)
             TextReader(options, source, CommandPlan(mock.Mock())).read(0, "a")
-    lines = [line.rstrip() for line in terminal.getvalue().split("\r")]
-    assert list(dict.fromkeys(line for line in lines if line)) == ["writing token 3 of up to 8"]
+    assert "writing token 3 of up to 8" in seen(terminal)

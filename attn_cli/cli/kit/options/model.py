@@ -67,8 +67,7 @@ class LoadOptions:
             return source
         check_names(self.device, self.dtype)
         start = time.monotonic()
-        with StatusLine(quiet=quiet or is_table(model) or is_recording(model)) as line:
-            line.tick(_loading(model))
+        with StatusLine(_loading(model), quiet=quiet or is_table(model) or is_recording(model)):
             source = open_source(
                 model,
                 revision=self.revision,
@@ -90,5 +89,5 @@ def _loading(model: str) -> str:
     """The line while a model loads, with its size where its files are here."""
     size = weight_bytes(expanded(model))
     more = f" · {decimal_bytes(size)}" if size else ""
-    room = shutil.get_terminal_size().columns - len(f"loading {more} · 000 s") - 1  # 000: of the clock that follows
+    room = shutil.get_terminal_size().columns - len(f"loading {more} 0:00:00") - 1  # of the clock that follows
     return f"loading {fit_path(model, room)}{more}"

@@ -6,13 +6,9 @@ from dataclasses import dataclass, replace
 
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.shell.invocation import current
-from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.errors import InputError
 from attn_cli.views import open_view
-from attn_cli.views.formats import DRAWN
 from attn_cli.views.view import DEFAULTS, View, ViewSettings
-
-_SILENT = 0.5  # seconds in which a drawing says nothing
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -43,7 +39,5 @@ class OutputOptions:
             name = "plain"
         invocation = None if self.quiet else current.get()
         settings = replace(settings, color=self.color, invocation=invocation, pager=not self.no_pager)
-        with StatusLine(quiet=self.quiet) as line, open_view(name, self.output, settings, force=self.force) as view:
+        with open_view(name, self.output, settings, force=self.force) as view:
             yield view
-            if view.format in DRAWN:
-                line.tick(f"drawing {view.format}", after=_SILENT)

@@ -14,7 +14,9 @@ def counted_tokens(source: Source, most: int | None, *, quiet: bool) -> Iterator
 
     Says nothing if `quiet`. `most` is None only where nothing is generated.
     """
-    with StatusLine(quiet=quiet) as line:
-        if isinstance(source, Generating):
-            source.on_token(lambda count: line.set(f"writing token {count} of up to {most}"))
+    if most is None or not isinstance(source, Generating):
+        yield
+        return
+    with StatusLine(f"writing up to {most} tokens", quiet=quiet) as line:
+        source.on_token(lambda count: line.say(f"writing token {count} of up to {most}"))
         yield

@@ -3,7 +3,6 @@
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
@@ -14,7 +13,6 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from attn_cli.cli.kit.shell.coercion import coerce_plainly
-from attn_cli.cli.kit.shell.declarations import declaration
 from attn_cli.cli.kit.shell.left_out_values import with_left_out
 from attn_cli.errors import InputError
 from attn_cli.text import cut
@@ -59,9 +57,6 @@ def help_width() -> dict[str, int]:
     """
     columns = shutil.get_terminal_size().columns
     return {"terminal_width": columns} if columns < 52 else {}
-
-
-_HELP = "attn.help"  # whether words of the command line ask for --help, or look so
 
 
 class GroupedHelp(TyperCommand):
@@ -124,21 +119,8 @@ def _named(argument: Any) -> str:
 def imported_command(name: str) -> Any:
     """The Click command of that name, its module imported."""
     function = name.replace(" ", "_")
-    return _command(name, getattr(import_module(f"attn_cli.cli.{function}"), function))
-
-
-def declared_command(name: str) -> Any:
-    """The Click command of that name for --help and completion, without the imports of its module.
-
-    Its module is imported when it is called.
-    """
-    function = name.replace(" ", "_")
-    return _command(name, declaration(f"attn_cli.cli.{function}", function))
-
-
-def _command(name: str, function: Callable[..., Any]) -> Any:
     alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    alone.command(name, cls=GroupedHelp)(function)
+    alone.command(name, cls=GroupedHelp)(getattr(import_module(f"attn_cli.cli.{function}"), function))
     return get_command(alone)
 
 
@@ -156,20 +138,11 @@ class Commands(TyperGroup):
         return left
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of a name; None where there is none.
-
-        Its module is imported, but not for --help and completion.
-        """
-        stand_in = super().get_command(ctx, cmd_name)
-        if stand_in is None:
-            return None
-        if ctx.resilient_parsing or ctx.meta.get(_HELP):
-            return declared_command(cmd_name)
-        return imported_command(cmd_name)
+        """The command of a name, whose module is imported; None where there is none."""
+        return None if super().get_command(ctx, cmd_name) is None else imported_command(cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that the first two words name, or the first; InputError where none is."""
-        ctx.meta[_HELP] = not {"-h", "--help"}.isdisjoint(args)
         if " ".join(args[:2]) in self.commands:
             args = [" ".join(args[:2]), *args[2:]]
         if args[0] in self.commands or ctx.resilient_parsing:

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from attn_cli.cli.kit.shell.declarations import alone
 from attn_cli.views.formats import format_names
 
 _MOST_FILES = 200
@@ -14,15 +13,18 @@ def models(incomplete: str) -> list[str]:
 
     incomplete  what was typed of the value so far
     """
-    suffixes = alone("attn_cli.sources", "TABLE_SUFFIXES")  # not imported: that takes longer than a person waits
+    from attn_cli.sources import TABLE_SUFFIXES  # here, as below: only a shell that completes needs them
+
     names = [*_built_in(incomplete), *_cached()]
-    return [name for name in names if name.startswith(incomplete)] + _files(incomplete, (*suffixes, ".gguf"))
+    return [name for name in names if name.startswith(incomplete)] + _files(incomplete, (*TABLE_SUFFIXES, ".gguf"))
 
 
 def _built_in(incomplete: str) -> list[str]:
     if not incomplete.startswith("toy:"):
         return ["toy", "toy:"]
-    return [f"toy:{name}" for name in alone("attn_cli.sources.tables", "TABLE_NAMES")]
+    from attn_cli.sources.tables import TABLE_NAMES
+
+    return [f"toy:{name}" for name in TABLE_NAMES]
 
 
 def tables(incomplete: str) -> list[str]:
@@ -32,7 +34,7 @@ def tables(incomplete: str) -> list[str]:
 
 def masks(incomplete: str) -> list[str]:
     """Completions of --mask, typed so far as `incomplete`: names, some with a number, and files of arrays."""
-    from attn_cli.sources.matrices.mask_syntax import MASKS  # here, as below: only a shell that completes needs them
+    from attn_cli.sources.matrices.mask_syntax import MASKS
 
     names = [entry.example or entry.name for entry in MASKS]
     return [name for name in names if name.startswith(incomplete)] + _files(incomplete, (".npy", ".npz", ".csv"))
@@ -69,10 +71,10 @@ def topics(incomplete: str) -> list[str]:
 
 def _cached() -> list[str]:
     try:
-        names: list[str] = alone("attn_cli.sources.huggingface.load.cache", "cached_names")()
+        from attn_cli.sources.huggingface.load.cache import cached_names
     except ImportError:
         return []
-    return names
+    return cached_names()
 
 
 def _files(incomplete: str, suffixes: tuple[str, ...]) -> list[str]:

@@ -8,7 +8,6 @@ from typing import Any
 
 from attn_cli.cli.kit.shell.invocation import current, invocation_of
 from attn_cli.errors import ExitCode
-from attn_cli.quick_imports import collect_from_now_on
 
 
 def takes_options(command: Callable[..., ExitCode]) -> Callable[..., int]:
@@ -43,7 +42,6 @@ def takes_options(command: Callable[..., ExitCode]) -> Callable[..., int]:
             name: kind(**{field.name: values.pop(field.name) for field in fields(kind)})
             for name, kind in groups.items()
         }
-        collect_from_now_on()
         token = current.set(given)
         try:
             return int(command(**together, **values))

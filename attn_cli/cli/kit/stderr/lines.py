@@ -3,13 +3,10 @@
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from attn_cli.text import visible
-
-status_lines: list[Callable[[], None]] = []
-"""The functions that remove a status from the line where the next text is printed."""
 
 _INDENT = " " * len("attn: ")
 _MOST_LINE_NOTES = 20  # a corpus has as many notes as lines
@@ -21,8 +18,6 @@ def print_line(line: str) -> None:
     If stderr can't be written, the line is dropped.
     """
     with suppress(OSError):
-        for wipe in status_lines:
-            wipe()
         whole = visible(line)
         width = shutil.get_terminal_size().columns if sys.stderr.isatty() else len(whole)
         lines = broken_between_words(whole, width)

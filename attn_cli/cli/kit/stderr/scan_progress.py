@@ -1,14 +1,13 @@
-"""Progress of a scan: a line on stderr with documents, tokens per second and time left, if that is a terminal."""
+"""Progress of a scan: documents, tokens per second and time left, on a terminal."""
 
+import os
 import threading
-import time
 from typing import Any
 
 from attn_cli.cli.kit.stderr.status_line import StatusLine
+from attn_cli.interrupts import last_words
 from attn_cli.scans.run.run import ScanProgress
 from attn_cli.sources.corpora import Corpus
-
-_BETWEEN_LINES = 0.2  # seconds
 
 
 class ScanLine:
@@ -16,41 +15,36 @@ class ScanLine:
 
     Where Ctrl-C or another signal ends the process, it says what is kept. Documents are counted meanwhile by a thread,
     so that nothing waits for that.
-
-    before  what is shown, with a clock, until the first such call; None for nothing
     """
 
-    def __init__(self, corpus: Corpus, before: str | None = None, *, quiet: bool) -> None:
-        self.corpus, self.before = corpus, before
-        self.line = StatusLine(quiet=quiet, last=self._kept)
+    def __init__(self, corpus: Corpus, before: str, *, quiet: bool) -> None:
+        self.corpus = corpus
+        self.line = StatusLine(before, quiet=quiet)
         self.last: ScanProgress | None = None
         self.total: int | None = None
-        self.drawn = 0.0
 
     def __enter__(self) -> "ScanLine":
         """Begin to count the documents."""
         self.line.__enter__()
-        if self.before is not None:
-            self.line.tick(self.before)
-        if self.line.on_terminal:
+        if self.line.is_shown:
+            last_words.append(self._say_what_is_kept)
             threading.Thread(target=self._count, daemon=True).start()
         return self
 
     def __exit__(self, *error: Any) -> None:
         """Remove the line."""
+        if self.line.is_shown:
+            last_words.remove(self._say_what_is_kept)
         self.line.__exit__(*error)
 
     def __call__(self, progress: ScanProgress) -> None:
-        """Show how far the scan has come, unless the line is fresh."""
-        if self.last is None:
-            self.line.wipe()
+        """Show how far the scan has come."""
         self.last = progress
-        if time.monotonic() - self.drawn > _BETWEEN_LINES:
-            self.drawn = time.monotonic()
-            self.line.set(line_of(progress, self.total))
+        self.line.say(line_of(progress, self.total))
 
-    def _kept(self) -> str:
-        return "" if self.last is None else last_line(self.last, self.total)
+    def _say_what_is_kept(self) -> None:
+        if self.last is not None:
+            os.write(2, f"{last_line(self.last, self.total)}\n".encode())
 
     def _count(self) -> None:
         count = self.corpus.count()
