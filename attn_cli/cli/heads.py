@@ -80,7 +80,7 @@ def heads(
         judges = judges and source.about["type"] != "table"
         chooses = options.chooses_no_head and ranking is None and not every
         judges = judges and (chooses or ranking is not None)
-        numbers = HeadNumbers(TextKinds() if judges else None, rescale=hiding.rescale)
+        numbers = HeadNumbers(TextKinds() if judges else None)
         return CommandPlan(numbers, hiding=hiding, words=merges, ranking=ranking)
 
     return run(options, "heads", plan)

@@ -77,7 +77,6 @@ def inspect(
     measure = replace(measure_of(by, words=merges), together=True)
     if measure.by != "weight" and (scores or steps):
         raise InputError(f"--by {by} and --{'scores' if scores else 'steps'} at once", "leave out one of the two")
-    hiding.check_scores(scores=scores)
     changes = {"--scores": scores, "--steps": steps, "--words": merges, "--by": measure.by != "weight", **hiding.given}
     changes["--lines"] = options.lines
     _check_page(most, options, changes)
@@ -108,24 +107,21 @@ def inspect(
         weights = not scores and measure.by == "weight"
         tells = weights and not merges
         kinds = TextKinds()
-        # files hold weights, and beside them what is rescaled
-        scaled = (False, True) if hiding.rescale and view.largest is None else (hiding.rescale,)
 
         def of_call(rows: PickedRows, call: Call) -> Sequence[Reducer]:
             reducers: list[Reducer] = [
-                HeadStatistics(rows, rescale=hiding.rescale),
+                HeadStatistics(rows),
                 of_whole_call(kinds.reducer(call), call),
-                ReceivedShares(rows, by=measure.by, rescale=hiding.rescale),
+                ReceivedShares(rows, by=measure.by),
             ]
             if tells and not options.lines and reads_each_token(call):
                 reducers.append(UnitReadsReducer())
             if weights:
-                pooled = (PooledMatrix(height, width, rows=rows, pooling=pool, rescale=share) for share in scaled)
-                return [*reducers, *pooled]
+                return [*reducers, PooledMatrix(height, width, rows=rows, pooling=pool)]
             if call.place.layer == last:
                 mean = len(call.place.heads) > 1
                 matrix = PooledMatrix(height, width, rows=rows, scores=scores, mean_heads=mean, pooling=pool,
-                                      by=measure.by, rescale=hiding.rescale)  # fmt: skip
+                                      by=measure.by)  # fmt: skip
                 reducers.append(matrix)
             return reducers
 

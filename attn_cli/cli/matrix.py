@@ -93,15 +93,11 @@ def matrix(
         return run_by_logit(options, "--by logit", "matrix", None, alone | hiding.given)
     figure_width = _check_figure(width, options, both=scores and weights)
     merges = options.merges(words, scores=scores)
-    hiding.check_scores(scores=scores)
     measure = measure_of(by, mean=mean, words=merges)
     if scores and measure.by != "weight":
         raise InputError(f"--scores and --by {by} at once", "leave out one of the two")
     show_weights = weights or not scores
     keep_scores = scores or not weights  # data holds both, unless one is named
-    rescale = hiding.rescale
-    if key is not None and rescale:
-        raise InputError("--key and --rescale at once", "--rescale needs all keys of a row; leave out one")
 
     chosen_by_nobody = options.chooses_no_head and token is None and not (scores or merges or mean)
     chosen_by_nobody = chosen_by_nobody and measure.by == "weight" and key is None
@@ -109,7 +105,7 @@ def matrix(
     def full(rows: PickedRows, call: Call, *, weights: bool, scores: bool, most: int | None = None) -> FullMatrix:
         keys = None if key is None else picked_tokens(key, call.keys, "")[0]
         return FullMatrix(weights=weights, scores=scores, rows=rows, keys=keys, most=most, mean_heads=mean,
-                          by=measure.by, rescale=rescale)  # fmt: skip
+                          by=measure.by)  # fmt: skip
 
     def plan(view: View, source: Source) -> CommandPlan:
         heads = sum(1 if mean else layer.heads for layer in source.planned_layers(options.selection))
@@ -132,15 +128,14 @@ def matrix(
             chosen = [of_whole_call(judged.reducer(call), call)] if chooses else []
             return [*chosen, *(
                 PooledMatrix(
-                    *view.largest, rows=rows, scores=kind, mean_heads=mean, pooling=pool, by=measure.by,
-                    rescale=rescale and not kind,
+                    *view.largest, rows=rows, scores=kind, mean_heads=mean, pooling=pool, by=measure.by
                 )
                 for kind, is_drawn in ((True, scores), (False, show_weights))
                 if is_drawn
             )]  # fmt: skip
 
         _check_maps(1 if chooses else heads, figure_width)
-        kinds = rescale + (1 if merges else show_weights + keep_scores + (measure.by != "weight"))
+        kinds = 1 if merges else show_weights + keep_scores + (measure.by != "weight")
 
         def memory(prompt: Prompt, rows: PickedRows) -> str:
             if view.largest is not None:

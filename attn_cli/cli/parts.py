@@ -73,7 +73,7 @@ def parts(
     Examples:
       attn parts --file prompt.txt -m ./my-model
       attn parts --file prompt.txt -m ./my-model --cut paragraphs --cite
-      attn parts --file prompt.txt -m ./my-model --hide sink --rescale
+      attn parts --file prompt.txt -m ./my-model --hide sink
       attn parts --messages chat.json -m ./my-model --json
     """
     divided, asked = text_cut(cut), AskedAnswer(answer, cite=cite)
@@ -123,7 +123,7 @@ def parts(
         hidden.weight = HiddenWeight(1 - read.read.left - read.read.learned_share, 1)
         if by == "logit":
             read = replace(read, key_logits=_key_logits(source, prompt, options.selection))
-        read = replace(read, cut=how, rescaled=hiding.rescale, cites=cite)
+        read = replace(read, cut=how, cites=cite)
         obstacle = (f"no part can be hidden: {read.obstacle}",) if read.obstacle else ()
         warnings = (*prompt.warnings, *notes, *hiding.notes(hidden), *obstacle)
         return Report("parts", source.about, (prompt,), read.summaries, warnings, read, number)

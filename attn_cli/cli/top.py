@@ -95,7 +95,7 @@ def top(
 
     def plan(view: View, source: Source) -> CommandPlan:
         keys = RowKeys(
-            k, mean, measure.by, scores=not merges, rescale=hiding.rescale, together=overall,
+            k, mean, measure.by, scores=not merges, together=overall,
             abridges=view.largest is not None and token is None,
             all_heads=view.chooses and unchosen and source.about["type"] != "table",
         )  # fmt: skip

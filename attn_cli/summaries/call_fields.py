@@ -23,14 +23,7 @@ OUTPUT_SHARE = Field(
     "with --by output: weight times the norm of the value after W_O, as a share of the row's sum",
     optional=True,
 )
-RESCALED_SHARE = Field(
-    "rescaled_share",
-    SHARE,
-    "the same renormalised over the keys that are not hidden, of the row or of all rows together; with --rescale",
-    optional=True,
-)
 SHARE_BY = {"value": VALUE_SHARE, "output": OUTPUT_SHARE}  # what ranks keys, where it isn't the weight
-SHARES = (*SHARE_BY.values(), RESCALED_SHARE)
 
 
 def _in_rule(name: str, kind: Schema, meaning: str, *, optional: bool = False) -> Field:

@@ -29,8 +29,8 @@ def with_one_head(summary: Summary) -> Summary:
     def of_head(part: Part) -> Part:
         if not isinstance(part, Matrix):
             return part
-        weights, share = (None if x is None else x[[at]] for x in (part.weights, part.rescaled_share))
-        return replace(part, weights=weights, rescaled_share=share, heads=(summary.place.heads[at],), chosen=chosen)
+        weights = None if part.weights is None else part.weights[[at]]
+        return replace(part, weights=weights, heads=(summary.place.heads[at],), chosen=chosen)
 
     return replace(summary, parts=tuple(map(of_head, summary.parts)))
 

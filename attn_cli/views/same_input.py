@@ -21,7 +21,7 @@ MODEL = {
     "dtype",
     "trust_remote_code",
 }
-HIDDEN = {"words", "hide", "rescale", "no_special"}
+HIDDEN = {"words", "hide", "no_special"}
 _BESIDE = {"pair", "decoder_text", "generate", "chat"}
 _FILES = {"file", "inputs", "image", "audio", "messages"}  # each may be read without a text
 _HIDING = ("inspect", "matrix", "top", "heads")

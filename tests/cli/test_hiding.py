@@ -1,4 +1,4 @@
-"""--hide, --rescale and --no-special: rows and keys are left out, no number changes unasked, what is hidden is said."""
+"""--hide and --no-special: rows and keys are left out, no number changes unasked, what is hidden is said."""
 
 import csv
 import io
@@ -32,49 +32,43 @@ def test_special_tokens_are_gone_and_their_weight_is_said(command: str) -> None:
     assert "[CLS]" in minilm(command, *options).text
     assert "[CLS]" not in run.text and "[SEP]" not in run.text
     assert "5 river" in run.text and "6 bank" in run.text  # the numbers that they have among all tokens
-    said = re.search(r"2 special tokens hidden: (\d+)% of the weight; rest not rescaled", run.errors)
+    said = re.search(r"2 special tokens hidden: (\d+)% of the weight$", run.errors.strip())
     assert said and int(said[1]) > 50
 
 
 def test_the_overview_without_the_first_key() -> None:
-    """Shares of all attention; rescaled, those of each head are divided by what the first key leaves."""
-    plain, rescaled = minilm("inspect", "--json"), minilm("inspect", "--json", "--hide", "0", "--rescale")
+    plain, hidden = minilm("inspect", "--json"), minilm("inspect", "--json", "--hide", "0")
 
-    def received(share: str, run: Run) -> dict[tuple[int, int, str], float]:
+    def received(run: Run) -> dict[tuple[int, int, str], float]:
         rows = json.loads(run.text)["result"]["received"]
-        return {(row["layer"], row["head"], row["key_token"]): row[share] for row in rows}
+        return {(row["layer"], row["head"], row["key_token"]): row["received_share"] for row in rows}
 
-    of_all, left = received("received_share", plain), received("rescaled_share", rescaled)
+    of_all, left = received(plain), received(hidden)
     total = {token: sum(share for (*_, key), share in of_all.items() if key == token) / 72 for *_, token in of_all}
     assert {token: round(share, 3) for token, share in total.items()}.items() >= {
         "[CLS]": 0.593, "[SEP]": 0.069, "sat": 0.065, "river": 0.063
     }.items()  # fmt: skip
-    assert left == pytest.approx({
-        (layer, head, token): share / (1 - of_all[layer, head, "[CLS]"])
-        for (layer, head, token), share in of_all.items() if token != "[CLS]"
-    }, abs=1e-5)  # fmt: skip
-    assert rescaled.errors == "attn: 0 [CLS] hidden: 59% of the weight; rest rescaled to 1\n"
+    assert left == pytest.approx({key: share for key, share in of_all.items() if key[2] != "[CLS]"}, abs=1e-6)
+    assert hidden.errors == "attn: 0 [CLS] hidden: 59% of the weight\n"
 
 
-def test_data_keeps_the_weights_beside_the_shares() -> None:
+def test_data_keeps_the_weights() -> None:
     every = {
         (row["query"], row["key"]): row["weight"] for row in rows_of(minilm("top", "-H", "4.5", "-k", 9, "-f", "csv"))
     }
-    rows = rows_of(minilm("top", "-H", "4.5", "-k", 9, "-f", "csv", "--hide", "sink", "--rescale"))
+    rows = rows_of(minilm("top", "-H", "4.5", "-k", 9, "-f", "csv", "--hide", "sink"))
     assert {row["key_token"] for row in rows} == set(SENTENCE.split())
     for query in {row["query"] for row in rows}:
         mine = [row for row in rows if row["query"] == query]
         assert all(float(row["weight"]) == pytest.approx(float(every[query, row["key"]]), abs=1e-6) for row in mine)
-        assert sum(float(row["rescaled_share"]) for row in mine) == pytest.approx(1, abs=1e-5)
 
 
 def test_arrays_and_tables_of_a_matrix(tmp_path: Path) -> None:
     file = tmp_path / "w.npz"
-    assert minilm("matrix", "-H", "4.5", "--hide", "bank", "--hide", "0", "--rescale", "-o", file).code == 0
+    assert minilm("matrix", "-H", "4.5", "--hide", "bank", "--hide", "0", "-o", file).code == 0
     arrays = np.load(file)
     assert arrays["hidden_keys"].tolist() == [0, 6]
     assert not arrays["weights"][..., [0, 6]].any() and np.isneginf(arrays["scores"][..., [0, 6]]).all()
-    np.testing.assert_allclose(arrays["rescaled_share"].sum(-1), 1, rtol=1e-6)
     run = minilm("matrix", "-H", "4.5", "--no-special", "-f", "csv")
     assert {(row["query_token"], row["key_token"]) for row in rows_of(run)} == {
         (query, key) for query in SENTENCE.split() for key in SENTENCE.split()
@@ -91,7 +85,7 @@ def test_a_table_has_no_sink() -> None:
 
 
 def test_heads_tell_what_is_left() -> None:
-    rows = json.loads(minilm("heads", "-l", 4, "--hide", "sink", "--rescale", "--json").text)["result"]["heads"]
+    rows = json.loads(minilm("heads", "-l", 4, "--hide", "sink", "--json").text)["result"]["heads"]
     assert all(0 < row["visible_weight"] < 0.6 and row["first_weight"] == 0 for row in rows)
     screen = minilm("heads", "-l", 4, "--no-special")
     (header,) = (line for line in screen.lines if line.startswith("layer  head"))
@@ -115,5 +109,4 @@ def test_every_line_has_its_own_hidden_tokens() -> None:
 def test_what_is_wrong() -> None:
     refused(minilm("top", "--no-special", "--token", "0"), 2, "--token picks special tokens")
     refused(minilm("top", "--hide", "loan"), 2, "no token 'loan' in the text")
-    refused(minilm("matrix", "--scores", "--rescale"), 2, "--rescale and --scores at once")
     refused(attn("inspect", "the cat", "--steps", "--hide", "cat"), 2, "--steps shows every key: nothing can be hidden")

@@ -43,7 +43,7 @@ MORE_SCREENS = {
     "scale": ("scale", "--samples", "50"),
     "layers": ("layers",),
     "env": ("env",),
-    "scaled": ("matrix", SENTENCE, "--color-scale", "sqrt", "--hide", "bank", "--rescale"),
+    "scaled": ("matrix", SENTENCE, "--color-scale", "sqrt", "--hide", "bank"),
     "parts": ("parts", "the cat sat. the dog ran.", "--cut", "sentences"),
     "sorted": ("heads", SENTENCE, "--sort", "self", "--top", "2"),
     "steps again": ("compute", "the cat sat on the mat and the dog", "-q"),
@@ -201,7 +201,7 @@ def test_after_the_overview_comes_what_it_began_with(model: str) -> None:
 TEXT = "a photo of the cat . the cat sat here"
 OF_ALL = (
     ("inspect",), ("top",), ("top", "-t", "0"), ("top", "-t", "-1", "-H", "1.1"), ("top", "-H", "0.0"),
-    ("top", "--mean"), ("top", "--overall"), ("top", "--words"), ("top", "--no-special", "--rescale"), ("matrix",),
+    ("top", "--mean"), ("top", "--overall"), ("top", "--words"), ("top", "--no-special"), ("matrix",),
     ("matrix", "-H", "1.0"), ("matrix", "--mean"), ("matrix", "-t", "0"), ("heads",), ("heads", "--sort", "entropy"),
     ("layers",),
 )  # fmt: skip

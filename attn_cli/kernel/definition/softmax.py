@@ -38,15 +38,3 @@ def unnormalised(scores: Array) -> Array:
     """
     xp = namespace(scores)
     return xp.where(scores <= xp.finfo(scores.dtype).min, xp.zeros_like(scores), scores)
-
-
-def renormalised(weights: Array, total: Array) -> Array:
-    """Weights over the `total` of those that remain after some were left out; 0 where the total is 0.
-
-    total  broadcastable to the weights: a number for each row, or one for many rows together
-
-    >>> import numpy as np
-    >>> renormalised(np.array([[0.125, 0.375], [0.0, 0.0]]), np.array([[0.5], [0.0]])).tolist()
-    [[0.25, 0.75], [0.0, 0.0]]
-    """
-    return namespace(weights).where(total > 0, weights / (total + (total == 0)), 0.0)

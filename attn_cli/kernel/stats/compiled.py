@@ -88,7 +88,7 @@ def _is_of_weights(wanted: Wanted) -> bool:
 
 def _is_plain(pool: Pool) -> bool:
     """True for the largest weights of blocks, or their sums, of all keys."""
-    return (pool.by, pool.of, pool.columns, pool.rescaled, pool.lowest) == ("weight", "weights", None, False, False)
+    return (pool.by, pool.of, pool.columns, pool.lowest) == ("weight", "weights", None, False)
 
 
 @dataclass

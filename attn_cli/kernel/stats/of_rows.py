@@ -125,7 +125,6 @@ class RankedRows:
         self.weights, self.keys = zeros(shape, call.like), integers(shape, -1, call.like)
         self.scores = zeros(shape, call.like) - float("inf") if top.scores and call.shows_scores else None
         self.measures = None if top.by == "weight" else zeros(shape, call.like)
-        self.totals = None if top.by == "weight" else zeros(shape[:2], call.like)
 
     def add(self, band: Band, inside: RowIndex, kept: RowIndex) -> None:
         """Rank the keys of some of a band's adjacent rows, and store at most `top.count` a row.
@@ -143,7 +142,6 @@ class RankedRows:
         k = places.shape[-1]
         if self.measures is not None:
             self.measures[heads, kept, :k] = values
-            self.totals[heads, kept] = namespace(measured).sum(measured, axis=-1)  # type: ignore[index]
             values = take_along_last_axis(weights, places)
         self.weights[heads, kept, :k], self.keys[heads, kept, :k] = values, places + band.first
         if self.scores is not None:
@@ -156,9 +154,8 @@ class RankedRows:
 
         In a mean over heads, a key that is masked in some of them has a weight, and score -inf.
         """
-        weights, keys, scores, measures, totals = (
-            None if x is None else to_numpy(x)
-            for x in (self.weights, self.keys, self.scores, self.measures, self.totals)
+        weights, keys, scores, measures = (
+            None if x is None else to_numpy(x) for x in (self.weights, self.keys, self.scores, self.measures)
         )
         keys[(weights == 0) & (True if scores is None else np.isneginf(scores))] = -1  # type: ignore[index]
-        return RankedKeys(weights, scores, keys, measures, totals)
+        return RankedKeys(weights, scores, keys, measures)

@@ -6,7 +6,6 @@ from attn_cli.arrays import Array, is_torch, to_numpy, zeros
 from attn_cli.kernel.bands.band import Band
 from attn_cli.kernel.bands.blocks import folded
 from attn_cli.kernel.bands.picked_rows import RowPlaces
-from attn_cli.kernel.definition.softmax import renormalised
 from attn_cli.kernel.stats.banded import Banded
 from attn_cli.kernel.stats.wanted import ColumnSums, Pool, block_sizes
 
@@ -92,9 +91,6 @@ class PooledBlocks:
             cells = band.scores if not self.pool.mean_heads else band.scores.mean(0)[None]  # type: ignore[union-attr]
         else:
             cells = band.measured(self.pool.by, together=self.pool.mean_heads)
-        if self.pool.rescaled:
-            cells = to_numpy(cells)
-            return renormalised(cells, cells.sum(axis=-1, keepdims=True))
         return cells if is_torch(cells) and cells.device.type != "cpu" else to_numpy(cells)
 
     def _kept_columns(self, cells: Array, band: Band) -> tuple[Array, int]:

@@ -59,7 +59,6 @@ class Pool:
     mean_heads  of the mean over heads
     by          "weight"; or "value" or "output": the weight times the norm of the value, for "output" after W_O, over
                 the sum of these in the row
-    rescaled    numbers are divided by the sum of their row first
     lowest      the smallest is kept instead, of those that are not masked; inf in blocks without any
     """
 
@@ -71,7 +70,6 @@ class Pool:
     of: str = "weights"
     mean_heads: bool = False
     by: str = "weight"
-    rescaled: bool = False
     lowest: bool = False
 
     @property
@@ -159,14 +157,12 @@ class RankedKeys(NamedTuple):
     scores    None where they weren't wanted or are unknown; then keys of weight 0 are -1, too
     keys      their numbers, the first in rank first
     measures  where keys are ranked by their share of the row's output, these shares; else None
-    totals    the sum of the shares over all keys of each row `[h, R]`; None likewise
     """
 
     weights: Array
     scores: Array | None
     keys: Array
     measures: Array | None = None
-    totals: Array | None = None
 
 
 @dataclass(frozen=True, repr=False, eq=False, kw_only=True)

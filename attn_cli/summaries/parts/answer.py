@@ -43,7 +43,6 @@ class PartsRead(Answer):
     hidden     what masking each part changes; None where nothing can be masked, as in a table
     obstacle   why a model's parts can't be masked; "" where they can
     cut        how the text was divided: lines, paragraphs, sentences, words, roles, or the name of a file
-    rescaled   whether a screen divides shares by what the rows give to tokens that are not left out
     summaries  of the attention calls that read the text
     cites      whether each sentence of the answer is traced by itself
     key_logits   what heads write from each key of the text to the logit of the answer `[m]`; None unless asked for
@@ -58,7 +57,6 @@ class PartsRead(Answer):
     hidden: HiddenParts | None = None
     obstacle: str = ""
     cut: str = "parts"
-    rescaled: bool = False
     summaries: tuple[Summary, ...] = ()
     cites: bool = False
     key_logits: np.ndarray | None = None

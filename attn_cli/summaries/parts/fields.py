@@ -134,8 +134,7 @@ FIELDS = (
     Field("excluded", Rows((Field("key", COUNT, "its token index", "index"), Field("key_token", TEXT, value="text"))),
           "tokens that --hide or --no-special excludes from all parts: their weight counts for no part, and they stay "
           "visible when a part is masked", "read.left_out"),
-    Field("visible_weight", SHARE, "the mean weight that the rows give to all other tokens; shares divided by it are "
-          "what --rescale shows", "read.left"),
+    Field("visible_weight", SHARE, "the mean weight that the rows give to all other tokens", "read.left"),
     Field("parts", Rows(_PART), "the parts, most needed first, or, without hidden, by non_sink_share; the first part "
           "before the question goes before all others", "table_rows"),
 )  # fmt: skip

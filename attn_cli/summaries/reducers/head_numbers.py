@@ -16,13 +16,11 @@ class HeadNumbers:
     A reducer makes a result of one layer's attention.
 
     kinds    makes the reducers of kinds (induction ...); None for none
-    rescale  whether weights are divided by their row's sum on keys that the user didn't leave out
     """
 
     kinds: TextKinds | None = None
-    rescale: bool = False
 
     def __call__(self, rows: Sequence[int] | None, call: Call) -> Sequence[Reducer]:
         """The reducers for these rows of a call, None for all."""
         judged = [] if self.kinds is None else [self.kinds.reducer(call)]
-        return [HeadStatistics(rows, rescale=self.rescale), *judged]
+        return [HeadStatistics(rows), *judged]

@@ -13,8 +13,7 @@ from attn_cli.fields import COUNT, NUMBER, TEXT, Field, Output, Rows, each, made
 from attn_cli.kernel.bands.band import Band
 from attn_cli.kernel.bands.blocks import farthest, folded
 from attn_cli.kernel.bands.picked_rows import RowIndex, RowPlaces
-from attn_cli.kernel.definition.softmax import renormalised
-from attn_cli.summaries.call_fields import HEAD_OF_MEAN, LAYER, LAYERS, OUTPUT_SHARE, RESCALED_SHARE, VALUE_SHARE
+from attn_cli.summaries.call_fields import HEAD_OF_MEAN, LAYER, LAYERS, OUTPUT_SHARE, VALUE_SHARE
 from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reduce import Part, Summary
 
@@ -79,9 +78,8 @@ _CALL_MAPS = (
     _map("scores", "scaled and masked, before the softmax; null where blocked; missing between words"),
     _map(VALUE_SHARE.name, "with --by value"),
     _map(OUTPUT_SHARE.name, "with --by output"),
-    _map(RESCALED_SHARE.name, "renormalised over the keys that are not hidden; with --rescale"),
 )  # fmt: skip
-_ONE_AT_LEAST = (("weights",), ("scores", "masked_cells"), ("value_share",), ("output_share",), ("rescaled_share",))
+_ONE_AT_LEAST = (("weights",), ("scores", "masked_cells"), ("value_share",), ("output_share",))
 MATRICES = Field("matrices", Rows(_CALL_MAPS, "the maps of one layer", any_of=_ONE_AT_LEAST))
 OUTPUT = Output("attn.matrix/2", "Weights and scores of the chosen layers and heads.", (LAYERS, MATRICES))
 
@@ -99,7 +97,6 @@ class Matrix(Part, Displayed):
     by       what the shares are of: "value" or "output", each key's weight times the norm of its value, or of that
              after W_O; "weight" for no shares
     shares   each key's part of the row's sum of these, 0 to 1; None by weight
-    rescaled_share  weights, or those shares, over their row's sum on keys that weren't left out; None unless rescaled
     keys     the key behind every column; None means all
     heads    the heads that it is of; None means all of the call
     chosen   the one head that it is of, and why; None where the user chose
@@ -115,7 +112,6 @@ class Matrix(Part, Displayed):
     pooling: str = "max"
     by: By = "weight"
     shares: np.ndarray | None = None
-    rescaled_share: np.ndarray | None = None
     keys: tuple[int, ...] | None = None
     heads: tuple[int, ...] | None = None
     chosen: "ChosenHead | None" = None
@@ -131,16 +127,8 @@ class Matrix(Part, Displayed):
 
     @property
     def maps(self) -> list[tuple[str, np.ndarray]]:
-        """The matrices to draw, each `[h, n, m]` with its name: scores, weights, "by value" or "by output" for shares.
-
-        With --rescale numbers over their row's sum stand in place of the weights or shares.
-        """
-        kind = "weights" if self.by == "weight" else f"by {self.by}"
-        named: tuple[tuple[str, np.ndarray | None], ...]
-        if self.rescaled_share is None:
-            named = (("scores", self.scores), ("weights", self.weights), (f"by {self.by}", self.shares))
-        else:
-            named = (("scores", self.scores), (f"{kind} rescaled", self.rescaled_share))
+        """The matrices to draw, each `[h, n, m]` with its name: scores, weights, or "by value" and the like."""
+        named = (("scores", self.scores), ("weights", self.weights), (f"by {self.by}", self.shares))
         return [(name, values) for name, values in named if values is not None]
 
     def row_numbers(self, summary: Summary) -> Sequence[int]:
@@ -157,18 +145,14 @@ class Matrix(Part, Displayed):
         """One row per head, query and key that isn't hidden: layer, head, both with their tokens, score and weight.
 
         Then, where collected, `value_share` or `output_share`, weight times norm of the value (after W_O) over the
-        row's sum of these, and `rescaled_share`, that share (or the weight) over its row's sum on keys that aren't
-        hidden. Score or weight is None where it wasn't collected.
+        row's sum of these. Score or weight is None where it wasn't collected.
         """
         place, keys = summary.place, self.listed_keys(summary)
         for at, head in enumerate(self.head_names(summary)):
             for row, query in enumerate(self.row_numbers(summary)):
                 for column, key in keys:
-                    share = {
-                        name: float(values[at, row, column])
-                        for name, values in ((f"{self.by}_share", self.shares), ("rescaled_share", self.rescaled_share))
-                        if values is not None
-                    }
+                    shares = self.shares
+                    share = {} if shares is None else {f"{self.by}_share": float(shares[at, row, column])}
                     yield {
                         "layer": place.layer,
                         "head": head,
@@ -187,14 +171,12 @@ class Matrix(Part, Displayed):
         yield made(_CALL_MAPS, _CallMaps(summary, self, self.arrays()))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`weights`, `scores`, `value_share`, `output_share`, `rescaled_share`, `[h, rows, keys]`, if collected.
+        """`weights`, `scores`, `value_share`, `output_share`, `[h, rows, keys]`, if collected.
 
         `value_share` is a key's weight times the norm of its value over the row's sum of these, `output_share` the
-        same with the value after W_O. `rescaled_share` is that share (or the weight, where no share is collected) over
-        its row's sum on keys that aren't hidden.
+        same with the value after W_O.
         """
-        named = {"weights": self.weights, "scores": self.scores, f"{self.by}_share": self.shares,
-                 "rescaled_share": self.rescaled_share}  # fmt: skip
+        named = {"weights": self.weights, "scores": self.scores, f"{self.by}_share": self.shares}
         return {name: values for name, values in named.items() if values is not None}
 
     def labels(self) -> dict[str, np.ndarray]:
@@ -215,7 +197,6 @@ class FullMatrix:
     most     the most rows, beyond which they are pooled by their maximum; None for no limit
     by       "value" or "output": also each key's share in its row's sum of weight times norm of the value (after W_O),
              for which the call is a `ReadShares`, which has such shares; "weight" for no shares
-    rescale  whether weights or shares are also divided by their row's sum on the keys not left out
     """
 
     def __init__(
@@ -228,9 +209,8 @@ class FullMatrix:
         most: int | None = None,
         mean_heads: bool = False,
         by: By = "weight",
-        rescale: bool = False,
     ) -> None:
-        self.rescale, self.keys, self.most = rescale, keys, most
+        self.keys, self.most = keys, most
         self.weights, self.needs_scores, self.by = weights, scores, by
         self.rows = rows
         self.mean_heads = self.whole_heads = mean_heads
@@ -275,18 +255,14 @@ class FullMatrix:
         rows = None if self.rows is None else tuple(self.rows)
         averaged = self.heads if self.mean_heads else 0
         weights, scores, shares = self.kept_weights, self.kept_scores, self.kept_shares
-        measured, rescaled_share = weights if shares is None else shares, None
-        if self.rescale and measured is not None:
-            rescaled_share = renormalised(measured, measured.sum(axis=-1, keepdims=True))
         step = 1 if self.most is None else -(-len(self.places) // self.most)
-        every = (None if x is None else folded(x, -2, 0, step) for x in (weights, shares, rescaled_share))
-        weights, shares, rescaled_share = every
+        weights, shares = (None if x is None else folded(x, -2, 0, step) for x in (weights, shares))
         if scores is not None and step > 1:
             highest, lowest = (folded(x, -2, 0, step) for x in (scores, np.where(np.isneginf(scores), scores, -scores)))
             scores = farthest(highest, -lowest)
         keys = None if self.keys is None else tuple(self.keys)
         return Matrix(weights, scores, rows, averaged=averaged, block=(max(step, 1), 1), by=self.by, shares=shares,
-                      rescaled_share=rescaled_share, keys=keys)  # fmt: skip
+                      keys=keys)  # fmt: skip
 
 
 def _put(kept: np.ndarray, heads: slice, rows: RowIndex, keys: RowIndex, values: np.ndarray) -> None:

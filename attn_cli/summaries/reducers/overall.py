@@ -8,10 +8,9 @@ import numpy as np
 
 from attn_cli.call import Call
 from attn_cli.fields import COUNT, SHARE, STREAM, Field, Output, Rows
-from attn_cli.kernel.definition.softmax import renormalised
 from attn_cli.kernel.stats.topk import heaviest
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
-from attn_cli.summaries.call_fields import HEAD_OF_MEAN, KEY, KEY_TOKEN, LAYER, LAYERS, RESCALED_SHARE, SHARE_BY, SHARES
+from attn_cli.summaries.call_fields import HEAD_OF_MEAN, KEY, KEY_TOKEN, LAYER, LAYERS, SHARE_BY
 from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.received import ReceivedShares
@@ -24,7 +23,9 @@ _KEY = (
     KEY_TOKEN,
     Field("received_share", SHARE, "mean weight over all queries, or over those that --token picks"),
 )
-OVERALL = Field("overall", Rows((STREAM, *_KEY, *SHARES), "one key of one head, that which receives most first"))
+OVERALL = Field(
+    "overall", Rows((STREAM, *_KEY, *SHARE_BY.values()), "one key of one head, that which receives most first")
+)
 OUTPUT = Output("attn.overall/2", "The keys that many queries together attend to most.", (LAYERS, OVERALL))
 
 
@@ -40,7 +41,6 @@ class Overall(Part):
     abridged  whether this stands in for the keys of each query, of which a screen would take too many
     by        what ranks the keys: "weight", or "value" or "output", the weight times the norm of the value (after W_O)
     read      `[h, k]`, by value or by output each key's share of these in a row, mean over the queries; None by weight
-    rest      the sum over all keys `[h]` of what ranks them, without those left out; None unless it is divided by it
     """
 
     name: ClassVar[str] = "overall"
@@ -52,23 +52,6 @@ class Overall(Part):
     abridged: bool = False
     by: By = "weight"
     read: np.ndarray | None = None
-    rest: np.ndarray | None = None
-
-    @property
-    def rescaled_shares(self) -> np.ndarray | None:
-        """The mean weight (or share of weight times value norm) of k ranked keys `[h, k]`, over its sum on keys left.
-
-        Those are the keys not hidden. None unless that was asked for.
-        """
-        return None if self.rest is None else renormalised(self.measured, self.rest[:, None])
-
-    @property
-    def shown(self) -> np.ndarray:
-        """The numbers on screens `[h, k]` of k keys a head: mean weight, or share of weight times norm of the value.
-
-        With --rescale divided by its sum over the keys not left out.
-        """
-        return self.measured if self.rest is None else renormalised(self.measured, self.rest[:, None])
 
     @property
     def measured(self) -> np.ndarray:
@@ -81,11 +64,9 @@ class Overall(Part):
         """One row per head and rank from 0: layer, head, rank, key, key_token and received_share, the mean weight.
 
         Then, where collected, `value_share` or `output_share`, the mean share of weight times norm of the value (after
-        W_O), and `rescaled_share`, that share (or the weight) over its sum on keys not left out. Ranks without a key
-        are left out.
+        W_O). Ranks without a key are left out.
         """
-        shares = [(SHARE_BY.get(self.by), self.read), (RESCALED_SHARE, self.rescaled_shares)]
-        columns = {one.name: values for one, values in shares if one is not None and values is not None}
+        columns = {} if self.read is None else {f"{self.by}_share": self.read}
         names = [*(one.name for one in _KEY), *columns]
         for at, head in enumerate(summary.head_names(self.averaged)):
             for rank, key in enumerate(self.keys[at].tolist()):
@@ -101,10 +82,8 @@ class Overall(Part):
         received_share  the mean weight on each, over the queries
         value_share     the mean share of weight times the norm of its value in a row's sum of these; by value only
         output_share    the same with the norm after W_O; by output only
-        rescaled_share  the one of these that ranks keys, over its sum on keys that are not hidden; rescaled only
         """
-        named = {"keys": self.keys, "received_share": self.shares, f"{self.by}_share": self.read,
-                 "rescaled_share": self.rescaled_shares}  # fmt: skip
+        named = {"keys": self.keys, "received_share": self.shares, f"{self.by}_share": self.read}
         return {name: values for name, values in named.items() if values is not None}
 
     @property
@@ -124,7 +103,6 @@ class OverallKeys:
     abridged    whether it stands in for the keys of each query, too many for a screen
     by          what ranks the keys: the mean "weight", or the mean share in a row's sum of weight times norm of the
                 "value", or of the value after W_O ("output"); for these two the call is a `ReadShares`, which has them
-    rescale     whether numbers are to be shown over their sum on the keys that weren't left out
     """
 
     reads_tensors: ClassVar[bool] = True
@@ -137,9 +115,8 @@ class OverallKeys:
         mean_heads: bool = False,
         abridged: bool = False,
         by: By = "weight",
-        rescale: bool = False,
     ) -> None:
-        self.count, self.mean_heads, self.abridged, self.rescale = count, mean_heads, abridged, rescale
+        self.count, self.mean_heads, self.abridged = count, mean_heads, abridged
         self.received = ReceivedShares(rows, by=by, mean_heads=mean_heads)
 
     def wanted(self, call: Call) -> Wanted:
@@ -156,11 +133,10 @@ class OverallKeys:
         """
         received = self.received.part(call, stats)
         measured = received.measured
-        rest = measured.sum(axis=-1) if self.rescale else None
         keys = heaviest(measured, min(self.count, call.m))[1]
         shares = np.take_along_axis(received.shares, keys, axis=-1)
         read = None if received.read is None else np.take_along_axis(received.read, keys, axis=-1)
         keys[np.take_along_axis(measured, keys, axis=-1) == 0] = -1
         averaged = call.h if self.mean_heads else 0
         rows = tuple(range(call.n)) if self.received.rows is None else self.received.rows
-        return Overall(rows, keys, shares, averaged, self.abridged, received.by, read, rest)
+        return Overall(rows, keys, shares, averaged, self.abridged, received.by, read)

@@ -25,7 +25,6 @@ class PooledMatrix:
     mean_heads  take the mean over heads first, for each query and key
     by          what is pooled: "weight", or each key's share in its row's sum of weight times norm of the "value", or
                 of the value after W_O ("output"); for these two the call is a `ReadShares`, which has such shares
-    rescale     whether numbers are divided, before pooling, by their row's sum on the keys not left out
     """
 
     reads_tensors: ClassVar[bool] = True
@@ -40,9 +39,8 @@ class PooledMatrix:
         mean_heads: bool = False,
         pooling: str = "max",
         by: By = "weight",
-        rescale: bool = False,
     ) -> None:
-        self.rows, self.rescale = None if rows is None else tuple(rows), rescale
+        self.rows = None if rows is None else tuple(rows)
         self.limits, self.scores = (rows_at_most, keys_at_most), scores
         self.mean_heads, self.pooling, self.by = mean_heads, pooling, by
 
@@ -64,7 +62,7 @@ class PooledMatrix:
         return Pool(
             -(-n // most_rows), -(-m // most_keys), self.pooling == "mean", self.rows,
             None if left is None else tuple(left), "scores" if self.scores else "weights",
-            self.mean_heads, self.by, self.rescale,
+            self.mean_heads, self.by,
         )  # fmt: skip
 
     def _sizes(self, call: Call) -> tuple[int, int]:
@@ -89,8 +87,7 @@ class PooledMatrix:
             ends = _ends(kept, lowest)
             kept, pooling = farthest(kept, lowest), "farthest from 0"
         kind = "scores" if self.scores else "weights" if self.by == "weight" else "shares"
-        kind = "rescaled_share" if self.rescale else kind
-        maps: dict[str, Any] = dict.fromkeys(("weights", "scores", "shares", "rescaled_share")) | {kind: kept}
+        maps: dict[str, Any] = dict.fromkeys(("weights", "scores", "shares")) | {kind: kept}
         return Matrix(
             **maps, rows=pool.picked, keys=pool.columns, averaged=call.h if self.mean_heads else 0,
             block=(pool.rows, pool.keys), pooling=pooling, by=self.by, ends=ends,

@@ -9,9 +9,8 @@ import numpy as np
 from attn_cli.arrays import to_numpy
 from attn_cli.call import Call
 from attn_cli.fields import SHARE, STREAM, Field, Rows
-from attn_cli.kernel.definition.softmax import renormalised
 from attn_cli.kernel.stats.wanted import ColumnSums, RowStats, Wanted
-from attn_cli.summaries.call_fields import HEAD, KEY, KEY_TOKEN, LAYER, SHARES
+from attn_cli.summaries.call_fields import HEAD, KEY, KEY_TOKEN, LAYER
 from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reduce import Part, Summary
 
@@ -26,7 +25,6 @@ _ROW = (
         SHARE,
         "column sum of the weights over n; the shares of a head add to 1, less a sink's, hidden keys' and masked rows'",
     ),
-    *SHARES,
 )
 RECEIVED = Field("received", Rows(_ROW, "how much of a head's attention one key gets"))
 
@@ -40,7 +38,6 @@ class Received(Part):
 
     by        the measure of a key: "weight", or "value" or "output", weight times norm of the value (after W_O)
     read      each key's share of that measure in a row's sum, mean over the queries `[h, m]`; None by weight
-    rescaled  whether screens show the measure as a share of its sum over the keys that weren't left out
     """
 
     name: ClassVar[str] = "received"
@@ -49,16 +46,6 @@ class Received(Part):
     shares: np.ndarray
     by: By = "weight"
     read: np.ndarray | None = None
-    rescaled: bool = False
-
-    @property
-    def rescaled_shares(self) -> np.ndarray:
-        """What each key receives over the sum on the keys that weren't left out `[h, m]`; a head's add to 1.
-
-        The mean weight, or by "value" or "output" the mean share of weight times norm of the value (after W_O); 0 where
-        the sum is 0.
-        """
-        return renormalised(self.measured, self.measured.sum(axis=-1, keepdims=True))
 
     @property
     def measured(self) -> np.ndarray:
@@ -71,40 +58,34 @@ class Received(Part):
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per head and key that isn't hidden: layer, head, key, key_token and received_share, 0 to 1.
 
-        The latter is the mean weight over the rows. If rescaled `rescaled_share` beside it: that, or by value or output
-        the mean share of weight times norm of the value (after W_O), over its sum on the keys that aren't hidden.
+        The latter is the mean weight over the rows.
         """
-        rescaled_shares, hidden = self.rescaled_shares, set(summary.hidden)
+        hidden = set(summary.hidden)
         for at, head in enumerate(summary.place.heads):
             for key, token in enumerate(summary.keys):
                 if key in hidden:
                     continue
-                rest = {"rescaled_share": float(rescaled_shares[at, key])} if self.rescaled else {}
                 yield {
                     "layer": summary.place.layer,
                     "head": head,
                     "key": key,
                     "key_token": token.text,
                     "received_share": float(self.shares[at, key]),
-                } | rest
+                }
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`received_share` `[h, m]`, the mean weight on each of m keys over the rows; 0 for hidden keys.
-
-        If rescaled `rescaled_share` `[h, m]`, too: that, or by value or output the mean share of weight times norm
-        of the value (after W_O), over its sum on keys not hidden.
-        """
-        return {"received_share": self.shares} | ({"rescaled_share": self.rescaled_shares} if self.rescaled else {})
+        """`received_share` `[h, m]`, the mean weight on each of m keys over the rows; 0 for hidden keys."""
+        return {"received_share": self.shares}
 
 
 def mean_received(parts: Sequence[Received]) -> np.ndarray:
     """The mean over all heads of some calls of what each key receives `[m]`, itself a mean over rows.
 
     That is weight, or by "value" or "output" the key's share in a row's sum of weight times norm of the value (after
-    W_O). Where rescaled, over its sum on the keys that aren't left out. All calls have the same m keys.
+    W_O). All calls have the same m keys.
     """
     mean: np.ndarray = np.mean([part.measured.mean(axis=0) for part in parts], axis=0)
-    return renormalised(mean, mean.sum(keepdims=True)) if parts[0].rescaled else mean
+    return mean
 
 
 class ReceivedShares:
@@ -113,15 +94,13 @@ class ReceivedShares:
     by          "weight"; or "value" or "output": also a key's share in a row's sum of weight times norm of the value
                 (after W_O), for which the call is a `ReadShares`, which has these shares
     mean_heads  take all heads together, then h = 1
-    rescale     whether the answer is to be shown as shares of what the keys get that weren't left out
     """
 
     reads_tensors: ClassVar[bool] = True
 
-    def __init__(self, rows: Sequence[int] | None = None, *, by: By = "weight", mean_heads: bool = False,
-                 rescale: bool = False) -> None:  # fmt: skip
+    def __init__(self, rows: Sequence[int] | None = None, *, by: By = "weight", mean_heads: bool = False) -> None:
         self.rows = None if rows is None else tuple(rows)
-        self.by, self.mean_heads, self.rescale = by, mean_heads, rescale
+        self.by, self.mean_heads = by, mean_heads
         self.weights = ColumnSums(self.rows)
         self.measured = None if by == "weight" else ColumnSums(self.rows, by, joint=mean_heads)
 
@@ -141,4 +120,4 @@ class ReceivedShares:
         shares = to_numpy(stats.column_sums[self.weights]) / count
         read = None if self.measured is None else to_numpy(stats.column_sums[self.measured]) / count
         shares = shares.mean(axis=0, keepdims=True) if self.mean_heads else shares
-        return Received(shares, self.by, read, self.rescale)
+        return Received(shares, self.by, read)

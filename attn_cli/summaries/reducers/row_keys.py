@@ -26,7 +26,6 @@ class RowKeys:
     mean_heads  whether heads are averaged
     by          what ranks the keys: "weight", or "value" or "output", weight times the norm of the value (after W_O)
     scores      whether scores are shown beside weights
-    rescale     whether numbers are divided by their row's sum on the keys not left out
     together    whether the rows are ranked together
     abridges    for a screen: whether the rows of a call of more than 64 queries are ranked together, too
     all_heads   whether all heads are taken together, in the picked rows or those that choose the next token
@@ -36,7 +35,6 @@ class RowKeys:
     mean_heads: bool = False
     by: By = "weight"
     scores: bool = True
-    rescale: bool = False
     together: bool = False
     abridges: bool = False
     all_heads: bool = False
@@ -45,10 +43,10 @@ class RowKeys:
         """The reducer for these rows of a call, None for all."""
         if self.all_heads:
             return [] if rows is not None and not len(rows) else [DecidingRowsReducer(rows)]
-        count, mean, by, rescale = self.count, self.mean_heads, self.by, self.rescale
+        count, mean, by = self.count, self.mean_heads, self.by
         if self.together or (self.abridges and call.n > _MANY):
-            return [OverallKeys(count, rows=rows, mean_heads=mean, abridged=not self.together, by=by, rescale=rescale)]
-        return [TopKeys(count, rows=rows, mean_heads=mean, scores=self.scores, by=by, rescale=rescale)]
+            return [OverallKeys(count, rows=rows, mean_heads=mean, abridged=not self.together, by=by)]
+        return [TopKeys(count, rows=rows, mean_heads=mean, scores=self.scores, by=by)]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ import numpy as np
 from attn_cli.arrays import to_numpy
 from attn_cli.call import Call
 from attn_cli.fields import COUNT, NUMBER, SHARE, STREAM, Field, Output, Rows
-from attn_cli.kernel.definition.softmax import renormalised
 from attn_cli.kernel.stats.wanted import RowStats, TopK, Wanted
 from attn_cli.summaries.call_fields import (
     HEAD_OF_MEAN,
@@ -19,7 +18,7 @@ from attn_cli.summaries.call_fields import (
     LAYERS,
     QUERY,
     QUERY_TOKEN,
-    SHARES,
+    SHARE_BY,
 )
 from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reduce import Part, Summary
@@ -39,7 +38,7 @@ _ROW = (
         "scaled and masked, before the softmax; null if it is not finite, and between words, which have none",
     ),
     Field("weight", SHARE, "after the softmax"),
-    *SHARES,
+    *SHARE_BY.values(),
 )
 TOP = Field("top", Rows(_ROW, "one key of one query, heaviest first"))
 OUTPUT = Output("attn.top/2", "The keys that each query attends to most.", (LAYERS, TOP))
@@ -56,7 +55,6 @@ class Top(Part):
     averaged  how many heads the weights are a mean over (then h = 1); 0 for single heads
     by        what ranks the keys: "weight", or "value" or "output", weight times the norm of the value (after W_O)
     shares    `[h, r, k]`, by value or by output each key's part of the row's sum of these, 0 to 1; None by weight
-    rest      the sum over each row `[h, r]` of what ranks its keys, on those not left out; None unless divided by it
     """
 
     name: ClassVar[str] = "top"
@@ -68,7 +66,6 @@ class Top(Part):
     averaged: int = 0
     by: By = "weight"
     shares: np.ndarray | None = None
-    rest: np.ndarray | None = None
 
     @property
     def measured(self) -> np.ndarray:
@@ -78,32 +75,15 @@ class Top(Part):
         """
         return self.weights if self.shares is None else self.shares
 
-    @property
-    def rescaled_shares(self) -> np.ndarray | None:
-        """The weight (or share of weight times value norm) of r rows' k keys `[h, r, k]`, over the sum on keys left.
-
-        That is a row's sum over the keys that the user didn't leave out. None unless that was asked for.
-        """
-        return None if self.rest is None else renormalised(self.measured, self.rest[..., None])
-
-    @property
-    def shown(self) -> np.ndarray:
-        """The numbers on screens `[h, r, k]` of r rows' k keys: weight, or share of weight times norm of the value.
-
-        With --rescale divided by their row's sum on the keys that the user didn't leave out.
-        """
-        return self.measured if self.rest is None else renormalised(self.measured, self.rest[..., None])
-
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per head, query and rank, from 0: both tokens with their indices, score and weight, 0 to 1.
 
         Then, where collected, `value_share` or `output_share`, the key's part of what the row reads by weight times
-        norm of its value (after W_O), and `rescaled_share`, the share (or weight) over its row's sum on keys that
-        aren't left out. A score that wasn't collected is None. Ranks without a key are left out.
+        norm of its value (after W_O). A score that wasn't collected is None. Ranks without a key are left out.
         """
         # Lists and a literal: NumPy's numbers one by one, or a dict of the fields' names, take longer than writing.
-        every = (self.keys, self.weights, self.scores, self.shares, self.rescaled_shares)
-        keys, weights, scores, shares, rescaled_shares = (None if x is None else x.tolist() for x in every)
+        every = (self.keys, self.weights, self.scores, self.shares)
+        keys, weights, scores, shares = (None if x is None else x.tolist() for x in every)
         assert keys is not None
         assert weights is not None
         for at, head in enumerate(summary.head_names(self.averaged)):
@@ -113,30 +93,25 @@ class Top(Part):
                     if key < 0:
                         continue
                     share = {} if shares is None else {f"{self.by}_share": shares[at][row][rank]}
-                    yield (
-                        {
-                            "layer": summary.place.layer,
-                            "head": head,
-                            "query": query,
-                            "query_token": query_token,
-                            "rank": rank,
-                            "key": key,
-                            "key_token": summary.keys[key].text,
-                            "score": None if scores is None else scores[at][row][rank],
-                            "weight": weights[at][row][rank],
-                        }
-                        | share
-                        | ({} if rescaled_shares is None else {"rescaled_share": rescaled_shares[at][row][rank]})
-                    )
+                    yield {
+                        "layer": summary.place.layer,
+                        "head": head,
+                        "query": query,
+                        "query_token": query_token,
+                        "rank": rank,
+                        "key": key,
+                        "key_token": summary.keys[key].text,
+                        "score": None if scores is None else scores[at][row][rank],
+                        "weight": weights[at][row][rank],
+                    } | share
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The k heaviest keys of each of r rows, heaviest first: `keys`, -1 for none, and `weights`, `[h, r, k]`.
 
         Where collected `scores`, `value_share` or `output_share`, a key's part of the row's sum of weight times norm of
-        the value (after W_O), and `rescaled_share`, that part (or the weight) over its row's sum on keys not left out.
+        the value (after W_O).
         """
-        named = {"keys": self.keys, "weights": self.weights, "scores": self.scores, f"{self.by}_share": self.shares,
-                 "rescaled_share": self.rescaled_shares}  # fmt: skip
+        named = {"keys": self.keys, "weights": self.weights, "scores": self.scores, f"{self.by}_share": self.shares}
         return {name: values for name, values in named.items() if values is not None}
 
     def labels(self) -> dict[str, np.ndarray]:
@@ -149,7 +124,6 @@ class TopKeys:
 
     by       what ranks a row's keys: "weight", or the share of weight times norm of the "value", or of the value after
              W_O ("output"); for these two the call is a `ReadShares`, which has such shares
-    rescale  whether each row's sum on the keys that the user didn't leave out is kept, to divide by it
     """
 
     reads_tensors: ClassVar[bool] = True
@@ -162,38 +136,30 @@ class TopKeys:
         mean_heads: bool = False,
         scores: bool = True,
         by: By = "weight",
-        rescale: bool = False,
     ) -> None:
-        self.rows, self.rescale = None if rows is None else tuple(rows), rescale
+        self.rows = None if rows is None else tuple(rows)
         self.ranking = TopK(count, mean_heads, by, scores)
 
     def wanted(self, call: Call) -> Wanted:
-        """A request for the `count` largest weights of each picked row; with `rescale` for the row's sum, too.
+        """A request for the `count` largest weights of each picked row.
 
         By "value" or "output" for the largest shares of weight times norm of the value (after W_O).
         """
-        return Wanted(rows=self.rows, tops=(self.ranking,), moments=("weight_sum",) if self._sums_weights else ())
-
-    @property
-    def _sums_weights(self) -> bool:
-        return self.rescale and self.ranking.by == "weight"
+        return Wanted(rows=self.rows, tops=(self.ranking,))
 
     def part(self, call: Call, stats: RowStats) -> Top:
         """The `count` heaviest keys of each picked row, with weights, and where collected scores and shares.
 
         Shares are of the row's sum of weight times norm of the value, which rank the keys by value or output.
         """
-        weights, scores, keys, shares, rest = (
+        weights, scores, keys, shares = (
             None if x is None else to_numpy(stats.of_rows(x, self.rows)) for x in stats.tops[self.ranking]
         )
         assert weights is not None and keys is not None
         if scores is None:  # then an underflow can't be told from a key that is masked
             keys = np.where(weights == 0, -1, keys)
-        if self._sums_weights and stats.weight_sum is not None:
-            rest = to_numpy(stats.of_rows(stats.weight_sum, self.rows))
-            rest = rest.mean(axis=0, keepdims=True) if self.ranking.mean_heads else rest
         return Top(
             tuple(range(call.n)) if self.rows is None else self.rows, keys, weights, scores,
             averaged=call.h if self.ranking.mean_heads else 0, by=self.ranking.by,  # type: ignore[arg-type]
-            shares=shares, rest=rest if self.rescale else None,
+            shares=shares,
         )  # fmt: skip

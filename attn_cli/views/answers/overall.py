@@ -30,10 +30,9 @@ def draw(overall: Overall, summary: Summary, report: Report, screen: Screen) -> 
     count = len(overall.rows)
     queries = "1 query" if count == 1 else f"{count:,} queries"
     kind = "mean weight" if overall.by == "weight" else f"by {overall.by}, mean share"
-    queries += "" if overall.rest is None else ", rescaled"
     yield Text(f"layer {place.layer}{head} · {kind} over {queries}" + stream_suffix(summary), BOLD)
     for at, name in enumerate(heads):
-        pairs = named_keys(summary, overall.keys[at], overall.shown[at])
+        pairs = named_keys(summary, overall.keys[at], overall.measured[at])
         if alone:
             weights = None if overall.read is None else overall.shares[at].tolist()
             yield from key_bars(pairs, weights, screen)
@@ -49,6 +48,5 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     _, overall = next(report.parts_of(Overall))
     kept = invocation.words({"layer", "head", "mean", "by"})
     if not invocation.has("hide") and overall.shares[0, 0] > _SINK:
-        hidden = ["--hide", str(overall.keys[0, 0]), "--rescale"]
-        return on_same_input("top", report, invocation, *kept, "--overall", *hidden)
+        return on_same_input("top", report, invocation, *kept, "--overall", "--hide", str(overall.keys[0, 0]))
     return on_same_input("top", report, invocation, *kept, "-t", "-1")

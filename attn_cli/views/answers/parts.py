@@ -113,8 +113,7 @@ def _legend(answer: PartsRead, *, marks_question: bool) -> str:
     read, hidden = answer.read, answer.hidden
     sinks = [f"{token_label(sink.token)} {sink.share:.3f}" for sink in read.sinks[:_SINKS]]
     sinks += [f"learned {read.learned_share:.3f}"] if read.learned_share else []
-    whole = "attention from these rows to keys that are not hidden" if answer.rescaled else "attention from these rows"
-    words = [f"share: of all {whole}, sinks counted"]
+    words = ["share: of all attention from these rows, sinks counted"]
     without = f", sinks left out: {', '.join(sinks)}" if sinks else ""
     words += [f"vs uniform: the share over that under uniform attention{without}"]
     if hidden is None:
@@ -139,7 +138,6 @@ class _Table:
         self.asks = question_of(answer.prompt, [read.part for read in answer.read.parts]) if answer.context else ()
         self.effects = None if answer.hidden is None else answer.hidden.effects
         self.is_bits = answer.hidden is not None and answer.hidden.target is not None
-        self.whole = (answer.read.left or 1.0) if answer.rescaled else 1.0
         self.places = max(len(_place(read)) for read in answer.read.parts)
         self.noun = answer.cut.removesuffix("s") if self.wide and answer.cut in _NUMBERED else ""
         self.number = len(self.noun) + 2 if self.noun else 0
@@ -166,7 +164,7 @@ class _Table:
         line = Text(f"  {_place(read):>{self.places}}  ")
         if self.noun:
             line.append(f"{self._number(read):>{len(self.noun)}}  ")
-        line.append(fit(self._label(read), self.label)).append(f"{read.share / self.whole:>7.3f}")
+        line.append(fit(self._label(read), self.label)).append(f"{read.share:>7.3f}")
         if self.wide:
             line.append(f"{'' if read.vs_uniform is None else format(read.vs_uniform, '.2f'):>12}")
         effect = self.answer.effects[read.number]
@@ -184,7 +182,7 @@ class _Table:
         Then what they are, where they are not all alike, and that which has much of the share.
         """
         label = fit(f"… {counted(len(reads), 'more part')}", self.places + 2 + self.number + self.label)
-        line = f"  {label}{sum(read.share for read in reads) / self.whole:>7.3f}"
+        line = f"  {label}{sum(read.share for read in reads):>7.3f}"
         if self.effects is not None:
             effects = [self.effects[read.number] for read in reads]
             low, high = (min(effects), max(effects)) if self.is_bits else (-max(effects), -min(effects))
@@ -199,7 +197,7 @@ class _Table:
         said = [", ".join(words)] if len(kinds) > 1 else []
         if largest.share >= _LARGE and len(reads) > 1:
             sinks = ", with a sink" if largest.sinks else ""
-            said.append(f"{largest.part.name} has {largest.share / self.whole:.3f} of the share{sinks}")
+            said.append(f"{largest.part.name} has {largest.share:.3f} of the share{sinks}")
         if said:
             yield fit(f"    {'; '.join(said)}", self.width).rstrip()
 

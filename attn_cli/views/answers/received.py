@@ -33,7 +33,7 @@ def draw(received: Received, summary: Summary, report: Report, screen: Screen) -
     Of images also maps of what patches get.
     """
     heads = sum(len(each.place.heads) for each in report.summaries)
-    of_heads = f"{', rescaled' if received.rescaled else ''} · mean of {heads} heads" if heads > 1 else ""
+    of_heads = f" · mean of {heads} heads" if heads > 1 else ""
     words = [_TITLES[received.by] + of_heads]
     sinks = text_sinks(with_part(report.summaries, HeadKinds)) if received.by == "weight" else []
     keys = _ranked_keys(report.summaries, {(sink.stream, sink.key) for sink in sinks})

@@ -34,11 +34,11 @@ def draw(top: Top, summary: Summary, report: Report, screen: Screen) -> Iterator
     place = summary.place
     for at, head in enumerate(summary.head_names(top.averaged)):
         mean = which_heads(top.averaged, head, top.by)
-        kind = ("weights" if top.by == "weight" else f"by {top.by}") + (" rescaled" if top.rest is not None else "")
+        kind = "weights" if top.by == "weight" else f"by {top.by}"
         yield Text(f"layer {place.layer} · {mean} · {kind}" + stream_suffix(summary), BOLD)
         for row, query in enumerate(top.rows):
             token = summary.queries[query]
-            pairs = named_keys(summary, top.keys[at, row], top.shown[at, row])
+            pairs = named_keys(summary, top.keys[at, row], top.measured[at, row])
             if len(top.rows) == 1:
                 yield Text(f"  {token_label(token)} {READS[top.by]} (bars: of 1)")
                 weights = None if top.shares is None else top.weights[at, row].tolist()

@@ -84,8 +84,7 @@ def _received(summary: Summary, received: Received) -> Iterator[str]:
     """The keys that receive most of a layer's attention, as a mean over its heads."""
     shares = mean_received([received])  # [m]
     keys = [key for key in np.argsort(-shares, kind="stable").tolist() if key not in summary.hidden][:_MOST_RECEIVED]
-    rescaled = ", rescaled" if received.rescaled else ""
-    yield f"### {_layer(summary)} · share of all attention received{rescaled}, mean over heads\n"
+    yield f"### {_layer(summary)} · share of all attention received, mean over heads\n"
     yield _table({"key": key, "key_token": summary.keys[key].text, "share": float(shares[key])} for key in keys)
 
 

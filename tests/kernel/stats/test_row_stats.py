@@ -63,7 +63,7 @@ def wanteds(draw: st.DrawFn, n: int, m: int) -> Wanted:
             (), (Pool(draw(sizes), draw(sizes)),),
             (Pool(3, 4, sums=True, picked=rows()), Pool(2, 9, mean_heads=True, picked=rows()),
              Pool(2, 2, of="scores"), Pool(2, 3, sums=True, of="scores"),
-             Pool(2, 2, columns=tuple(range(0, m, 2)), rescaled=True)),
+             Pool(2, 2, columns=tuple(range(0, m, 2)))),
         ])),
     )  # fmt: skip
 
@@ -115,8 +115,6 @@ def assert_are_the_definitions(stats: RowStats, call: AttentionCall, close: dict
         cells = whole.scores if pool.of == "scores" else whole.weights
         cells = cells[:, slice(None) if pool.picked is None else list(pool.picked)]
         cells = cells.mean(axis=0, keepdims=True) if pool.mean_heads else cells
-        if pool.rescaled:
-            cells = cells / np.maximum(cells.sum(axis=-1, keepdims=True), 1e-300)
         cells = cells if pool.columns is None else cells[..., list(pool.columns)]
         folded = in_blocks(cells, pool)
         if pool.sums and pool.of == "scores":
@@ -149,7 +147,7 @@ def test_bands_say_what_the_definition_says(problem: Problem, data: st.DataObjec
 def test_compiled_code_says_the_same(problem: Problem, data: st.DataObject) -> None:
     exact, call = call_of(problem), call_of(problem, single=True)
     wanted = data.draw(wanteds(call.n, call.m))
-    wanted = replace(wanted, pools=tuple(x for x in wanted.pools if x.of == "weights" and not x.rescaled))
+    wanted = replace(wanted, pools=tuple(x for x in wanted.pools if x.of == "weights"))
     stats = call.compiled_stats(wanted)
     if stats is not None:
         assert_are_the_definitions(stats, exact, SINGLE)

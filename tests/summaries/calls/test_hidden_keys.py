@@ -1,6 +1,4 @@
-"""Hidden keys: the numbers of the others stay, and rescaled they are the softmax over the keys left."""
-
-from dataclasses import replace
+"""Hidden keys: the numbers of the others stay."""
 
 import numpy as np
 import pytest
@@ -12,7 +10,7 @@ from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Place
 from attn_cli.kernel.definition import dense
 from attn_cli.kernel.definition.mask import Mask
-from attn_cli.kernel.definition.masks import Causal, Intersection, Keys, Open
+from attn_cli.kernel.definition.masks import Causal, Open
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.wanted import ColumnSums, Wanted
 from attn_cli.prompt import Token
@@ -53,102 +51,78 @@ def weights_of(problem: Problem) -> np.ndarray:
     return dense.attend(problem.q, problem.k, problem.v, problem.rule).weights
 
 
-def shares_of(problem: Problem, left: np.ndarray) -> np.ndarray:
-    """The softmax over the keys left, without a learned sink."""
-    rule = replace(problem.rule, mask=Intersection((problem.rule.mask, Keys(left))), sink=None)
-    return weights_of(replace(problem, rule=rule))
-
-
 @given(hidden_calls())
 def test_the_matrix(made) -> None:
     problem, call, left = made
-    matrix = reduce(call, FullMatrix(scores=True, rescale=True)).part(Matrix)
+    matrix = reduce(call, FullMatrix(scores=True)).part(Matrix)
     np.testing.assert_allclose(matrix.weights, np.where(left, weights_of(problem), 0), **CLOSE)
-    np.testing.assert_allclose(matrix.rescaled_share, shares_of(problem, left), **CLOSE)
     assert np.isneginf(matrix.scores[:, :, ~left]).all()
-    sums = matrix.rescaled_share.sum(-1)
-    np.testing.assert_allclose(sums, sums > 0, **CLOSE)
 
 
 @given(hidden_calls(), st.booleans(), st.sampled_from(["max", "mean"]))
-def test_a_pooled_matrix_is_rescaled_first(made, mean: bool, pooling: str) -> None:
+def test_a_pooled_matrix_has_no_hidden_columns(made, mean: bool, pooling: str) -> None:
     problem, call, left = made
     if not left.any():
         return
-    found = reduce(call, PooledMatrix(50, 50, mean_heads=mean, rescale=True)).part(Matrix)
-    weights, rest = weights_of(problem)[:, :, left], shares_of(problem, left)[:, :, left]
-    if mean:
-        weights = weights.mean(0, keepdims=True)
-        rest = np.divide(
-            weights, weights.sum(-1, keepdims=True), out=0 * weights, where=weights.sum(-1, keepdims=True) > 0
-        )
-    np.testing.assert_allclose(found.rescaled_share, rest, **CLOSE)
-    assert found.weights is None
-    pooled = reduce(call, PooledMatrix(1, 1, mean_heads=mean, rescale=True, pooling=pooling))
-    expected = getattr(np, pooling)(rest, axis=(1, 2))
-    np.testing.assert_allclose(pooled.part(Matrix).rescaled_share[:, 0, 0], expected, **CLOSE)
+    found = reduce(call, PooledMatrix(50, 50, mean_heads=mean)).part(Matrix)
+    weights = weights_of(problem)[:, :, left]
+    weights = weights.mean(0, keepdims=True) if mean else weights
+    np.testing.assert_allclose(found.weights, weights, **CLOSE)
+    pooled = reduce(call, PooledMatrix(1, 1, mean_heads=mean, pooling=pooling))
+    expected = getattr(np, pooling)(weights, axis=(1, 2))
+    np.testing.assert_allclose(pooled.part(Matrix).weights[:, 0, 0], expected, **CLOSE)
 
 
 @given(hidden_calls(), st.booleans())
 def test_top_keys(made, mean: bool) -> None:
     problem, call, left = made
-    top = reduce(call, TopKeys(call.m, mean_heads=mean, rescale=True)).part(Top)
+    top = reduce(call, TopKeys(call.m, mean_heads=mean)).part(Top)
     weights = np.where(left, weights_of(problem), 0)
-    rest = shares_of(problem, left)
-    if mean:
-        weights = weights.mean(0, keepdims=True)
-        rest = weights / np.maximum(weights.sum(-1, keepdims=True), 1e-300)
+    weights = weights.mean(0, keepdims=True) if mean else weights
     np.testing.assert_allclose(top.weights, -np.sort(-weights, axis=-1), **CLOSE)
-    np.testing.assert_allclose(top.rescaled_shares, -np.sort(-rest, axis=-1), **CLOSE)
     assert not np.isin(top.keys[top.keys >= 0], np.flatnonzero(~left)).any()
 
 
 @given(hidden_calls())
-def test_what_keys_receive_is_rescaled_sum_over_sum(made) -> None:
+def test_what_keys_receive(made) -> None:
     problem, call, left = made
-    summary = reduce(call, ReceivedShares(rescale=True), OverallKeys(3, rescale=True), OverallKeys(3))
+    summary = reduce(call, ReceivedShares(), OverallKeys(3))
     sums = np.where(left, weights_of(problem), 0).sum(axis=1)  # [h, m]
-    rest = np.divide(sums, sums.sum(-1, keepdims=True), out=0 * sums, where=sums.sum(-1, keepdims=True) > 0)
     received, overall = summary.part(Received), summary.part(Overall)
     np.testing.assert_allclose(received.shares, sums / call.n, **CLOSE)
-    np.testing.assert_allclose(received.arrays()["rescaled_share"], rest, **CLOSE)
-    np.testing.assert_allclose(overall.rescaled_shares, -np.sort(-rest, axis=-1)[:, :3], **CLOSE)
+    np.testing.assert_allclose(overall.shares, -np.sort(-sums / call.n, axis=-1)[:, :3], **CLOSE)
     assert {row["key"] for row in received.records(summary)} == set(np.flatnonzero(left))
 
 
-@given(hidden_calls(), st.booleans(), st.data())
-def test_statistics_of_heads(made, rescale: bool, data) -> None:
-    """Means over rows; rescaled, rows count by what is left of them."""
+@given(hidden_calls(), st.data())
+def test_statistics_of_heads(made, data) -> None:
+    """Means over rows."""
     problem, call, left = made
     rows = data.draw(st.none() | st.sets(st.integers(0, call.n - 1), min_size=1).map(sorted))
-    found = reduce(call, HeadStatistics(rows, rescale=rescale)).part(Heads)
+    found = reduce(call, HeadStatistics(rows)).part(Heads)
     picked = slice(None) if rows is None else rows
     whole = weights_of(problem)[:, picked]
     kept = np.where(left, whole, 0)
     rest, hidden, live = kept.sum(-1), np.where(left, 0, whole).sum(-1), whole.max(-1) > 0
-    by = rest if rescale else live.astype(float)
-    cells = shares_of(problem, left)[:, picked] if rescale else kept
 
     def mean(values: np.ndarray) -> np.ndarray:
-        return (values * by).sum(-1) / np.where(by.sum(-1) > 0, by.sum(-1), 1)
+        return (values * live).sum(-1) / np.maximum(live.sum(-1), 1)
 
     def bits(x: np.ndarray) -> np.ndarray:
         return -x * np.log2(x, out=np.zeros_like(x), where=x > 0)
 
-    entropy = bits(cells).sum(-1)
-    if not rescale:
-        sink = 0.0 if problem.rule.sink is None else np.where(live, 1 - rest - hidden, 0)
-        entropy = entropy + bits(hidden) + bits(np.maximum(sink, 0) + 0 * hidden)
-        np.testing.assert_allclose(found.sink_weight, mean(sink + 0 * hidden), rtol=1e-8, atol=1e-9)
+    sink = 0.0 if problem.rule.sink is None else np.where(live, 1 - rest - hidden, 0)
+    entropy = bits(kept).sum(-1) + bits(hidden) + bits(np.maximum(sink, 0) + 0 * hidden)
+    np.testing.assert_allclose(found.sink_weight, mean(sink + 0 * hidden), rtol=1e-8, atol=1e-9)
     np.testing.assert_allclose(found.entropy_bits, mean(entropy), rtol=1e-6, atol=1e-7)
-    np.testing.assert_allclose(found.first_weight, mean(cells[:, :, 0]), **CLOSE)
+    np.testing.assert_allclose(found.first_weight, mean(kept[:, :, 0]), **CLOSE)
     if call.place.stream == "self":
         i = np.arange(call.n)[picked]
         away = np.abs(i[:, None] - np.arange(call.m))
-        np.testing.assert_allclose(found.distance, mean((cells * away).sum(-1)), rtol=1e-8, atol=1e-9)
-        np.testing.assert_allclose(found.self_weight, mean(cells[:, np.arange(len(i)), i]), **CLOSE)
+        np.testing.assert_allclose(found.distance, mean((kept * away).sum(-1)), rtol=1e-8, atol=1e-9)
+        np.testing.assert_allclose(found.self_weight, mean(kept[:, np.arange(len(i)), i]), **CLOSE)
     assert found.masked_rows.tolist() == (~live).sum(-1).tolist()
-    if rescale or not left.all():
+    if not left.all():
         np.testing.assert_allclose(found.rest, rest.sum(-1) / np.maximum(live.sum(-1), 1), **CLOSE)
 
 
@@ -179,16 +153,15 @@ def test_sums_over_rows_by_compiled_code_are_those_of_the_bands() -> None:
     wanted = Wanted(column_sums=(ColumnSums(),))
     assert (HiddenKeys(call, [0]).by_subtraction(call, wanted) is None) == (call.compiled_stats(wanted) is None)
     at_once, in_bands = HiddenWeight(), HiddenWeight()
-    found = reduce(HiddenKeys(call, [0, 7], at_once), OverallKeys(5, rescale=True)).part(Overall)
-    expected = reduce(HiddenKeys(call, [0, 7], in_bands), OverallKeys(5, rows=range(40), rescale=True)).part(Overall)
+    found = reduce(HiddenKeys(call, [0, 7], at_once), OverallKeys(5)).part(Overall)
+    expected = reduce(HiddenKeys(call, [0, 7], in_bands), OverallKeys(5, rows=range(40))).part(Overall)
     assert np.array_equal(found.keys, expected.keys)
-    np.testing.assert_allclose(found.rescaled_shares, expected.rescaled_shares, rtol=1e-5)
+    np.testing.assert_allclose(found.shares, expected.shares, rtol=1e-5)
     assert (at_once.rows, at_once.share) == (80, pytest.approx(in_bands.share, rel=1e-5))
 
 
 @pytest.mark.parametrize("mask", [Causal(), Open()], ids=["causal", "open"])
-@pytest.mark.parametrize("rescale", [False, True])
-def test_statistics_by_compiled_code_are_those_of_the_bands(mask: Mask, rescale: bool) -> None:
+def test_statistics_by_compiled_code_are_those_of_the_bands(mask: Mask) -> None:
     torch.manual_seed(1)
     q, k, v = torch.randn(3, 2, 70, 8)
     tokens = tuple(Token(at, f"t{at % 9}") for at in range(70))
@@ -196,7 +169,7 @@ def test_statistics_by_compiled_code_are_those_of_the_bands(mask: Mask, rescale:
     wanted = Wanted(moments=("weight_sum", "entropy_nats"))
     assert (HiddenKeys(call, [0]).by_subtraction(call, wanted) is None) == (call.compiled_stats(wanted) is None)
     at_once, in_bands = HiddenWeight(), HiddenWeight()
-    reducers = HeadStatistics(rescale=rescale), HeadStatistics(range(70), rescale=rescale)
+    reducers = HeadStatistics(), HeadStatistics(range(70))
     found = reduce(HiddenKeys(call, [0, 7], at_once), reducers[0]).part(Heads)
     expected = reduce(HiddenKeys(call, [0, 7], in_bands), reducers[1]).part(Heads)
     for name in expected.statistics:
@@ -208,11 +181,11 @@ def test_statistics_by_compiled_code_are_those_of_the_bands(mask: Mask, rescale:
     assert (at_once.rows, at_once.share) == (140, pytest.approx(in_bands.share, rel=1e-5))
 
 
-def test_next_to_nothing_is_rescaled_exactly() -> None:
+def test_next_to_nothing_is_exact() -> None:
     """In single precision 1 less the sink's weight is 0: what is left is summed, and not subtracted."""
     q = np.ones((1, 3, 1), dtype=np.float32)
     k = np.array([[[30.0], [1.0], [2.0]]], dtype=np.float32)
     call = call_of(Problem(q, k, k, Rule(1.0)), tensors=False)
     assert reduce(call, FullMatrix()).part(Matrix).weights[0, 0, 0] == 1.0
-    found = reduce(HiddenKeys(call, [0]), TopKeys(2, rescale=True)).part(Top)
-    np.testing.assert_allclose(found.rescaled_shares[0, 0], [0.73105858, 0.26894142], rtol=1e-6)
+    found = reduce(HiddenKeys(call, [0]), HeadStatistics()).part(Heads)
+    np.testing.assert_allclose(found.rest[0], np.exp(-29) + np.exp(-28), rtol=1e-5)

@@ -1,4 +1,4 @@
-"""--hide, --no-special and --rescale: which keys and rows of a call are left out, and what is said of them."""
+"""--hide and --no-special: which keys and rows of a call are left out, and what is said of them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,6 @@ class HidingOptions:
 
     hide        the keys: words or indices of tokens, or `sink` for those where sinks are expected (the first key under
                 a causal mask, else special tokens)
-    rescale     whether the weights of a row are divided by the sum of those that are left
     no_special  whether special tokens are left out, as rows and as keys
     """
 
@@ -34,27 +33,19 @@ class HidingOptions:
         typer.Option("--hide", metavar="PICK",
                      help="Hide keys: sink (first key or special tokens) or as --token takes; repeatable."),
     ] = None  # fmt: skip
-    rescale: Annotated[
-        bool, typer.Option("--rescale", help="Renormalise each row over the keys that are not hidden.")
-    ] = False
     no_special: Annotated[bool, typer.Option("--no-special", help="Hide special tokens, as queries and as keys.")] = (
         False
     )
 
     @property
     def given(self) -> dict[str, bool]:
-        """Whether each option was given, by its flag: "--hide", "--no-special", "--rescale"."""
-        return {"--hide": bool(self.hide), "--no-special": self.no_special, "--rescale": self.rescale}
+        """Whether each option was given, by its flag: "--hide", "--no-special"."""
+        return {"--hide": bool(self.hide), "--no-special": self.no_special}
 
     def refuse(self, reason: str) -> None:
-        """Raise InputError if --hide, --no-special or --rescale was given; its message begins with `reason`."""
+        """Raise InputError if --hide or --no-special was given; its message begins with `reason`."""
         for option in (option for option, is_given in self.given.items() if is_given):
             raise InputError(f"{reason}: nothing can be hidden", f"leave out {option}")
-
-    def check_scores(self, *, scores: bool) -> None:
-        """Raise InputError where --rescale is given and scores are shown, which are no shares of a row."""
-        if scores and self.rescale:
-            raise InputError("--rescale and --scores at once", "scores are not shares; leave out one of them")
 
     def keys(self, call: Call, text: str) -> list[int]:
         """The indices of the keys of a layer's attention `call` that the options leave out, ascending; [] for none.
@@ -92,19 +83,15 @@ class HidingOptions:
             raise InputError("--token picks special tokens, which --no-special hides", "leave out one of them")
 
     def notes(self, hidden: "HiddenNotes") -> tuple[str, ...]:
-        """Notes for the user: which keys are hidden, their share of all weight, and whether the rest is rescaled to 1.
+        """Notes for the user: which keys are hidden, and their share of all weight.
 
         hidden  what was left out while the text was answered
         """
-        notes: tuple[str, ...] = ()
         if hidden.tokens:
-            others = "rest rescaled to 1" if self.rescale else "rest not rescaled"
-            notes = (f"{self._names(hidden)} hidden: {hidden.weight.share:.0%} of the weight; {others}",)
-        elif self.hide and SINK in self.hide:
-            notes = ("--hide sink hides nothing: no causal mask or special token, so no sink",)
-        if self.rescale and hidden.has_learned_sink:
-            notes += ("a learned sink is not a key: rows are normalised without its share",)
-        return notes
+            return (f"{self._names(hidden)} hidden: {hidden.weight.share:.0%} of the weight",)
+        if self.hide and SINK in self.hide:
+            return ("--hide sink hides nothing: no causal mask or special token, so no sink",)
+        return ()
 
     def _names(self, hidden: "HiddenNotes") -> str:
         """The hidden tokens in words."""
@@ -121,20 +108,15 @@ NOTHING_HIDDEN = HidingOptions()
 
 
 class HiddenNotes:
-    """The keys left out of the answer on one text, their share of the weight, and whether a head has a learned sink.
-
-    Collected over the attention calls of all layers.
-    """
+    """The keys left out of the answer on one text, and their share of the weight, over the calls of all layers."""
 
     def __init__(self) -> None:
         self.weight = HiddenWeight()
         self.tokens: dict[Token, None] = {}  # a set that keeps its order
-        self.has_learned_sink = False
 
     def add(self, call: Call, keys: Sequence[int]) -> None:
         """Note that the keys of these indices are left out of a layer's attention call."""
         self.tokens |= dict.fromkeys(call.keys[key] for key in keys)
-        self.has_learned_sink |= call.rule.sink is not None
 
 
 def _places(pick: str, tokens: Sequence[Token], text: str) -> list[int]:

@@ -8,7 +8,6 @@ from types import ModuleType
 import numpy as np
 
 from attn_cli.arrays import Array, as_float64, moved_to, namespace
-from attn_cli.kernel.definition.softmax import renormalised
 from attn_cli.kernel.stats.wanted import RowStats
 from attn_cli.summaries.reducers.heads.alignment import AlignedTexts
 from attn_cli.summaries.reducers.heads.keys import KeyRule
@@ -24,14 +23,12 @@ class HeadRows:
     texts     where each text's rows begin, and how its queries stand among its keys
     keys      the index of the key of every row `[n, 1]`, for each rule (first, previous ...) that a statistic is about
     rows      the rows that means are taken over; None for all: then over those of each text
-    rescaled  whether weights are taken as shares of what is left of their row without hidden keys and a learned sink
     """
 
     stats: RowStats
     texts: AlignedTexts
     keys: Mapping[KeyRule, np.ndarray]
     rows: tuple[int, ...] | None = None
-    rescaled: bool = False
 
     def on(self, rule: KeyRule) -> Array:
         """The weight of each of n rows on the key that `rule` gives it, such as the previous, `[h, n]`;
@@ -81,8 +78,8 @@ class HeadRows:
 
     @cached_property
     def sink(self) -> Array:
-        """The weight of every row on a learned sink `[h, n]`; 0 where weights are rescaled to shares without it."""
-        if not self.texts.first.has_sink or self.rescaled:
+        """The weight of every row on a learned sink `[h, n]`; 0 without one."""
+        if not self.texts.first.has_sink:
             return self.xp.zeros_like(self.weight_sum)
         return self.xp.where(self.live, 1 - self.weight_sum - self.hidden, 0.0)
 
@@ -93,11 +90,10 @@ class HeadRows:
 
     @cached_property
     def peak(self) -> Array:
-        """The largest weight of every row `[h, n]`; if `rescaled`, over the row's sum on keys not hidden."""
+        """The largest weight of every row `[h, n]`."""
         with np.errstate(invalid="ignore"):  # rows without a key
             exponents = self.moment("maximum") - self.moment("logsumexp")
-        peak = self.xp.exp(self.xp.where(self.live, exponents, -np.inf))
-        return renormalised(peak, self.weight_sum) if self.rescaled else peak
+        return self.xp.exp(self.xp.where(self.live, exponents, -np.inf))
 
     def largest(self, values: Array) -> Array:
         """The largest of `values` `[h, n]` in each text, `[h, texts]`."""
@@ -115,13 +111,7 @@ class HeadRows:
         return np.add.reduceat(values, self.texts.starts, axis=-1)
 
     def mean(self, values: Array) -> Array:
-        """The mean `[h, texts]` of `values` `[h, n]`, 0 in masked rows, over the rows that may attend to anything.
-
-        If `rescaled`, the sum of values over the sum of weights: a mean of ratios would be ruled by the rows of which
-        next to nothing is left.
-        """
-        if self.rescaled:
-            return renormalised(self.total(values), self.total(self.weight_sum))
+        """The mean `[h, texts]` of `values` `[h, n]`, 0 in masked rows, over the rows that may attend to anything."""
         return self.total(values) / self.counted_rows
 
     @cached_property

@@ -34,7 +34,7 @@ _ROW = (
     Field(
         "visible_weight",
         SHARE,
-        "weight of the mean row on keys that are not hidden; with --hide, --no-special or --rescale",
+        "weight of the mean row on keys that are not hidden; with --hide or --no-special",
         optional=True,
     ),
 )
@@ -51,8 +51,7 @@ class Heads(Part):
 
     statistics   by the names in `STATISTICS`, which are attributes too: `heads.entropy_bits`; NaN where a call has none
     masked_rows  the number of rows that may attend to nothing
-    rest         the mean weight of a row on the keys that the user didn't leave out (--hide, --no-special, or sinks by
-                 --rescale); None unless some are left out, or weights are divided by what is left
+    rest         the mean weight of a row on the keys that the user didn't leave out; None unless some are left out
     first_value  the norm of the first key's value over the median of all keys', median over key heads; None where
                  values aren't known, and of several texts at once
     """
@@ -89,8 +88,8 @@ class Heads(Part):
     def arrays(self) -> dict[str, np.ndarray]:
         """Each head statistic `[h]` by its name: `entropy_bits`, `distance` in tokens, `max_score`; else from 0 to 1.
 
-        Beside them `masked_rows` `[h]`, how many rows may attend to no key, and, where keys are hidden or weights
-        divided by the others' sum, `visible_weight` `[h]`, the mean weight on keys that are not left out.
+        Beside them `masked_rows` `[h]`, how many rows may attend to no key, and, where keys are hidden,
+        `visible_weight` `[h]`, the mean weight on keys that are not left out.
         """
         rest = {} if self.rest is None else {"visible_weight": self.rest}
         return {**self.statistics, "masked_rows": self.masked_rows, **rest}
@@ -139,15 +138,14 @@ class HeadMeans:
             for each, unknown in self.unknown.items()
         }
 
-    def taken(self, stats: RowStats, rows: Rows = None, *, rescale: bool) -> list[Heads]:
+    def taken(self, stats: RowStats, rows: Rows = None) -> list[Heads]:
         """For each text its head statistics, made of the row statistics of a call.
 
-        rows     the query rows over which they are means; None for all
-        rescale  weights are divided by their sum over the keys that the user didn't leave out
+        rows  the query rows over which they are means; None for all
         """
-        of_rows = HeadRows(stats, self.texts, self.keys, rows, rescale)
+        of_rows = HeadRows(stats, self.texts, self.keys, rows)
         columns, live = self.means(of_rows), to_numpy(of_rows.live_rows)  # [h, texts]
-        rest = to_numpy(of_rows.rest) if rescale or self.texts.first.hides else None
+        rest = to_numpy(of_rows.rest) if self.texts.first.hides else None
         masked = (self.texts.counts if rows is None else len(rows)) - live
         return [
             Heads(
@@ -162,15 +160,13 @@ class HeadMeans:
 class HeadStatistics:
     """Makes `Heads` of a call: means of a few numbers of every row over the rows that may attend to something.
 
-    rows     the ascending query rows over which means are taken, None for all
-    rescale  whether weights are divided by their row's sum without hidden keys and a learned sink; a mean is then the
-             sum of weights over the sum of those row sums
+    rows  the ascending query rows over which means are taken, None for all
     """
 
     reads_tensors: ClassVar[bool] = True
 
-    def __init__(self, rows: Sequence[int] | None = None, *, rescale: bool = False) -> None:
-        self.rows, self.rescale = None if rows is None else tuple(rows), rescale
+    def __init__(self, rows: Sequence[int] | None = None) -> None:
+        self.rows = None if rows is None else tuple(rows)
 
     @property
     def takes_texts(self) -> bool:
@@ -185,7 +181,7 @@ class HeadStatistics:
 
     def part(self, call: Call, stats: RowStats) -> Heads:
         """The statistics of every head of the call, means over its rows (entropy, weight on the first key ...)."""
-        heads = _means_of(call).taken(stats, self.rows, rescale=self.rescale)[0]
+        heads = _means_of(call).taken(stats, self.rows)[0]
         return replace(heads, first_value=_first_value(call))
 
     def wanted_of_texts(self, packed: PackedCall) -> Wanted:
@@ -195,7 +191,7 @@ class HeadStatistics:
     def parts_of_texts(self, packed: PackedCall, stats: RowStats) -> Sequence[Heads]:
         """For each packed text in order the statistics of every head, means over rows (entropy, distance ...)."""
         means, _ = self._of_texts(packed)
-        return means.taken(replace(stats, wanted=means.wanted()), rescale=self.rescale)
+        return means.taken(replace(stats, wanted=means.wanted()))
 
     def _of_texts(self, packed: PackedCall) -> tuple[HeadMeans, Wanted]:
         """The means, whose keys are counted in each text, and what they need, with keys counted among all."""

@@ -115,9 +115,7 @@ class Entropy(Statistic):
     def finish(self, rows: HeadRows) -> Array:
         """The mean of the rows' entropies in bits `[h, texts]`."""
         nats = rows.moment("entropy_nats")
-        if rows.rescaled:  # of shares w / total, times total: the mean weighs rows by what is left of them
-            nats = nats + _times_log(rows.weight_sum)
-        elif rows.texts.first.has_sink or rows.stats.hidden is not None:
+        if rows.texts.first.has_sink or rows.stats.hidden is not None:
             nats = nats - _times_log(rows.sink) - _times_log(rows.hidden)
         # Two large numbers were subtracted: a row on one key may come out a rounding error below 0.
         return rows.mean(rows.xp.where(rows.live & ~(nats < 0), nats * _BITS_PER_NAT, 0.0))

@@ -54,18 +54,17 @@ def assert_equal(some: Sequence[Part], others: Sequence[Part]) -> None:
             np.testing.assert_allclose(one.arrays()[name], values, rtol=1e-4, atol=1e-5, err_msg=name)
 
 
-@pytest.mark.parametrize("rescale", [False, True])
 @pytest.mark.parametrize("kind", ["bert", "llama", "mistral", "gpt_oss", "gemma2"])
 @torch.no_grad()
-def test_as_from_the_bands_of_each_text(kind: str, rescale: bool) -> None:
+def test_as_from_the_bands_of_each_text(kind: str) -> None:
     model = tiny(kind)
     ids = torch.tensor([text + [0] * (LONGEST - len(text)) for text in TEXTS])
     inputs = {"input_ids": ids, "attention_mask": (torch.arange(LONGEST) < torch.tensor([[len(x)] for x in TEXTS])) * 1}
     layers: list[tuple[list[Part], list[Part]]] = []
 
     def look(packed: PackedCall) -> None:
-        in_bands = [reduce(call, FromBands(HeadStatistics(rescale=rescale))).parts[0] for call in packed.calls]
-        layers.append((parts(packed, HeadStatistics(rescale=rescale)), in_bands))
+        in_bands = [reduce(call, FromBands(HeadStatistics())).parts[0] for call in packed.calls]
+        layers.append((parts(packed, HeadStatistics()), in_bands))
         assert packed.output is not None and packed.output.complete
 
     visit = Visit(look)
