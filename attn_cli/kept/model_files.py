@@ -8,10 +8,18 @@ from pathlib import Path
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
-def model_state(model: str, revision: str | None) -> list[object] | None:
-    """What tells later whether a model's files changed: their names, sizes and times, or the commit in the hub's cache.
+def split_revision(model: str) -> tuple[str, str | None]:
+    """The hub's id of a name that is no path, and the branch, tag or commit after its @; None without one.
 
-    revision  a branch or commit for an id on the hub; None for the main branch
+    >>> split_revision("gpt2@v1"), split_revision("gpt2")
+    (('gpt2', 'v1'), ('gpt2', None))
+    """
+    name, _, revision = model.partition("@")
+    return (name, revision) if revision else (model, None)
+
+
+def model_state(model: str) -> list[object] | None:
+    """What tells later whether a model's files changed: their names, sizes and times, or the commit in the hub's cache.
 
     None for a model that isn't there.
     """
@@ -23,8 +31,9 @@ def model_state(model: str, revision: str | None) -> list[object] | None:
             return [str(path.resolve()), _of_file(path)]
     except (OSError, RuntimeError, ValueError):
         return None
-    commit = _commit(model, revision or "main")
-    return None if commit is None else [model, commit]
+    name, revision = split_revision(model)
+    commit = _commit(name, revision or "main")
+    return None if commit is None else [name, commit]
 
 
 def file_state(path: str) -> list[object] | None:
@@ -49,14 +58,11 @@ def _of_file(path: Path) -> list[object]:
     return [path.name, status.st_size, status.st_mtime_ns]
 
 
-def snapshot(model: str, revision: str | None) -> Path | None:
-    """The folder in which the hub's cache keeps a model's files; None where it isn't there.
-
-    model     its id on the hub
-    revision  a branch or commit; None for the main branch
-    """
-    commit = _commit(model, revision or "main")
-    folder = None if commit is None else _cached(model) / "snapshots" / commit
+def snapshot(model: str) -> Path | None:
+    """The folder in which the hub's cache keeps the files of `id` or `id@revision`; None where it isn't there."""
+    name, revision = split_revision(model)
+    commit = _commit(name, revision or "main")
+    folder = None if commit is None else _cached(name) / "snapshots" / commit
     return folder if folder is not None and folder.is_dir() else None
 
 

@@ -25,7 +25,7 @@ Or as `--head` takes them: "18.6" for head 6 of layer 18, "4-7".
 
 
 class Opening(Loading, total=False):
-    """Options for loading a model by name (device, dtype, revision ...); or the tokenizer of a model already loaded."""
+    """Options for loading a model by name (device, dtype ...); or the tokenizer of a model already loaded."""
 
     tokenizer: Any
 

@@ -52,7 +52,7 @@ class Reading(TypedDict, total=False):
 class Loading(TypedDict, total=False):
     """How a model is loaded and run: keyword arguments of `open_source`, ignored by tables.
 
-    revision, adapters  a branch or commit; adapters (LoRA) to apply
+    adapters     adapters (LoRA) to apply
     device, dtype  "auto", "cpu", "cuda" ...; "auto" (the checkpoint's), "float32", "bfloat16" ...
     trust_remote_code  whether code that comes with the model may run
     predicts     whether the language-model head is loaded, too
@@ -62,7 +62,6 @@ class Loading(TypedDict, total=False):
     unpacked     where models of .gguf files are kept unpacked; None for nowhere
     """
 
-    revision: str | None
     adapters: Sequence[str]
     device: str
     dtype: str
@@ -98,8 +97,7 @@ def open_source(
     audio         a .wav file, read in the same way
     chat          messages (role, content) before the text, which is then a user's message
     projections   a file with W_Q and W_K for a table
-    loading       how a model is loaded, as `Loading` says: revision, adapters, device, dtype,
-                  trust_remote_code, and so on
+    loading       how a model is loaded, as `Loading` says: adapters, device, dtype, trust_remote_code, and so on
 
     Raises InputError for an option that is not for such a source, LoadError for a model or file that can't be read.
     """
@@ -166,7 +164,6 @@ def _open_module(name: ModuleName, inputs: str | None, image: str | None, others
     from attn_cli.sources.huggingface.read.media import read_media
 
     options = replace(OriginOptions(**loading), reads_text=False)
-    others |= {"--revision"} if options.revision else set()
     others |= {"--adapter"} if options.adapters else set()
     if others:
         raise InputError(f"{min(others)} is for transformers models", f"leave out {min(others)}")

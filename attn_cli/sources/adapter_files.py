@@ -10,16 +10,14 @@ from attn_cli.sources.files.json_document import read_json_document
 ADAPTER_FILE = "adapter_config.json"
 
 
-def adapter_folder(name: str, revision: str | None) -> Path | None:
+def adapter_folder(name: str) -> Path | None:
     """The folder of an adapter (LoRA and the like): `name` itself, or its place in the hub's cache.
-
-    revision  a branch or commit; None for the main branch
 
     None where it isn't there, holds no adapter, or holds a model, too.
     """
     try:
         path = Path(name).expanduser()
-        folder = path if path.exists() else snapshot(name, revision)
+        folder = path if path.exists() else snapshot(name)
         is_adapter = folder is not None and (folder / ADAPTER_FILE).is_file() and not (folder / "config.json").is_file()
     except (OSError, RuntimeError, ValueError):
         return None
@@ -41,18 +39,16 @@ def base_of(folder: Path, name: str) -> str:
     return str(beside) if not Path(base).expanduser().exists() and beside.is_dir() else base
 
 
-def state_of_all(model: str, revision: str | None, adapters: Sequence[str]) -> list[object] | None:
+def state_of_all(model: str, adapters: Sequence[str]) -> list[object] | None:
     """What tells later whether the files of a model, its adapters or their base changed; None where one isn't there.
 
     For each of them names, sizes and times of its files, or the commit in the hub's cache.
-
-    revision  a branch or commit of the model; None for the main branch
     """
-    own = [(model, revision), *((adapter, None) for adapter in adapters)]
+    names = [model, *adapters]
     try:
-        folder = adapter_folder(model, revision)
-        own += [] if folder is None else [(base_of(folder, model), revision)]
+        folder = adapter_folder(model)
+        names += [] if folder is None else [base_of(folder, model)]
     except AttnError:
         return None
-    states = [model_state(*each) for each in own]
+    states = [model_state(name) for name in names]
     return None if None in states else [*states]

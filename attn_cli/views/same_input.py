@@ -15,7 +15,6 @@ from attn_cli.views.invocation import Invocation
 MODEL = {
     "model",
     "projections",
-    "revision",
     "adapter",
     "device",
     "dtype",

@@ -176,16 +176,16 @@ def test_where_things_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_model_is_another_where_a_file_or_the_commit_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "config.json").write_text("{}")
-    first = model_state(str(tmp_path), None)
-    assert first == model_state(str(tmp_path), None)
+    first = model_state(str(tmp_path))
+    assert first == model_state(str(tmp_path))
     (tmp_path / "config.json").write_text("{ }")
-    assert model_state(str(tmp_path), None) != first
+    assert model_state(str(tmp_path)) != first
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
-    assert model_state("org/model", None) is None
+    assert model_state("org/model") is None
     (tmp_path / "models--org--model/refs").mkdir(parents=True)
     (tmp_path / "models--org--model/refs/main").write_text("a" * 40)
-    assert model_state("org/model", None) == ["org/model", "a" * 40]
-    assert model_state("org/model", "b" * 40) == ["org/model", "b" * 40]
+    assert model_state("org/model") == ["org/model", "a" * 40]
+    assert model_state("org/model@" + "b" * 40) == ["org/model", "b" * 40]
 
 
 def test_a_second_overview_tells_its_story_without_the_model(

@@ -82,8 +82,8 @@ def test_a_package_that_is_not_there() -> None:
 
 
 def test_options_of_transformers_models_are_refused(nets: str) -> None:
-    run = attn("heads", "-m", f"{nets}:build", "--inputs", "in.npz", "--revision", "main")
-    refused(run, ExitCode.USAGE, "--revision is for transformers models\n      leave out --revision")
+    run = attn("heads", "-m", f"{nets}:build", "--inputs", "in.npz", "--adapter", "lora")
+    refused(run, ExitCode.USAGE, "--adapter is for transformers models\n      leave out --adapter")
 
 
 class Patches(nn.Module):

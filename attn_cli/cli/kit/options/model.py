@@ -37,7 +37,6 @@ class LookOptions:
 class LoadOptions:
     """Options for loading and running a model."""
 
-    revision: o.Revision = None
     adapter: o.Adapter = None
     device: o.Device = "auto"
     dtype: o.Dtype = "auto"
@@ -70,7 +69,6 @@ class LoadOptions:
         with StatusLine(_loading(model), quiet=quiet or is_table(model) or is_recording(model)):
             source = open_source(
                 model,
-                revision=self.revision,
                 adapters=tuple(self.adapter or ()),
                 device=self.device,
                 dtype=self.dtype,

@@ -63,8 +63,8 @@ Messages = Annotated[
 Model = Annotated[
     str,
     typer.Option("--model", "-m", envvar="ATTN_MODEL", autocompletion=completion.models, metavar="MODEL",
-                 help="Open toy, toy:NAME, a table file, a model folder, a .gguf file, a Hugging Face id, timm:NAME, "
-                      "open_clip:NAME/TAG or package.module:factory."),
+                 help="Open toy, toy:NAME, a table file, a model folder, a .gguf file, a Hugging Face id "
+                      "or id@revision, timm:NAME, open_clip:NAME/TAG or package.module:factory."),
 ]  # fmt: skip
 Projections = Annotated[
     str | None,
@@ -138,10 +138,6 @@ Quiet = Annotated[
 Verbose = Annotated[
     bool,
     _output("--verbose", "-v", help="Report text length, time and memory."),
-]
-Revision = Annotated[
-    str | None,
-    _model("--revision", help="Load this branch, tag or commit from the hub.", metavar="REV"),
 ]
 Device = Annotated[
     str,

@@ -86,12 +86,12 @@ def kept_run(options: TextCommandOptions | ReadOptions, reading: Reading) -> Kep
     if not runs or options.lines or options.inputs is not None or (len(texts) != 1 and not options.without_text):
         return None
     folder = kept_folder()
-    model = None if folder is None else state_of_all(options.model, options.revision, options.adapter or ())
+    model = None if folder is None else state_of_all(options.model, options.adapter or ())
     media = [None if file is None else file_state(file) for file in (reading.get("image"), reading.get("audio"))]
     if folder is None or model is None:
         return None
     asked = [
-        __version__, library_state(), model, options.revision, options.dtype, options.device,
+        __version__, library_state(), model, options.dtype, options.device,
         options.trust_remote_code, list(texts), options.pair, reading.get("decoder_text"), reading.get("generate"),
         reading.get("chat"), media, reading.get("inputs"),
     ]  # fmt: skip

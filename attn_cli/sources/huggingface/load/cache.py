@@ -35,11 +35,6 @@ def cached_models() -> ModelCache:
     return ModelCache(folder, dict(sorted(models.items())), len(cache.warnings))
 
 
-def is_cached(name: str, revision: str | None = None) -> bool:
-    """True if the configuration of that model on the hub, at `revision` or main, is in the cache."""
-    return commit_of(name, revision) is not None
-
-
 def commit_of(name: str, revision: str | None = None) -> str | None:
     """The commit of a model on the hub, at `revision` or main, whose configuration is in the cache; else None."""
     path = try_to_load_from_cache(name, "config.json", cache_dir=constants.HF_HUB_CACHE, revision=revision)

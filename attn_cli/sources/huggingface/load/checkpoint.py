@@ -134,17 +134,17 @@ def load(origin: Origin, *, generates: bool = False, check: Check | None = None)
     generating = model if generates else None
     if generates or origin.adapters:
         model = stack_of(model, config)
-    revision = None if origin.local else commit_of(origin.path, origin.options.revision)
+    revision = None if origin.local else commit_of(origin.path, origin.revision)
     about = about_model(model, name=origin.name, model_type=str(config.model_type), revision=revision)
     return LoadedModel(model, tokenizer, about, origin, generating)
 
 
 def _downloaded_config(origin: Origin) -> str:
     try:
-        return hf_hub_download(origin.path, "config.json", revision=origin.options.revision)
+        return hf_hub_download(origin.path, "config.json", revision=origin.revision)
     except hub_errors.RemoteEntryNotFoundError as error:
         raise LoadError(
-            f"{origin.name} has no config.json", f"an adapter is read from the cache: hf download {origin.path}"
+            f"{origin.name} has no config.json", f"an adapter is read from the cache: {origin.download}"
         ) from error
 
 

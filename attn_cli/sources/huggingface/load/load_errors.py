@@ -47,7 +47,7 @@ def load_error(error: Exception, origin: Origin) -> LoadError | LimitError:
         return LoadError(f"{origin.name} has no such revision", "see the branches and tags on its page")
     if isinstance(error, hub_errors.RepositoryNotFoundError):
         return LoadError(
-            f"the hub has no model {origin.name}", f"private ones need hf auth login; {suggest_cached(origin.name)}"
+            f"the hub has no model {origin.name}", f"private ones need hf auth login; {suggest_cached(origin.path)}"
         )
     missing = _missing_entry(error)
     if missing is not None or (constants.HF_HUB_OFFLINE and not origin.local and "does not appear to have" in line):
@@ -92,13 +92,13 @@ def _not_in_cache(error: BaseException, origin: Origin, line: str) -> LoadError:
     if constants.HF_HUB_OFFLINE:
         return LoadError(
             f"{origin.name}: offline, and not all in the cache",
-            f"with a network: hf download {origin.name}; a path starts with ./",
+            f"with a network: {origin.download}; a path starts with ./",
         )
     hub = urlsplit(constants.ENDPOINT).netloc
     cause = f": {first_line(error.__cause__)}" if isinstance(error.__cause__, Exception) else ""
     return LoadError(
         f"{origin.name} is not all in the cache, and the hub at {hub} gives nothing{cause}",
-        f"{suggest_cached(origin.name)}; HF_HUB_OFFLINE=1 asks the cache alone; a path starts with ./",
+        f"{suggest_cached(origin.path)}; HF_HUB_OFFLINE=1 asks the cache alone; a path starts with ./",
     )
 
 

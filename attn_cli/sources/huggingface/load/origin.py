@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from attn_cli.errors import InputError, LoadError
+from attn_cli.kept.model_files import split_revision
 from attn_cli.kept.unpacked import UnpackedModels
 from attn_cli.selection import ALL, Selection
 from attn_cli.sources.adapter_files import ADAPTER_FILE, adapter_folder, base_of
@@ -36,7 +37,6 @@ PROCESSOR_FILES = ("processor_config.json", "preprocessor_config.json")
 class OriginOptions:
     """The settings by which a model is found and loaded.
 
-    revision           the branch, tag or commit on the hub; None for its main branch
     device             auto, cpu, cuda, cuda:N or mps
     dtype              auto (the checkpoint's), float32, float16, bfloat16, or a short name of these
     trust_remote_code  whether code that comes with the model may run
@@ -48,7 +48,6 @@ class OriginOptions:
     unpacked           where models of .gguf files are kept unpacked; None where they are not
     """
 
-    revision: str | None = None
     device: str = "auto"
     dtype: str = "auto"
     trust_remote_code: bool = False
@@ -69,6 +68,7 @@ class Origin:
     gguf      the name of the .gguf file in the folder; None for other models
     local     whether it is on this machine and not on the hub
     adapters  the folders of adapters that change the model there, in their order
+    revision  the branch, tag or commit on the hub; None for its main branch
     """
 
     name: str
@@ -77,11 +77,17 @@ class Origin:
     gguf: str | None = None
     local: bool = True
     adapters: tuple[str, ...] = ()
+    revision: str | None = None
 
     @property
     def settings(self) -> str:
         """What states the model's sizes, as messages name it: "its config.json", or "its header" of a .gguf file."""
         return "its header" if self.gguf else "its config.json"
+
+    @property
+    def download(self) -> str:
+        """The command that downloads a model of the hub into the cache."""
+        return f"hf download {self.path}" + (f" --revision {self.revision}" if self.revision else "")
 
     @property
     def hub(self) -> dict[str, Any]:
@@ -96,7 +102,7 @@ class Origin:
         if self.gguf:
             arguments["gguf_file"] = self.gguf
         if not self.local:
-            arguments["revision"] = self.options.revision
+            arguments["revision"] = self.revision
         return arguments
 
 
@@ -109,16 +115,13 @@ def find(name: str, options: OriginOptions) -> Origin:
     origin = _locate(name, options)
     if origin.local and not origin.gguf:
         check_folder(Path(origin.path), name)
-    folder = None if origin.gguf else adapter_folder(name, options.revision)
+    folder = None if origin.gguf else adapter_folder(name)
     found = _checked(origin) if folder is None else _base_of(folder, origin)
     return _adapted(found, options.adapters)
 
 
 def _checked(origin: Origin) -> Origin:
     """The origin of a model itself, with all checks."""
-    options, name = origin.options, origin.name
-    if origin.local and options.revision:
-        raise InputError("--revision is for models from the hub", f"{name} is a local path")
     if origin.gguf:
         _check_gguf(origin)
     elif origin.local:
@@ -149,7 +152,7 @@ def _base_of(folder: Path, adapter: Origin) -> Origin:
     name = adapter.name
     _check_adapter(folder, name)
     base = base_of(folder, name)
-    if adapter_folder(base, None) is not None:
+    if adapter_folder(base) is not None:
         raise LoadError(f"{name} is an adapter of an adapter ({base})", f"give the base, and both: --adapter {base}")
     try:
         origin = find(base, replace(adapter.options, adapters=()))
@@ -161,7 +164,7 @@ def _base_of(folder: Path, adapter: Origin) -> Origin:
 def _adapted(origin: Origin, names: Sequence[str]) -> Origin:
     """The origin with more adapters, which its name then names; LoadError for one that is none, or isn't here."""
     for name in names:
-        folder = adapter_folder(name, None)
+        folder = adapter_folder(name)
         if folder is None:
             here = expanded(name).exists()
             raise LoadError(
@@ -186,15 +189,15 @@ def _check_cached(origin: Origin) -> None:
     """Raise LoadError for an id that is not in the cache while the hub must not be asked; it names those that are."""
     from huggingface_hub import constants  # imported here, as the cache: local models don't need it
 
-    from attn_cli.sources.huggingface.load.cache import is_cached, suggest_cached
+    from attn_cli.sources.huggingface.load.cache import commit_of, suggest_cached
 
-    if constants.HF_HUB_OFFLINE and not is_cached(origin.path, origin.options.revision):
+    if constants.HF_HUB_OFFLINE and commit_of(origin.path, origin.revision) is None:
         near = _nearest(expanded(origin.name), origin.name)
         if near and (near.endswith(".gguf") or (expanded(near) / "config.json").is_file()):
             raise LoadError(f"no model at {origin.name}, and none of that name in the cache", f"did you mean {near}?")
         raise LoadError(
             f"{origin.name}: offline, and not in the cache",
-            f"{suggest_cached(origin.name)}; with a network: hf download {origin.name}",
+            f"{suggest_cached(origin.path)}; with a network: {origin.download}",
         )
 
 
@@ -237,12 +240,13 @@ def _locate(name: str, options: OriginOptions) -> Origin:
         if path.suffix.lower() == ".gguf":
             return Origin(name, str(path.parent), options, path.name)
         raise LoadError(f"{name} is a file, not a model folder or .gguf file", "give the folder that holds config.json")
-    looks_like_path = name.startswith(("/", "./", "../", "~")) or name.count("/") > 1 or name.lower().endswith(".gguf")
-    if looks_like_path or not _HUB_ID.fullmatch(name):
+    hub_id, revision = split_revision(name)
+    starts_as_path = name.startswith(("/", "./", "../", "~"))
+    if starts_as_path or name.lower().endswith(".gguf") or not _HUB_ID.fullmatch(hub_id):
         near = _nearest(path, name)
-        raise LoadError(f"no model at {name}: no such file or folder", f"did you mean {near}?" if near else
-                        "a hub id has the form name or owner/name; a path starts with ./ or /")  # fmt: skip
-    return Origin(name, name, options, local=False)
+        forms = "a hub id has the form name, owner/name or owner/name@revision; a path starts with ./ or /"
+        raise LoadError(f"no model at {name}: no such file or folder", f"did you mean {near}?" if near else forms)
+    return Origin(name, hub_id, options, local=False, revision=revision)
 
 
 def _check_gguf(origin: Origin) -> None:

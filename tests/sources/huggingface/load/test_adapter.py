@@ -109,13 +109,13 @@ def test_an_option_without_an_adapter_is_refused(tmp_path: Path, minilm_folder: 
 
 def test_a_changed_base_is_another_model_for_kept_runs(adapter: Path, tmp_path: Path) -> None:
     base = str(tmp_path / "base")
-    before, plain = state_of_all(str(adapter), None, ()), state_of_all(base, None, ())
-    assert state_of_all(base, None, (str(adapter),)) not in (before, plain)
+    before, plain = state_of_all(str(adapter), ()), state_of_all(base, ())
+    assert state_of_all(base, (str(adapter),)) not in (before, plain)
     (tmp_path / "base" / "new.txt").write_text("x")
     assert before is not None
-    assert state_of_all(str(adapter), None, ()) != before
+    assert state_of_all(str(adapter), ()) != before
     edited(adapter, base_model_name_or_path="")
-    assert state_of_all(str(adapter), None, ()) is None
+    assert state_of_all(str(adapter), ()) is None
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from huggingface_hub import constants
 
+from attn_cli.errors import LoadError
 from attn_cli.sources.huggingface.load.cache import commit_of
 from attn_cli.sources.huggingface.load.checkpoint import load
 from attn_cli.sources.huggingface.load.origin import OriginOptions, find
@@ -37,5 +38,10 @@ def test_a_model_of_the_hub_is_told_with_its_commit(tmp_path: Path, monkeypatch:
     (repository / "refs").mkdir()
     (repository / "refs" / "main").write_text(commit)
     assert (commit_of("a/b"), commit_of("a/b", commit), commit_of("a/c")) == (commit, commit, None)
-    loaded = load(find("a/b", OriginOptions(reads_text=False)))
-    assert loaded.about["revision"] == commit
+    (repository / "refs" / "v1").write_text(commit)
+    for name in ("a/b", "a/b@v1", f"a/b@{commit}"):
+        about = load(find(name, OriginOptions(reads_text=False))).about
+        assert (about["model"], about["revision"]) == (name, commit)
+    with pytest.raises(LoadError, match="a/b@v2: offline, and not in the cache") as refusal:
+        find("a/b@v2", OriginOptions())
+    assert refusal.value.hint.endswith("with a network: hf download a/b --revision v2")

@@ -32,12 +32,32 @@ def test_a_gguf_file_is_its_folder_and_its_name(smollm_file: Path) -> None:
 
 @pytest.mark.parametrize("name", ["gpt2", "sentence-transformers/all-MiniLM-L6-v2", "org/name.with-dots_2"])
 def test_an_id_of_the_hub(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attn_cli.sources.huggingface.load.cache.is_cached", lambda *_: True)
-    assert find(name, OriginOptions(revision="main")) == Origin(name, name, OriginOptions(revision="main"), local=False)
+    monkeypatch.setattr("attn_cli.sources.huggingface.load.cache.commit_of", lambda *_: "abc")
+    assert find(name, OriginOptions()) == Origin(name, name, OriginOptions(), local=False)
+    for revision in ("main", "v1.0", "refs/pr/1"):
+        found = find(f"{name}@{revision}", OriginOptions())
+        assert found == Origin(f"{name}@{revision}", name, OriginOptions(), local=False, revision=revision)
+        assert found.hub["revision"] == revision and found.download == f"hf download {name} --revision {revision}"
 
 
 @pytest.mark.parametrize(
-    "name", ["./nope", "/nope/nope", "~/nope", "a/b/c", "nope.gguf", "", "has space", "../x", "a//b"]
+    "name",
+    [
+        "./nope",
+        "/nope/nope",
+        "~/nope",
+        "a/b/c",
+        "nope.gguf",
+        "",
+        "has space",
+        "../x",
+        "a//b",
+        "./a@b",
+        "a/b/c@d",
+        "a@",
+        "@a",
+        "a@b.gguf",
+    ],
 )
 def test_a_path_that_is_not_there_is_no_id(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "here").mkdir()
@@ -126,6 +146,7 @@ def test_an_unknown_dtype(minilm_folder: Path) -> None:
     assert "bfloat16" in caught.value.hint
 
 
-def test_a_revision_of_a_folder(minilm_folder: Path) -> None:
-    with pytest.raises(InputError, match="revision"):
-        find(str(minilm_folder), OriginOptions(revision="main"))
+def test_a_folder_with_an_at_in_its_name_is_a_folder(minilm_folder: Path, tmp_path: Path) -> None:
+    folder = linked(minilm_folder, tmp_path / "m@main")
+    origin = find(str(folder), OriginOptions())
+    assert (origin.local, origin.path, origin.revision) == (True, str(folder), None)
