@@ -68,7 +68,7 @@ def environment(**variables: str) -> dict[str, str]:
     """
     kept = {name: value for name, value in os.environ.items()
             if name not in TERMINAL_VARIABLES and not name.startswith("ATTN_")}  # fmt: skip
-    return kept | {"ATTN_PAGER": "", "ATTN_CACHE": ""} | variables
+    return kept | {"PAGER": "", "ATTN_CACHE": ""} | variables
 
 
 class Stream(io.TextIOWrapper):

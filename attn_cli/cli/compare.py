@@ -71,7 +71,7 @@ def compare(
       attn compare "a river bank" "the bank gave me a loan" -w bank -m ./my-model
       attn compare "bank of the river" "a bank holiday" -w bank -w holiday --json
       attn compare "the river bank" -m ./base --with ./fine-tuned
-      attn compare "the river bank" -m run/step-100 --with run/step-200 --with run/step-300
+      attn compare "the river bank" -m step-100 --with step-200 --with step-300
     """  # fmt: skip
     words = list(word or [])
     if others:

@@ -39,7 +39,6 @@ def guide(
         typer.Argument(help="Show this page; without it, the list.", metavar="TOPIC", autocompletion=completion.topics),
     ] = None,
     color: o.Color = "auto",
-    no_pager: o.NoPager = False,
 ) -> ExitCode:
     """Read the guide: a tour, a tutorial, the reference.
 
@@ -55,7 +54,7 @@ def guide(
     """
     screen = screen_of(sys.stdout, color)
     text = _contents(screen) if topic is None else _page(topic, screen)
-    if not no_pager and is_leafed(text, screen.height):
+    if is_leafed(text, screen.height):
         leaf_through(text)
         return ExitCode.DONE
     with Sink(None, instead="attn guide TOPIC > FILE keeps it") as sink:

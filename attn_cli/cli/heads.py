@@ -8,7 +8,7 @@ from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.hiding import HidingOptions
 from attn_cli.cli.kit.options.ranking import ranking_of
-from attn_cli.cli.kit.options.text_command import KeptRunOptions, TextCommandOptions
+from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.plan import CommandPlan
 from attn_cli.cli.kit.run.text_run import run
 from attn_cli.cli.kit.shell.signature import takes_options
@@ -24,7 +24,7 @@ from attn_cli.views.view import View, ViewSettings
 
 @takes_options
 def heads(
-    options: KeptRunOptions,
+    options: TextCommandOptions,
     sort: Annotated[
         str | None,
         typer.Option("--sort", metavar="COLUMN",
@@ -86,7 +86,7 @@ def heads(
     return run(options, "heads", plan)
 
 
-def _kinds(options: KeptRunOptions, *, words: bool, seed: int | None) -> ExitCode:
+def _kinds(options: TextCommandOptions, *, words: bool, seed: int | None) -> ExitCode:
     """Name the heads on each text; without one on random tokens."""
     from attn_cli.summaries.answers.kinds import with_kinds  # here, as below: few runs do so
 

@@ -3,17 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Annotated
-
-import typer
 
 from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.hiding import HidingOptions
 from attn_cli.cli.kit.options.refusals import refuse_beside
-from attn_cli.cli.kit.options.text_command import KeptRunOptions, TextCommandOptions
+from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.plan import CommandPlan, PickedRows, ReducersFor, measure_of
-from attn_cli.cli.kit.run.sizes import bytes_of
 from attn_cli.cli.kit.run.text_run import run
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
@@ -33,7 +29,7 @@ from attn_cli.summaries.told.overview import overview_of
 from attn_cli.summaries.told.word_reads import UnitReadsReducer
 from attn_cli.summaries.with_reads import reads_each_token
 from attn_cli.views.formats import format_for
-from attn_cli.views.view import PAGE_BYTES, View, ViewSettings
+from attn_cli.views.view import View, ViewSettings
 
 # also in machine output, where the overview holds a pooled matrix; `attn matrix` gives the whole one
 _LARGEST_IN_DATA = (64, 64)
@@ -41,18 +37,13 @@ _LARGEST_IN_DATA = (64, 64)
 
 @takes_options
 def inspect(
-    options: KeptRunOptions,
+    options: TextCommandOptions,
     scores: o.Scores = False,
     steps: o.Steps = False,
     token: o.TokenPick = None,
     by: o.By = "weight",
     words: o.Words = False,
     pool: o.Pooling = "max",
-    page_size: Annotated[
-        str | None,
-        typer.Option("--page-size", metavar="SIZE", rich_help_panel="Output",
-                     help="Limit the size of -o page.html: 500kB, 8MB; default: 2MB."),
-    ] = None,
     color_scale: o.ColorScale = "linear",
     *,
     hiding: HidingOptions,
@@ -72,14 +63,13 @@ def inspect(
       attn inspect "the cat sat" -m toy:the-cat-sat --steps --token cat
       attn inspect --file prompt.txt -m gpt2 -o page.html
     """
-    most = None if page_size is None else bytes_of(page_size, "--page-size")
     merges = options.merges(words, scores=scores, steps=steps)
     measure = replace(measure_of(by, words=merges), together=True)
     if measure.by != "weight" and (scores or steps):
         raise InputError(f"--by {by} and --{'scores' if scores else 'steps'} at once", "leave out one of the two")
     changes = {"--scores": scores, "--steps": steps, "--words": merges, "--by": measure.by != "weight", **hiding.given}
     changes["--lines"] = options.lines
-    _check_page(most, options, changes)
+    _note_on_page(options, changes)
     if steps:
         hiding.refuse("--steps shows every key")
         return run(
@@ -132,23 +122,15 @@ def inspect(
             recordable=not any(changes.values()), tells=tells,
         )  # fmt: skip
 
-    return run(options, "inspect", plan, ViewSettings(page_bytes=most or PAGE_BYTES, predicts=not (scores or steps)))
+    return run(options, "inspect", plan, ViewSettings(predicts=not (scores or steps)))
 
 
-def _check_page(most: int | None, options: TextCommandOptions, changes: Mapping[str, bool]) -> None:
-    """InputError for --page-size without an interactive page; a note where a page is the screen alone.
-
-    most     the most bytes of the page; None where nothing is said
-    changes  options that change what the answer's cells mean, and whether they are given: a page then is the screen
-             alone
-    """
+def _note_on_page(options: TextCommandOptions, changes: Mapping[str, bool]) -> None:
+    """A note where one of the options in `changes`, which change what cells mean, makes a page the screen alone."""
     is_page = not options.json and format_for(options.format, options.output).name == "html"
     reason = next((option for option, is_given in changes.items() if is_given), None)
-    if most is None and is_page and reason is not None:
+    if is_page and reason is not None:
         print_notes([f"with {reason} the page is the screen alone, not interactive"], quiet=options.quiet)
-    if most is not None and (not is_page or reason is not None):
-        raise InputError("--page-size needs an interactive page",
-                         f"leave out {reason}" if is_page else "add -o page.html")  # fmt: skip
 
 
 def _check_token(options: TextCommandOptions, changes: Mapping[str, bool]) -> None:

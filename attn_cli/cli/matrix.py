@@ -10,7 +10,7 @@ from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.hiding import HidingOptions
 from attn_cli.cli.kit.options.output import OutputOptions
-from attn_cli.cli.kit.options.text_command import KeptRunOptions
+from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.by_logit import run_by_logit
 from attn_cli.cli.kit.run.plan import CommandPlan, PickedRows, measure_of
 from attn_cli.cli.kit.run.text_run import run
@@ -40,7 +40,7 @@ _WIDTH = 120.0  # of a figure, in millimetres, where none is given
 
 @takes_options
 def matrix(
-    options: KeptRunOptions,
+    options: TextCommandOptions,
     *,
     token: o.TokenPick = None,
     key: Annotated[

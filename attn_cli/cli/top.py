@@ -7,7 +7,7 @@ import typer
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.hiding import HidingOptions
 from attn_cli.cli.kit.options.refusals import refuse_beside
-from attn_cli.cli.kit.options.text_command import KeptRunOptions, TextCommandOptions
+from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.by_logit import run_by_logit
 from attn_cli.cli.kit.run.plan import CommandPlan, measure_of
 from attn_cli.cli.kit.run.text_run import each_report, run
@@ -26,7 +26,7 @@ from attn_cli.views.view import View
 
 @takes_options
 def top(
-    options: KeptRunOptions,
+    options: TextCommandOptions,
     *,
     k: Annotated[int, typer.Option("--top", "-k", help="Show K keys per query.", min=1, metavar="K")] = 5,
     token: o.TokenPick = None,

@@ -25,7 +25,6 @@ class Format:
     writer    MODULE:CLASS of its view, in `attn_cli.views.writers`; made with (sink, format's name, settings)
     contents  what a file of it holds, in Markdown, for the documentation
     binary    whether a terminal can't show it
-    named     whether --format takes its name; False for the form that --plain alone chooses
     """
 
     name: str
@@ -33,7 +32,6 @@ class Format:
     writer: str
     contents: str
     binary: bool = False
-    named: bool = True
 
     @property
     def is_screen(self) -> bool:
@@ -59,8 +57,6 @@ FORMATS = (
     Format("tsv", (".tsv",), "rows:RowsView", _ROWS),
     Format("parquet", (".parquet", ".pq"), "parquet:ParquetView",
            "the rows of csv in columns with types, by the extra `scan`: `pip install 'attn-cli[scan]'`", binary=True),
-    Format("plain", (".text",), "plain:PlainView",
-           "a sentence a line, no drawings, colours and columns, for screen readers: `--plain`", named=False),
     Format("npz", (".npz",), "npz:ArchiveView",
            "`weights` and `scores` `[layers, heads, n, m]`, `tokens`, `token_ids`, `layers`, `heads`", binary=True),
     Format("attn", (".attn",), "recording:RecordingFileView",
@@ -103,7 +99,7 @@ def format_for(name: str | None, output: str | None) -> Format:
 
 def format_names() -> list[str]:
     """The names that --format takes."""
-    return [format.name for format in FORMATS if format.named]
+    return [format.name for format in FORMATS]
 
 
 def names_in_words() -> str:

@@ -23,14 +23,10 @@ def is_leafed(text: str, height: int | None) -> bool:
 
 
 def pager() -> str | None:
-    """The command of the person's pager: ATTN_PAGER if it is set, else PAGER, else less.
-
-    None where the one that is taken is empty or "cat", where TERM is "dumb", and where neither is set and less isn't
-    installed.
-    """
+    """The command of the person's pager, PAGER or less; None where it is empty or "cat", or TERM is "dumb"."""
     if os.environ.get("TERM") == "dumb":
         return None
-    named = next((os.environ[name] for name in ("ATTN_PAGER", "PAGER") if name in os.environ), which("less") or "")
+    named = os.environ.get("PAGER", which("less") or "")
     return None if named.strip() in ("", "cat") else named
 
 

@@ -96,7 +96,6 @@ def _about(report: Report, width: int) -> Iterator[str]:
     yield from _about_text(report) if report.batch is None else _about_matrices(report, report.batch)
     if "kept" in source:
         yield f"from the run of {visible(str(source['kept']))}"
-        yield "--fresh runs it again"
     rules = {_rule_words(summary) for summary in summaries}
     if len(rules) == 1:
         yield rules.pop()

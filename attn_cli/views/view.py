@@ -11,8 +11,6 @@ if TYPE_CHECKING:  # --help and error messages import this package, and summarie
     from attn_cli.recording import Recording
     from attn_cli.summaries.report import Report
 
-PAGE_BYTES = 2_000_000
-
 
 @dataclass(frozen=True)
 class ViewSettings:
@@ -21,16 +19,12 @@ class ViewSettings:
     color         auto, always or never
     invocation    the command line of the answers, for a view that ends each with the next one; None for none
     figure_width  of a figure of the answers' maps, in millimetres; None for their screens
-    page_bytes    the most bytes of an interactive page
-    pager         whether an answer that is taller than the terminal opens in the pager
     predicts      whether answers tell what a model that writes says next, for which its LM head is loaded
     """
 
     color: str = "auto"
     invocation: Invocation | None = None
     figure_width: float | None = None
-    page_bytes: int = PAGE_BYTES
-    pager: bool = True
     predicts: bool = False
 
 

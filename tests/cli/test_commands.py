@@ -45,7 +45,7 @@ def test_every_command_is_listed_in_order_and_has_a_help_of_its_own() -> None:
 
 
 def test_arguments_are_named_as_in_a_manual() -> None:
-    usage = {"top": "[TEXT]", "plane": "TEXT...", "compare": "TEXT TEXT", "scan": "[INPUT...]", "scan show": "DIR"}
+    usage = {"top": "[TEXT]", "plane": "TEXT...", "compare": "TEXT [TEXT]", "scan": "[INPUT...]", "scan show": "DIR"}
     for name, arguments in usage.items():
         shown = attn(*name.split(), "--help")
         assert shown.lines[0] == f"Usage: attn {name} [OPTIONS] {arguments}"

@@ -12,7 +12,7 @@ from attn_cli.explore.session import Session
 from attn_cli.kept.folder import KeptFolder, cache_folder
 from attn_cli.kept.model_files import model_state
 from attn_cli.summaries.told import kept_story
-from tests.program import Run, attn, refused
+from tests.program import Run, attn
 from tests.real_models import MINILM
 
 TEXT = "the bank of the river"
@@ -54,7 +54,7 @@ def without_times(run: Run) -> list[str]:
     """The parts of a screen's header without those on the run that it is from, then the body."""
     header, _, body = run.text.partition("\n\n")
     parts = header.replace("\n", " · ").split(" · ")
-    return [*(part for part in parts if not part.startswith(("from the run of", "--fresh runs it again"))), body]
+    return [*(part for part in parts if not part.startswith("from the run of")), body]
 
 
 def test_second_looks_and_next_commands_take_no_model(
@@ -68,7 +68,7 @@ def test_second_looks_and_next_commands_take_no_model(
     for words, first in zip(SCREENS, live, strict=True):
         again = attn(*words[:1], TEXT, "-m", model, *words[1:], env=cache)
         assert (again.code, again.errors) == (first.code, first.errors)
-        assert "from the run of" in again.text and "--fresh runs it again" in again.text
+        assert "from the run of" in again.text
         assert "from the run of" not in first.text
         assert without_times(again) == without_times(first)
     assert opens(attn("top", TEXT, "-m", model, env=cache | {"ATTN_CACHE": "off"}))
@@ -76,7 +76,7 @@ def test_second_looks_and_next_commands_take_no_model(
 
 @pytest.mark.parametrize(
     "words",
-    [["--fresh"], ["--json"], ["--plain"], ["--lines"], ["-o", "x.csv"], ["--by", "output"], ["--why"],
+    [["--json"], ["--lines"], ["-o", "x.csv"], ["--by", "output"], ["--why"],
      ["--dtype", "float16"], ["--pair", "a loan"], ["--trust-remote-code"]],
     ids=" ".join,
 )  # fmt: skip
@@ -204,7 +204,6 @@ def test_a_second_overview_tells_its_story_without_the_model(
     assert without_times(again) == without_times(live)
     assert opens(attn("inspect", text, "-m", llama, "-l", "0", env=env))
     assert opens(attn("inspect", text, "-m", llama, "-t", "sat", env=env))
-    assert opens(attn("inspect", text, "-m", llama, "--fresh", env=env))
 
 
 def test_the_explorer_opens_a_kept_run_and_the_model_with_the_next_text(
@@ -251,8 +250,3 @@ def test_a_run_is_kept_by_its_size(model: str, cache: dict[str, str], monkeypatc
         assert len(runs(cache)) == count
     no_model(monkeypatch)
     assert "from the run of" in attn("heads", long, "-m", model, terminal=True, env=cache).text
-
-
-@pytest.mark.parametrize("command", ["knock", "parts"])
-def test_a_command_that_runs_the_model_anyway_takes_no_fresh(command: str, model: str) -> None:
-    refused(attn(command, TEXT, "-m", model, "--fresh"), 2, "--fresh")

@@ -138,14 +138,6 @@ def test_answers_begin_with_their_finding() -> None:
 
 
 @pytest.mark.usefixtures("loads_once")
-def test_plain_text_begins_with_the_story() -> None:
-    lines = attn("inspect", MARY, "-m", SMOL, "--plain").lines
-    assert lines[3].startswith("next token John 4")
-    assert lines[4].startswith("it needs 14 Mary -4.")
-    assert any(line.startswith("79 rest on the first token") for line in lines[:24])
-
-
-@pytest.mark.usefixtures("loads_once")
 def test_a_figure_of_too_many_maps_is_refused_before_the_model_runs(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

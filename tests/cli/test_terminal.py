@@ -57,7 +57,7 @@ def test_a_bright_cell_for_the_largest_weight_and_a_dark_one_for_the_smallest() 
 
 def test_a_page_taller_than_the_terminal_is_leafed_through() -> None:
     """In the person's pager, here one that writes capitals; a shorter one is printed."""
-    pager = {"ATTN_PAGER": "tr a-z A-Z"}
+    pager = {"PAGER": "tr a-z A-Z"}
     assert any("A little of everything" in line for line in lines(shown(80, "guide", "tour", rows=1000, **pager)))
     tall = open_terminal(80, "guide", "tour", rows=24, LINES="24", **pager)
     tall.expect("A LITTLE OF EVERYTHING")
@@ -68,7 +68,7 @@ def test_a_page_taller_than_the_terminal_is_leafed_through() -> None:
 def test_an_answer_taller_than_the_terminal_is_leafed_through_in_less() -> None:
     """Ctrl-C is the pager's while it is open; the next page comes when it is asked for, and q ends with exit code 0."""
     text = "he sat on the river bank and the bank lent him money for a house"
-    tall = open_terminal(80, "top", text, rows=24, ATTN_PAGER="less", LESS="FRX")
+    tall = open_terminal(80, "top", text, rows=24, PAGER="less", LESS="FRX")
     tall.expect(text)
     tall.expect_exact("head 0")
     tall.sendintr()
@@ -82,7 +82,7 @@ def test_an_answer_taller_than_the_terminal_is_leafed_through_in_less() -> None:
 
 
 def test_help_taller_than_the_terminal_begins_at_its_first_line_in_the_pager() -> None:
-    pager = {"ATTN_PAGER": "tr a-z A-Z", "LINES": "24"}
+    pager = {"PAGER": "tr a-z A-Z", "LINES": "24"}
     for command in (("--help",), ("heads", "--help"), ("heads", "-h")):
         tall = open_terminal(80, *command, rows=24, **pager)
         tall.expect("USAGE: ATTN")

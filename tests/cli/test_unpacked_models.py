@@ -72,13 +72,13 @@ def test_a_second_command_loads_the_copy(packed: Path, cache: dict[str, str], mo
     story = attn("inspect", TEXT, "-m", packed, "--json")
     not_unpacked(monkeypatch)
     assert "a .gguf file is read" in attn("heads", "baab", "-m", packed, env={"ATTN_CACHE": "off"}).errors
-    again = attn("heads", TEXT, "-m", packed, "--json", "--fresh", env=cache)
+    again = attn("heads", TEXT, "-m", packed, "--json", env=cache)
     assert again.json == first.json
-    assert attn("inspect", TEXT, "-m", packed, "--json", "--fresh", env=cache).json == story.json
+    assert attn("inspect", TEXT, "-m", packed, "--json", env=cache).json == story.json
     link = packed.with_name("link.gguf")
     link.symlink_to(packed)
     assert attn("top", TEXT, "-m", link, env=cache).code == 0
-    assert attn("top", TEXT, "-m", packed, "--generate", "2", "--json", "--fresh", env=cache).code == 0
+    assert attn("top", TEXT, "-m", packed, "--generate", "2", "--json", env=cache).code == 0
     shown = attn("env", "--json", env=cache).json["result"]["kept"]
     assert shown["models"] == 1
     assert shown["unpacked_bytes"] == sum(file.stat().st_size for file in folder.iterdir())
@@ -90,7 +90,7 @@ def test_a_changed_file_and_a_spoilt_copy_are_unpacked_anew(packed: Path, cache:
     first = attn("heads", TEXT, "-m", packed, "--json", env=cache).json
     (folder,) = copies(cache)
     (folder / "model.safetensors").write_bytes(b"spoilt")
-    assert attn("heads", TEXT, "-m", packed, "--json", "--fresh", env=cache).json == first
+    assert attn("heads", TEXT, "-m", packed, "--json", env=cache).json == first
     assert (folder / "model.safetensors").stat().st_size > 1000
     os.utime(packed, ns=(1, 1))
     assert attn("heads", TEXT, "-m", packed, "--json", env=cache).json == first
@@ -98,11 +98,11 @@ def test_a_changed_file_and_a_spoilt_copy_are_unpacked_anew(packed: Path, cache:
 
 
 def test_copies_are_bounded(packed: Path, cache: dict[str, str]) -> None:
-    assert attn("heads", TEXT, "-m", packed, "--fresh", env=cache | {"ATTN_CACHE_SIZE": "10kB"}).code == 0
+    assert attn("heads", TEXT, "-m", packed, "--json", env=cache | {"ATTN_CACHE_SIZE": "10kB"}).code == 0
     assert not copies(cache)
-    assert attn("heads", TEXT, "-m", packed, "--fresh", env=cache | {"ATTN_CACHE_SIZE": "60kB"}).code == 0
+    assert attn("heads", TEXT, "-m", packed, "--json", env=cache | {"ATTN_CACHE_SIZE": "60kB"}).code == 0
     (older,) = copies(cache)
     os.utime(packed, ns=(1, 1))
-    assert attn("heads", TEXT, "-m", packed, "--fresh", env=cache | {"ATTN_CACHE_SIZE": "60kB"}).code == 0
+    assert attn("heads", TEXT, "-m", packed, "--json", env=cache | {"ATTN_CACHE_SIZE": "60kB"}).code == 0
     (newer,) = copies(cache)
     assert older != newer

@@ -17,4 +17,3 @@ def test_every_format_has_a_writer_and_suffixes_of_its_own() -> None:
 def test_help_names_every_format() -> None:
     text = " ".join(attn("top", "--help").text.split())
     assert ", ".join(format_names()[:-1]) + f" or {format_names()[-1]}." in text
-    assert {*format_names(), "plain"} == {format.name for format in FORMATS}

@@ -34,9 +34,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     np.save("q.npy", np.random.default_rng(0).normal(size=(2, 2, 60, 8)))
 
 
-def paged(*arguments: str, variable: str = "ATTN_PAGER", pager: str = "cat > paged.txt", **options: object) -> Run:
+def paged(*arguments: str, pager: str = "cat > paged.txt", **options: object) -> Run:
     """A command on a terminal of 24 lines with a pager that writes what it gets into a file."""
-    env = SCREEN | {variable: pager} | options.pop("env", {})  # type: ignore[operator]
+    env = SCREEN | {"PAGER": pager} | options.pop("env", {})  # type: ignore[operator]
     return attn(*arguments, env=env, **({"terminal": True} | options))  # type: ignore[arg-type]
 
 
@@ -55,7 +55,7 @@ def test_a_low_terminal_gets_all_that_a_high_one_does(name: str, colour: dict[st
 def test_a_tall_answer_is_in_the_pager_whole() -> None:
     run = paged(*TALL)
     assert (run.code, run.bytes) == (0, b"")
-    printed = paged(*TALL, "--no-pager")
+    printed = paged(*TALL, pager="cat")
     assert Path("paged.txt").read_bytes() == printed.bytes
     assert len(printed.lines) > 100 and "next: attn" in printed.lines[-1]
 
@@ -64,7 +64,6 @@ def test_a_tall_answer_is_in_the_pager_whole() -> None:
     ("arguments", "options"),
     [
         (["nearest", "bank", "-k", "3"], {}),
-        ([*TALL, "--no-pager"], {}),
         ([*TALL, "--lines"], {}),
         (["top", "-"], {"stdin": LONG.encode()}),
         (TALL, {"terminal": False}),
@@ -74,7 +73,7 @@ def test_a_tall_answer_is_in_the_pager_whole() -> None:
         (TALL, {"env": {"TERM": "dumb"}}),
         (TALL, {"pager": "no-such-pager-anywhere"}),
     ],
-    ids=["short", "--no-pager", "--lines", "a pipe in", "a pipe out", "json", "none", "cat", "dumb", "missing"],
+    ids=["short", "--lines", "a pipe in", "a pipe out", "json", "none", "cat", "dumb", "missing"],
 )
 def test_all_else_is_printed(arguments: list[str], options: dict[str, object]) -> None:
     run = paged(*arguments, **options)  # type: ignore[arg-type]
@@ -98,13 +97,13 @@ def test_the_exit_code_is_that_of_the_command_however_the_pager_is_left() -> Non
 @pytest.mark.parametrize(
     ("variables", "found"),
     [
-        ({"ATTN_PAGER": "a", "PAGER": "b"}, "a"), ({"PAGER": "b"}, "b"), ({"ATTN_PAGER": "", "PAGER": "b"}, None),
-        ({"PAGER": "cat"}, None), ({}, "less"), ({"PATH": "/nowhere"}, None), ({"TERM": "dumb", "PAGER": "b"}, None),
+        ({"PAGER": "b"}, "b"), ({"PAGER": ""}, None), ({"PAGER": "cat"}, None),
+        ({}, "less"), ({"PATH": "/nowhere"}, None), ({"TERM": "dumb", "PAGER": "b"}, None),
     ],
     ids=str,
 )  # fmt: skip
 def test_whose_pager_it_is(variables: dict[str, str], found: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("ATTN_PAGER", "PAGER", "TERM"):
+    for name in ("PAGER", "TERM"):
         monkeypatch.delenv(name, raising=False)
     Path("less").write_text("#!/bin/sh\ncat\n")
     Path("less").chmod(0o755)

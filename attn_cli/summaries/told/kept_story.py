@@ -53,7 +53,9 @@ def _told(kind: Any, document: Mapping[str, Any], name: str) -> Any:
     try:
         return _value(kind, document[name])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise LoadError(f"what was told of this text can't be read: {error}", "--fresh runs it again") from None
+        raise LoadError(
+            f"what was told of this text can't be read: {error}", "attn env --clear-cache removes it"
+        ) from None
 
 
 def _name(rows: Sequence[int]) -> str:

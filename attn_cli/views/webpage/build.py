@@ -16,7 +16,6 @@ from attn_cli.errors import LimitError
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.summaries.answers.kinds import recorded_kinds
 from attn_cli.summaries.head_words import work_of
-from attn_cli.views.view import PAGE_BYTES
 from attn_cli.views.webpage.contents import Contents, title
 from attn_cli.views.webpage.packing import (
     AtLeast,
@@ -29,6 +28,7 @@ from attn_cli.views.webpage.packing import (
     packed_head,
 )
 
+_BYTES = 2_000_000  # of a page
 _THRESHOLDS = (0.002, 0.003, 0.005, 0.007, 0.01, 0.015, 0.02, 0.03, 0.05, 0.07, 0.1)
 _LONG = 4096  # tokens; a longer text has the heaviest keys of a row
 _HEAVIEST = 16
@@ -68,7 +68,7 @@ class _Rows:
 
 def page_html(
     recording: Recording,
-    size: int = PAGE_BYTES,
+    size: int = _BYTES,
     screen: StaticScreen | None = None,
 ) -> bytes:
     """The interactive page of a recording, one model's pass over one text, in at most `size` bytes of HTML.
@@ -88,7 +88,7 @@ def page_html(
             break
     if left <= 0:
         raise LimitError(f"a page of {size // 1000:,} kB has no room for this text: tokens and numbers alone make "
-                         f"{-(-(size - left) // 1000):,} kB", "give it more with --page-size")  # fmt: skip
+                         f"{-(-(size - left) // 1000):,} kB", "choose fewer layers with -l")  # fmt: skip
     rows = _rows(recording, left)
     lines = [_first_stream(contents, rows), *(b"" if head is None else head.data for head in rows.heads)]
     return shell.replace(b"{{data}}", b"\n".join(lines))

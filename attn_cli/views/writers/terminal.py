@@ -23,8 +23,7 @@ class TerminalView(View):
     def show(self, report: Report) -> None:
         """Print the report, after an empty line if it is not the first; one alone that is too tall in the pager."""
         text = render(report, self.screen, self.settings.invocation if self.is_terminal else None)
-        alone = self.settings.pager and report.index is None
-        if alone and self.is_terminal and is_leafed(text, self.screen.height):
+        if report.index is None and self.is_terminal and is_leafed(text, self.screen.height):
             leaf_through(text)
         else:
             self.write_text(text)

@@ -34,7 +34,7 @@ class WebpageView(PageView):
             super().close()
         else:
             named = [replace(report, source=_named(report.source)) for report in self.reports]
-            self.sink.write(page_html(self.recording, self.settings.page_bytes, static_screen(named)))
+            self.sink.write(page_html(self.recording, screen=static_screen(named)))
 
 
 def _named(source: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -13,7 +13,7 @@ from attn_cli.errors import LimitError
 from attn_cli.prompt import Prompt, Token
 from attn_cli.recording import Recording
 from attn_cli.views.webpage.build import StaticScreen, page_html
-from tests.program import attn, refused
+from tests.program import attn
 from tests.views.test_hostile import HOSTILE
 from tests.views.webpage.recordings import (
     causal_model,
@@ -144,8 +144,6 @@ def test_inspect_writes_a_page_with_its_screen_inside(tmp_path: Path) -> None:
     told = document(file.read_bytes())
     assert told["title"] == "river bank"
     assert b"<noscript><pre>" in file.read_bytes()
-    assert attn("inspect", "river bank", "-o", file, "--force", "--page-size", "56kB").code == 0
-    assert len(file.read_bytes()) <= 56_000
 
 
 def test_a_page_of_a_recordings_file_is_that_of_the_run(tmp_path: Path) -> None:
@@ -170,22 +168,6 @@ def test_what_changes_the_cells_makes_a_page_of_the_screen_alone(option: str, tm
     done = attn("inspect", "river bank", "-o", file, option)
     assert b"<script" not in file.read_bytes()
     assert "the page is the screen alone, not interactive" in done.errors
-    refused(
-        attn("inspect", "river bank", "-f", "html", option, "--page-size", "1MB"),
-        2,
-        "--page-size needs an interactive page",
-        "leave out",
-    )
-
-
-def test_page_sizes_are_held_to_their_words() -> None:
-    refused(
-        attn("inspect", "river bank", "-f", "html", "--page-size", "8"), 2, "--page-size '8' is not a valid size", "8MB"
-    )
-    refused(
-        attn("inspect", "river bank", "--page-size", "8MB"), 2, "--page-size needs an interactive page", "-o page.html"
-    )
-    refused(attn("inspect", "river bank", "-f", "html", "--page-size", "9kB"), 4, "has no room", "--page-size")
 
 
 def test_a_page_says_the_model_s_name_and_no_path_of_the_disk(tmp_path: Path) -> None:

@@ -121,16 +121,10 @@ Output = Annotated[
     str | None, typer.Option("--output", "-o", help="Write to a file; its suffix chooses the format.", metavar="FILE")
 ]
 Force = Annotated[bool, _output("--force", help="Replace an existing output file.")]
-Plain = Annotated[
-    bool,
-    _output("--plain", help="Print sentences for screen readers."),
-]
 Color = Annotated[
     Literal["auto", "always", "never"],
     _output("--color", envvar="ATTN_COLOR", help="Use colours: auto, always or never.", metavar="WHEN"),
 ]
-Fresh = Annotated[bool, _model("--fresh", help="Run the model, also where its run on the text is kept.")]
-NoPager = Annotated[bool, _output("--no-pager", help="Print what is taller than the terminal at once.")]
 Quiet = Annotated[
     bool,
     _output("--quiet", "-q", envvar="ATTN_QUIET", help="Leave out warnings, progress and the next: line."),

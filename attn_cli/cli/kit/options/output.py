@@ -19,9 +19,7 @@ class OutputOptions:
     json: o.Json = False
     output: o.Output = None
     force: o.Force = False
-    plain: o.Plain = False
     color: o.Color = "auto"
-    no_pager: o.NoPager = False
     quiet: o.Quiet = False
 
     @contextmanager
@@ -35,9 +33,7 @@ class OutputOptions:
         if self.json and self.format not in (None, "json"):
             raise InputError(f"--json and --format {self.format} at once", "give one of them")
         name = "json" if self.json else self.format
-        if self.plain and name is None and self.output in (None, "-"):
-            name = "plain"
         invocation = None if self.quiet else current.get()
-        settings = replace(settings, color=self.color, invocation=invocation, pager=not self.no_pager)
+        settings = replace(settings, color=self.color, invocation=invocation)
         with open_view(name, self.output, settings, force=self.force) as view:
             yield view

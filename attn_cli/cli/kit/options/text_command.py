@@ -76,13 +76,3 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
         if steps:
             raise InputError("--steps and --words at once", "steps are per token; leave out --words")
         return True
-
-
-@dataclass(frozen=True, repr=False, eq=False)
-class KeptRunOptions(TextCommandOptions):
-    """The options of a command that answers from a stored run of the same text and model, if there is one.
-
-    With --fresh the model is run again.
-    """
-
-    fresh: o.Fresh = False

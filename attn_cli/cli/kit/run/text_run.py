@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from attn_cli.cli.kit.options.text_command import KeptRunOptions, TextCommandOptions
+from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.kept_run import kept_run
 from attn_cli.cli.kit.run.loop import Answer, answer, answer_each
 from attn_cli.cli.kit.run.plan import CommandPlan
@@ -36,7 +36,7 @@ def texts_and_reading(options: TextCommandOptions) -> tuple[Iterator[str | Input
 
 
 def run(
-    options: KeptRunOptions,
+    options: TextCommandOptions,
     command: str,
     plan: Callable[[View, Source], CommandPlan],
     settings: ViewSettings = DEFAULTS,
@@ -51,7 +51,7 @@ def run(
     texts, reading = texts_and_reading(options)
     kept = kept_run(options, reading)
     with options.view(settings) as view:
-        if kept is not None and view.format == "terminal" and not options.fresh:
+        if kept is not None and view.format == "terminal":
             code = _answered_again(kept.source(exact=settings.predicts), options, reading, command, plan, view)
             if code is not None:
                 return code
