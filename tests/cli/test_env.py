@@ -30,7 +30,7 @@ from attn_cli.views.screens import render
 from tests.conftest import ROOT
 from tests.program import attn, process, refused, strict_json
 from tests.test_rooms import modules_after
-from tests.views.test_golden import Golden
+from tests.views.test_golden import GoldenScreen
 from tests.views.test_hostile import ALL, harmless
 from tests.views.test_schemas import hold
 
@@ -233,12 +233,8 @@ def test_a_library_that_cannot_be_imported_is_said_and_the_rest_is_told(
     assert words in held.json["warnings"][0]
 
 
-@pytest.mark.parametrize("width", [40, 80])
-def test_the_screen(width: int, golden: Golden) -> None:
-    text = on_screen(MACHINE, Screen(width))
-    assert max(map(len, text.splitlines())) <= width
-    assert ("pip install 'attn-cli[gguf,audio]'" if width == 80 else "pip install 'attn-cli[audio]'\n") in text
-    golden(f"env-{width}.txt", text)
+def test_the_screen(golden_screen: GoldenScreen) -> None:
+    golden_screen("env", lambda width: on_screen(MACHINE, Screen(width)))
 
 
 @pytest.mark.parametrize("ascii_only", [False, True])

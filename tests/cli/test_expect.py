@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from torch.nn.functional import scaled_dot_product_attention
 
 from tests.program import Run, attn, refused
-from tests.views.test_golden import DEPTHS, Golden
+from tests.views.test_golden import DEPTHS, GoldenScreen
 
 RANDOM = np.random.default_rng(5)
 
@@ -458,17 +458,20 @@ def test_a_large_matrix_is_checked_in_bands() -> None:
 
 
 @pytest.mark.parametrize("name", ["passes", "fails"])
-@pytest.mark.parametrize("depth", ["none", "truecolor"])
-def test_screens(name: str, depth: str, golden: Golden) -> None:
+def test_screens(name: str, golden_screen: GoldenScreen) -> None:
     q = np.array([[[1, 0], [0, 1], [1, 1]], [[0, 1], [1, 0], [2, 1]]], dtype=float)
     k, v = q[:, ::-1].copy(), np.array([[[1, 2], [3, 4], [5, 6]]] * 2, dtype=float)
     allowed = np.tril(np.ones((3, 3), dtype=bool)) if name == "passes" else None
     output = attention({"q": q, "k": k, "v": v}, allowed, 2**-0.5)
     np.save("mine.npy", output.astype(np.float32))
-    run = attn(*save(q=q, k=k, v=v), "--mask", "causal", "--expect", "mine.npy", "--tol", "1e-6",
-               terminal=True, env={"COLUMNS": "80"} | DEPTHS[depth])  # fmt: skip
-    assert run.code == (1 if name == "fails" else 0)
-    golden(f"expect-{name}-80{'.txt' if depth == 'none' else '-truecolor.ansi'}", run.text)
+    arguments = (*save(q=q, k=k, v=v), "--mask", "causal", "--expect", "mine.npy", "--tol", "1e-6")
+
+    def draw(width: int) -> str:
+        run = attn(*arguments, terminal=True, env={"COLUMNS": str(width)} | DEPTHS["none"])
+        assert run.code == (1 if name == "fails" else 0)
+        return run.text
+
+    golden_screen(f"expect-{name}", draw)
 
 
 def test_what_does_not_go_together_is_said() -> None:

@@ -2,7 +2,6 @@
 
 import csv
 import io
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -72,8 +71,3 @@ def test_a_short_text_names_nobody_and_says_what_does() -> None:
 )
 def test_what_does_not_go_together_is_refused(words: tuple[str, ...], error: str) -> None:
     refused(attn(*words), 2, error)
-
-
-@pytest.mark.parametrize("width", [40, 80, 200])
-def test_the_grid(golden: Callable[[str, str], None], width: int) -> None:
-    golden(f"kinds-{width}.txt", attn("heads", LONG, "--kinds", env={"COLUMNS": str(width)}, terminal=True).text)

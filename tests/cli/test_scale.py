@@ -6,7 +6,6 @@ import pytest
 from attn_cli.kernel.lessons.scale import spread
 from tests.cli.test_worked_examples import FOUR_DIGITS
 from tests.program import attn, refused
-from tests.views.test_golden import DEPTHS, Golden
 
 
 def test_growing_scores_saturate_the_softmax() -> None:
@@ -40,13 +39,6 @@ def test_without_the_scale_long_vectors_put_all_weight_on_one_key() -> None:
 def test_equal_seeds_give_equal_bytes_and_others_do_not() -> None:
     one, same, other = (attn("scale", "--samples", "5", "--seed", seed, "--json").bytes for seed in (1, 1, 2))
     assert one == same != other
-
-
-@pytest.mark.parametrize("width", [40, 80])
-def test_the_screen(width: int, golden: Golden) -> None:
-    run = attn("scale", "--samples", "100", terminal=True, env={"COLUMNS": str(width)} | DEPTHS["none"])
-    assert run.columns <= width
-    golden(f"scale-{width}.txt", run.text)
 
 
 def test_wrong_numbers_are_said() -> None:

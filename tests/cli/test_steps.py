@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.test_worked_examples import FOUR_DIGITS
 from tests.program import attn, refused
-from tests.views.test_golden import DEPTHS, Golden
+from tests.views.test_golden import DEPTHS, GoldenScreen, on_screen
 
 
 @pytest.fixture(autouse=True)
@@ -53,36 +53,10 @@ def test_the_walk_of_the_worked_example() -> None:
     assert sums == [{"head": 0, "query": 0, "as_text": "0.09 · v[the] + 0.24 · v[cat] + 0.67 · v[sat]"}]
 
 
-@pytest.mark.parametrize("width", [40, 80, 200])
-def test_the_screen_of_one_query(width: int, golden: Golden) -> None:
+def test_the_screen_of_one_query(golden_screen: GoldenScreen) -> None:
     the_cat_sat()
-    run = attn("compute", *CAT, "--mask", "causal-bottom-right", terminal=True,
-               env={"COLUMNS": str(width)} | DEPTHS["none"])  # fmt: skip
-    assert run.columns <= width
-    golden(f"steps-{width}.txt", run.text)
-
-
-def test_the_screen_in_colour_says_the_same(golden: Golden) -> None:
-    arguments = ("inspect", "the cat sat", "-m", "toy:the-cat-sat", "--steps", "--token", "cat")
-    plain, coloured = (
-        attn(*arguments, terminal=True, env={"COLUMNS": "80"} | DEPTHS[depth]) for depth in ("none", "truecolor")
-    )
-    golden("steps-cat-80.txt", plain.text)
-    golden("steps-cat-80-truecolor.ansi", coloured.text)
-
-
-def test_the_screen_of_the_whole_matrix(golden: Golden) -> None:
-    arguments = ("compute", "the cat sat", "-m", "toy:the-cat-sat", "--mask", "causal", "--sink", "0.5", "--steps")
-    golden("steps-all-80.txt", attn(*arguments, terminal=True, env={"COLUMNS": "80"} | DEPTHS["none"]).text)
-
-
-def test_the_screen_of_all_that_can_happen_to_a_row(golden: Golden) -> None:
-    run = attn(
-        "compute", "the cat sat", "-m", "toy:the-cat-sat", "--random-projections", "7", "--heads", "2",
-        "--kv-heads", "1", "--mask", "causal", "--sink", "0.5", "--positions", "alibi", "--softcap", "2", "--steps",
-        "-t", "cat", "-q", terminal=True, env={"COLUMNS": "80"} | DEPTHS["none"],
-    )  # fmt: skip
-    golden("steps-everything-80.txt", run.text)
+    arguments = ("compute", *CAT, "--mask", "causal-bottom-right")
+    golden_screen("steps", lambda width: on_screen(*arguments, width=width, depth="none"))
 
 
 def test_every_stage_follows_from_the_one_before() -> None:
@@ -126,7 +100,7 @@ def test_absorbed_latents_are_raised_to_values() -> None:
     [
         ([], ["queries", "keys", "values"]),
         (["--random-projections", "1"], ["x W_Q", "x W_K", "x W_V"]),
-        (["--random-projections", "1", "--context", "loan"], ["x W_Q", "context W_K", "context W_V"]),
+        (["--random-projections", "1", "--context-text", "loan"], ["x W_Q", "context W_K", "context W_V"]),
         (["--random-projections", "1", "--latent", "2"], ["x W_Q", "latents U_K", "latents U_V"]),
         (["--random-projections", "1", "--latent", "2", "--absorb"], ["x W_Q U_Kᵀ", "latents", "latents"]),
     ],
@@ -203,7 +177,7 @@ def test_what_cannot_be_walked_is_said() -> None:
     assert attn("compute", "--q", "q.npy", "--steps", "-t", "4999").code == 0
     np.save("q.npy", np.zeros((9000, 2)))
     refused(attn("compute", "--q", "q.npy", "--decode"), 4, "decoding 9,000 tokens")
-    refused(attn("compute", "river bank", "--token", "bank"), 2, "--token needs --steps")
+    refused(attn("compute", "river bank", "--token", "bank"), 2, "--token needs --steps or --why")
     refused(attn("compute", "river bank", "--token", "loan", "--steps"), 2, "no token 'loan'")
     refused(attn("compute", "river bank", "--labels", "a"), 2, "--labels names 1 keys, there are 2")
 

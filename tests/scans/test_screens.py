@@ -1,7 +1,6 @@
 """The screens of attn scan show, byte for byte, of documents whose words would be markup and codes to a terminal."""
 
 import random
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,10 @@ from attn_cli.scans.read import shards
 from attn_cli.scans.run.scan import scan
 from attn_cli.selection import Selection
 from attn_cli.sources import open_source
-from tests.program import attn
+from tests.conftest import SCREEN_WIDTHS
+from tests.program import attn, refused
 from tests.real_models import MINILM
+from tests.views.test_golden import GoldenScreen, on_screen
 
 WORDS = [
     "he",
@@ -35,7 +36,6 @@ SCREENS = {
     "overview": ("one",),
     "head": ("one", "--head", "1.6"),
     "against": ("one", "--against", "other", "-k", "4"),
-    "unfinished": ("begun",),
 }
 
 
@@ -60,38 +60,37 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("width", [40, 80, 200])
 @pytest.mark.parametrize("name", SCREENS)
-def test_screens(
-    name: str, width: int, folder: Path, golden: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_screens(name: str, folder: Path, golden_screen: GoldenScreen, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
-    run = attn(
-        "scan", "show", *SCREENS[name], terminal=True, env={"COLUMNS": str(width), "TERM": "xterm", "NO_COLOR": "1"}
-    )
-    assert run.code == (2 if name == "unfinished" else 0)
-    text = run.text + run.errors
-    assert "\x1b" not in text and "\u202e" not in text
-    golden(f"scan-{name}-{width}.txt", text)
+
+    def draw(width: int) -> str:
+        text = on_screen("scan", "show", *SCREENS[name], width=width, depth="none")
+        assert "\u202e" not in text
+        return text
+
+    golden_screen(f"scan-{name}", draw)
 
 
-@pytest.mark.parametrize("columns", [40, 80, 200])
-@pytest.mark.parametrize(
-    "options",
-    [[], ["--sort", "induction"], ["--kind", "first"], ["--head", "0.2"], ["--head", "-1.-1"], ["--head", "1.1"],
-     ["--against", "other"], ["--against", "other", "--sort", "distance"]],
-    ids=" ".join,
-)  # fmt: skip
+def test_a_scan_that_was_interrupted_has_nothing_to_show(folder: Path) -> None:
+    refused(attn("scan", "show", folder / "begun"), 2, "begun")
+
+
+@pytest.mark.parametrize("options", [
+    ["--sort", "induction"], ["--kind", "first"], ["--head", "0.2"], ["--head", "-1.-1"], ["--head", "1.1"],
+    ["--against", "other", "--sort", "distance"],
+], ids=" ".join)  # fmt: skip
 def test_screens_keep_to_the_width_and_have_all_sections(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], columns: int
+    folder: Path, monkeypatch: pytest.MonkeyPatch, options: list[str]
 ) -> None:
     """Lines to copy may be longer; what comes next is there."""
     monkeypatch.chdir(folder)
-    run = attn("scan", "show", "one", *options, terminal=True, env={"COLUMNS": str(columns), "NO_COLOR": "1"})
-    assert run.code == 0, run.errors
-    assert max(len(line) for line in run.lines if not line.startswith(("attn ", "next: "))) <= columns
-    assert any(line.startswith("next: attn") for line in run.lines[-2:])
-    if "--head" in options:
-        opened = [line for line in run.lines if line.startswith("attn ") and "matrix" in line]
-        assert 1 <= len(opened) <= 3
-        assert "distance back" in run.text and "targets get" in run.text and "entropy (bits)" in run.text
+    for columns in SCREEN_WIDTHS:
+        run = attn("scan", "show", "one", *options, terminal=True, env={"COLUMNS": str(columns), "NO_COLOR": "1"})
+        assert run.code == 0, run.errors
+        assert max(len(line) for line in run.lines if not line.startswith(("attn ", "next: "))) <= columns
+        assert any(line.startswith("next: attn") for line in run.lines[-2:])
+        if "--head" in options:
+            opened = [line for line in run.lines if line.startswith("attn ") and "matrix" in line]
+            assert 1 <= len(opened) <= 3
+            assert "distance back" in run.text and "targets get" in run.text and "entropy (bits)" in run.text

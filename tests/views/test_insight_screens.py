@@ -1,6 +1,5 @@
 """The screens of attn knock, parts and heads --kinds: to the byte, and harmless whatever tokens hold."""
 
-import re
 from collections.abc import Callable
 
 import pytest
@@ -18,6 +17,7 @@ from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.screens import render
 from tests.program import attn
+from tests.views.test_golden import GoldenScreen
 from tests.views.test_hostile import HOSTILE, harmless
 
 SOURCE = {"model": "a.gguf", "type": "llama", "dtype": "float32", "device": "cpu"}
@@ -62,13 +62,9 @@ def parts_of(words: list[str], answer: str) -> Report:
     return Report("parts", SOURCE, (prompt,), answer=PartsRead("last part", prompt, reading, hidden, cut="lines"))
 
 
-@pytest.mark.parametrize("width", [40, 80, 200])
-@pytest.mark.parametrize("command", ["knock", "parts"])
-def test_to_the_byte(golden: Callable[[str, str], None], command: str, width: int) -> None:
-    made = {"knock": knock_of, "parts": parts_of}[command](WORDS, "Paris")
-    text = render(made, Screen(width, "truecolor"))
-    assert max(cell_len(re.sub(r"\x1b\[[0-9;]*m", "", line)) for line in text.splitlines()) <= width
-    golden(f"{command}-{width}.txt", text)
+@pytest.mark.parametrize(("command", "made"), [("knock", knock_of), ("parts", parts_of)])
+def test_to_the_byte(golden_screen: GoldenScreen, command: str, made: Callable[[list[str], str], Report]) -> None:
+    golden_screen(command, lambda width: render(made(WORDS, "Paris"), Screen(width)))
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)

@@ -1,9 +1,6 @@
 """An overview in words: words in place of tokens, with a header on how numbers were merged."""
 
-from collections.abc import Callable
-
 import numpy as np
-import pytest
 
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Place
@@ -18,6 +15,7 @@ from attn_cli.summaries.reducers.received import ReceivedShares
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.screens import render
+from tests.views.test_golden import GoldenScreen
 
 WORDS = (["un", "believ", "ably"], [","], ["he"], ["sat"], ["un", "believ", "ably"], ["[bold]"], ["🙂", "🙂"])
 TEXT = "unbelievably, he sat unbelievably [bold] 🙂"
@@ -35,8 +33,7 @@ def prompt() -> Prompt:
     return Prompt(TEXT, tuple(tokens))
 
 
-@pytest.mark.parametrize("width", [40, 80, 200])
-def test_an_overview_in_words(width: int, golden: Callable[[str, str], None]) -> None:
+def test_an_overview_in_words(golden_screen: GoldenScreen) -> None:
     pieces = prompt()
     q, k, v = np.random.default_rng(4).normal(size=(3, 2, len(pieces.tokens), 4)) * 2
     call = AttentionCall(
@@ -45,6 +42,4 @@ def test_an_overview_in_words(width: int, golden: Callable[[str, str], None]) ->
     summary = reduce(InWords(call), HeadStatistics(), ReceivedShares(), PooledMatrix(40, 30, mean_heads=True))
     about = {"model": "a-model", "type": "llama", "dtype": "float32", "device": "cpu"}
     report = Report("inspect", about, (prompt_in_words(pieces),), (summary,), merged_from=len(pieces.tokens))
-    text = render(report, Screen(width, "none"))
-    assert max(map(len, text.splitlines())) <= width
-    golden(f"words-{width}.txt", text)
+    golden_screen("words", lambda width: render(report, Screen(width, "none")))

@@ -1,11 +1,10 @@
 """A query's attention over an image is drawn as the image is, on every screen."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +20,7 @@ from attn_cli.views.drawing.image import image_map
 from attn_cli.views.drawing.screen import Screen, largest_map
 from attn_cli.views.screens import render
 from attn_cli.views.writers.page import to_html, to_svg
+from tests.views.test_golden import GoldenScreen
 
 RULE = {"scale": 0.125, "mask": "no mask", "softcap": None, "bias": False, "sink": False, "softmax": True}
 BRIGHT = (3, 9)
@@ -50,34 +50,18 @@ def report(rows: int, columns: int, part: Part | None = None, command: str = "ma
     return Report(command, source, (Prompt("", labels, files={"image": "cat.png"}),), (summary,))
 
 
-@pytest.mark.parametrize("width", [40, 80, 200])
-def test_an_image_of_14_by_14_patches(width: int, golden: Callable[[str, str], None]) -> None:
-    text = render(report(14, 14), Screen(width))
-    assert max(map(len, text.splitlines())) <= width
-    golden(f"patches-{width}.txt", text)
+def test_an_image_of_14_by_14_patches(golden_screen: GoldenScreen) -> None:
+    golden_screen("patches", lambda width: render(report(14, 14), Screen(width)))
+    assert render(report(14, 14), Screen(80, ascii_only=True)).isascii()
 
 
-@pytest.mark.parametrize("depth", ["truecolor", "256", "16"])
-def test_an_image_in_colour(depth: str, golden: Callable[[str, str], None]) -> None:
-    golden(f"patches-40-{depth}.ansi", render(report(24, 24), Screen(40, depth)))
-
-
-def test_an_image_in_ascii(golden: Callable[[str, str], None]) -> None:
-    text = render(report(14, 14), Screen(80, ascii_only=True))
-    assert text.isascii()
-    golden("patches-80-ascii.txt", text)
-
-
-def test_an_image_larger_than_the_screen_is_pooled(golden: Callable[[str, str], None]) -> None:
-    golden("patches-pooled-80-truecolor.ansi", render(report(90, 120, command="matrix"), Screen(80, "truecolor")))
+def test_an_image_larger_than_the_screen_is_pooled() -> None:
     assert "max over 2 x 2" in render(report(90, 120), Screen(80, "truecolor"))
 
 
-def test_few_patches_have_numbers(golden: Callable[[str, str], None]) -> None:
-    golden(
-        "patches-few-80.txt",
-        render(report(4, 6, Matrix(weights_around(4, 6, (1, 2))[None, None], None, rows=(0,))), Screen(80)),
-    )
+def test_few_patches_have_numbers(golden_screen: GoldenScreen) -> None:
+    few = report(4, 6, Matrix(weights_around(4, 6, (1, 2))[None, None], None, rows=(0,)))
+    golden_screen("patches-few", lambda width: render(few, Screen(width)))
 
 
 def test_pages_show_the_same_image() -> None:
