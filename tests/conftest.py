@@ -23,7 +23,8 @@ FAST_EXAMPLES, SEARCH_EXAMPLES = 5, 1000  # of a test with generated inputs, in 
 # What a file of tests says where it loads a model or starts a process, which takes seconds.
 _SLOW = re.compile(
     r"sources\.huggingface|transformers|minilm_folder|smollm_file|seeing|real_models|loads_once|make_minilm|pexpect|selenium"
-    r"|subprocess|nobody|modules_after|import saved|tests\.(architectures|bisect|fuzz|media|test_guide)|import .*\b(process|program)\b"
+    r"|subprocess|nobody|modules_after|import saved|tests\.(architectures|bisect|fuzz|media|test_guide)"
+    r"|import .*\b(process|program)\b"
 )
 _LONGEST = {"test_guide.py"}  # files of tests of a minute and more
 _left_out: list[str] = []
